@@ -1,0 +1,96 @@
+"""What a dialect is: a table of rows between native calls and operations, read in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kb.ops import OpKind
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a native call: the operand role it plays, its native name, and whether it may be positional."""
+
+    role: str
+    native: str
+    positional: bool = True
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A native call and its operation.
+
+    `path` is the dotted native name; a path that starts with a dot is a method of the first operand.
+    `signature` lists roles: `role` or `role=native`; after `*` only by keyword; `*role` takes the remaining arguments.
+    The first row of a kind is the one an emitter prefers when an operation carries no spelling of its own.
+    """
+
+    path: str
+    kind: OpKind
+    signature: str = ""
+    parameters: tuple[Parameter, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", _parameters(self.signature))
+
+    @property
+    def is_method(self) -> bool:
+        """True when the call is written on its first operand."""
+        return self.path.startswith(".")
+
+
+def _parameters(signature: str) -> tuple[Parameter, ...]:
+    found: list[Parameter] = []
+    positional = True
+    for word in signature.split():
+        if word == "*":
+            positional = False
+            continue
+        variadic = word.startswith("*")
+        role, _, native = word.lstrip("*").partition("=")
+        found.append(Parameter(role, native or role, positional, variadic))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A kernel language: its rows, its names for dtypes and enumerations, and how kernels are marked."""
+
+    name: str
+    module: str
+    alias: str
+    rows: tuple[Row, ...]
+    dtypes: dict[str, str]
+    enums: dict[str, str]
+    kernel_decorators: frozenset[str]
+    helper_decorators: frozenset[str]
+    constexpr_annotations: frozenset[str]
+    file: str
+
+    @cached_property
+    def by_path(self) -> dict[str, Row]:
+        """Row of a native call."""
+        return {row.path: row for row in self.rows}
+
+    @cached_property
+    def by_kind(self) -> dict[str, tuple[Row, ...]]:
+        """Rows of an operation, the preferred one first."""
+        found: dict[str, tuple[Row, ...]] = {}
+        for row in self.rows:
+            found[row.kind] = (*found.get(row.kind, ()), row)
+        return found
+
+    @cached_property
+    def dtype_paths(self) -> dict[str, str]:
+        """Native name of a dtype: the first that the table gives."""
+        found: dict[str, str] = {}
+        for path, name in self.dtypes.items():
+            found.setdefault(name, path)
+        return found
+
+    @cached_property
+    def enum_paths(self) -> dict[str, str]:
+        """Native name of an enumeration member."""
+        return {name: path for path, name in self.enums.items()}

@@ -1,0 +1,19 @@
+"""Every dialect by name; adding one is adding its table here."""
+
+from __future__ import annotations
+
+from kb.dialects.cutile import CUTILE
+from kb.dialects.model import Dialect
+from kb.dialects.triton import TRITON
+from kb.errors import UnknownName
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CUTILE, TRITON)}
+
+
+def dialect(name: str) -> Dialect:
+    """The dialect called `name`; UnknownName lists the ones there are."""
+    found = DIALECTS.get(name)
+    if found is None:
+        known = ", ".join(sorted(DIALECTS))
+        raise UnknownName(f"no dialect is called {name!r}.", hint=f"Choose one of: {known}.")
+    return found

@@ -1,0 +1,75 @@
+"""What was seen and what was measured: decisions, findings, measurements. Plain frozen records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Lines = tuple[int, int]
+"""First and last source line, 1-based, inclusive."""
+
+
+class AxisKind(StrEnum):
+    """Where an axis acts: on the program, on its instantiation, or on the code around the launch."""
+
+    DESIGN = "design"
+    TUNING = "tuning"
+    HOST = "host"
+
+
+class Severity(StrEnum):
+    """How much a reader should worry."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or loop it speaks of."""
+
+    axis: str
+    value: str
+    pattern: str
+    lines: tuple[Lines, ...]
+    kind: AxisKind = AxisKind.DESIGN
+    subject: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a reader should know: a rule, what it saw, where, and what to do about it."""
+
+    rule: str
+    severity: Severity
+    message: str
+    lines: tuple[Lines, ...]
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """What the reader could not understand, or why a file yields nothing."""
+
+    severity: Severity
+    message: str
+    hint: str | None = None
+    lines: Lines | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What happened when a kernel ran or compiled; every number has its unit, its machine and its versions."""
+
+    metric: str
+    value: float
+    unit: str
+    target: str
+    samples: int
+    seed: int
+    versions: tuple[tuple[str, str], ...]
+    kernel_digest: str
+    problem: tuple[tuple[str, str], ...] = ()
+    point: tuple[tuple[str, str], ...] = ()
