@@ -29,6 +29,7 @@ class OpKind(StrEnum):
     TUPLE = "tuple"
     LIST = "list"
     UNDEF = "undef"
+    COPY = "copy"
     UNPACK = "unpack"
     SUBSCRIPT = "subscript"
     ATTRIBUTE = "attribute"

@@ -93,17 +93,20 @@ class Worker:
         )
         self.sandbox = ""
 
+    def start(self, deadline: float) -> bool:
+        """Wait until the child has left the network; False when it died."""
+        assert self.process.stdout
+        if not self.sandbox:
+            hello = _frame_by(self.process.stdout, deadline)
+            self.sandbox = hello[0]["sandbox"] if hello else ""
+        return bool(self.sandbox)
+
     def exchange(
         self, header: dict[str, Any], body: bytes, deadline: float
     ) -> tuple[dict[str, Any], bytes] | None:
         """The worker's answer, None when it died; QueryTimeout when the deadline passes."""
         assert self.process.stdin and self.process.stdout
         try:
-            if not self.sandbox:
-                hello = _frame_by(self.process.stdout, deadline)
-                if hello is None:
-                    return None
-                self.sandbox = hello[0]["sandbox"]
             write_frame(self.process.stdin, header, body)
             return _frame_by(self.process.stdout, deadline)
         except BrokenPipeError:
@@ -218,10 +221,13 @@ class QueryPool:
         worker = self._take()
         kept = False
         try:
-            answer = worker.exchange(dict(request), query.text.encode(), deadline)
+            if not worker.start(deadline):
+                raise StoreBusy("A reader did not start.", hint="Is memory short?")
             if worker.sandbox == "none" and "service" in query.text.lower():
                 # No way to take the network away here: the word alone is refused.
+                kept = True
                 return {"error": "service"}, b""
+            answer = worker.exchange(dict(request), query.text.encode(), deadline)
             kept = answer is not None and worker.alive
         finally:
             if kept:

@@ -75,7 +75,8 @@ def unquoted(token: str) -> str:
 def _unescape(match: re.Match[str]) -> str:
     body = match.group(1)
     if len(body) > 1:
-        return chr(int(body[1:], 16))
+        code = int(body[1:], 16)
+        return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
     return ESCAPED.get(body, body)
 
 

@@ -1,0 +1,44 @@
+"""Modules as data: where the text of a module and of its package siblings comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleText:
+    """Source text with its dotted name (`pkg.sub.mod`, empty when unknown) and its path as shown to people."""
+
+    dotted: str
+    path: str
+    text: str
+    is_package: bool = False
+
+
+class ModuleLoader(Protocol):
+    """Finds the text of an imported module; None when it lies outside the folder being read."""
+
+    def load(self, dotted: str) -> ModuleText | None:
+        """Text of the module with this absolute dotted name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoModules:
+    """A loader for a file that stands alone."""
+
+    def load(self, dotted: str) -> ModuleText | None:
+        """Nothing is importable."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TextModules:
+    """A loader over texts in memory, by dotted name; for tests and for archives."""
+
+    texts: Mapping[str, ModuleText]
+
+    def load(self, dotted: str) -> ModuleText | None:
+        """The text registered under `dotted`."""
+        return self.texts.get(dotted)

@@ -1,0 +1,308 @@
+"""What a name in a module stands for: a native function, a function of the package, a constant. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from extractors.modules import ModuleLoader, ModuleText
+from extractors.syntax.python import parse_module
+from kb.errors import TileloreError
+
+MAX_HOPS = 24
+"""Longest chain of imports and aliases that is followed."""
+
+MAX_INTEGER_BITS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Something of a library that is not read: its dotted path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Local:
+    """A function of the corpus, with the scope that it sees."""
+
+    scope: Scope
+    node: ast.FunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value known without running anything."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """A module-level value that is not a plain constant."""
+
+    scope: Scope
+    node: ast.expr
+
+
+Meaning = Native | Local | Constant | Expression
+Binding = ast.FunctionDef | ast.ClassDef | ast.expr | tuple[str, str | None]
+
+_BINARY: dict[type[ast.operator], Callable[[object, object], object]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
+}
+_MATH: dict[str, Callable[[float], float]] = {
+    name: getattr(math, name)
+    for name in ("log", "log2", "log10", "sqrt", "exp", "sin", "cos", "tanh", "floor", "ceil")
+}
+_MATH_CONSTANTS = {"math.inf": math.inf, "math.pi": math.pi, "math.e": math.e, "math.nan": math.nan}
+_MATH_CONSTANTS |= {"torch.inf": math.inf, "numpy.inf": math.inf, "torch.pi": math.pi}
+
+
+class Modules:
+    """Parsed modules of one reading, each parsed once."""
+
+    def __init__(self, loader: ModuleLoader) -> None:
+        self._loader = loader
+        self._scopes: dict[str, Scope | None] = {}
+
+    def scope(self, dotted: str) -> Scope | None:
+        """Scope of an importable module; None when it is not part of the corpus or does not parse."""
+        if dotted not in self._scopes:
+            self._scopes[dotted] = None
+            found = self._loader.load(dotted)
+            if found is not None:
+                try:
+                    self._scopes[dotted] = self.open(found)
+                except TileloreError:
+                    self._scopes[dotted] = None
+        return self._scopes[dotted]
+
+    def open(self, module: ModuleText, tree: ast.Module | None = None) -> Scope:
+        """Scope of a module whose text is at hand."""
+        parsed = parse_module(module.text, module.path) if tree is None else tree
+        scope = Scope(self, module, parsed)
+        if module.dotted:
+            self._scopes[module.dotted] = scope
+        return scope
+
+
+@dataclass(eq=False)
+class Scope:
+    """The names of one module."""
+
+    modules: Modules
+    module: ModuleText
+    tree: ast.Module
+    bindings: dict[str, Binding] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, binding in _bindings(self.tree.body, self):
+            self.bindings[name] = binding
+
+    def resolve(self, node: ast.expr, hops: int = 0) -> Meaning | None:
+        """What an expression made of names and dots stands for; None when nothing is known."""
+        if hops > MAX_HOPS:
+            return None
+        if isinstance(node, ast.Name):
+            return self.lookup(node.id, hops + 1)
+        if isinstance(node, ast.Attribute):
+            base = self.resolve(node.value, hops + 1)
+            if isinstance(base, Native):
+                return self._member(f"{base.path}.{node.attr}", hops + 1)
+            if isinstance(base, Constant) and node.attr == "value":
+                return base
+            return None
+        value = self.evaluate(node, hops + 1)
+        return Constant(value) if value is not None else None
+
+    def lookup(self, name: str, hops: int = 0) -> Meaning | None:
+        """What a module-level name stands for."""
+        if hops > MAX_HOPS or name not in self.bindings:
+            return None
+        binding = self.bindings[name]
+        if isinstance(binding, tuple):
+            return self._imported(binding, hops + 1)
+        if isinstance(binding, ast.FunctionDef):
+            return Local(self, binding)
+        if isinstance(binding, ast.ClassDef):
+            return None
+        meaning = self.resolve(binding, hops + 1)
+        return meaning if meaning is not None else Expression(self, binding)
+
+    def _imported(self, target: tuple[str, str | None], hops: int) -> Meaning | None:
+        module, member = target
+        if member is None:
+            return Native(module)
+        inner = self.modules.scope(module)
+        if inner is not None and inner is not self:
+            found = inner.lookup(member, hops + 1)
+            if found is not None:
+                return found
+        return self._member(f"{module}.{member}", hops + 1)
+
+    def _member(self, path: str, hops: int) -> Meaning | None:
+        """A dotted path: into a module of the corpus when there is one, else native."""
+        head, _, last = path.rpartition(".")
+        inner = self.modules.scope(head) if head and hops < MAX_HOPS else None
+        if inner is not None and inner is not self and last in inner.bindings:
+            return inner.lookup(last, hops + 1)
+        if path in _MATH_CONSTANTS:
+            return Constant(_MATH_CONSTANTS[path])
+        return Native(path)
+
+    def evaluate(self, node: ast.expr, hops: int = 0) -> object:
+        """Value of a constant expression, None when it is not one."""
+        if hops > MAX_HOPS:
+            return None
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name() | ast.Attribute():
+                meaning = self.resolve(node, hops + 1)
+                return meaning.value if isinstance(meaning, Constant) else None
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                value = self.evaluate(operand, hops + 1)
+                return -value if isinstance(value, int | float) else None
+            case ast.BinOp():
+                return self._binary(node, hops)
+            case ast.Call():
+                return self._call(node, hops)
+            case ast.Tuple():
+                items = tuple(self.evaluate(item, hops + 1) for item in node.elts)
+                return None if None in items else items
+        return None
+
+    def _binary(self, node: ast.BinOp, hops: int) -> object:
+        left = self.evaluate(node.left, hops + 1)
+        right = self.evaluate(node.right, hops + 1)
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            return None
+        if isinstance(node.op, ast.Pow | ast.LShift) and abs(right) > MAX_INTEGER_BITS:
+            return None
+        function = _BINARY.get(type(node.op))
+        try:
+            return function(left, right) if function else None
+        except (ArithmeticError, TypeError, ValueError):
+            return None
+
+    def _call(self, node: ast.Call, hops: int) -> object:
+        """math.log(2), float("inf"), and single-argument wrappers such as a constexpr constructor."""
+        if len(node.args) != 1 or node.keywords:
+            return None
+        value = self.evaluate(node.args[0], hops + 1)
+        if isinstance(node.func, ast.Name) and node.func.id not in self.bindings:
+            return _convert(node.func.id, value)
+        meaning = self.resolve(node.func, hops + 1)
+        if not isinstance(meaning, Native) or value is None:
+            return None
+        head, _, name = meaning.path.rpartition(".")
+        if head in ("math", "numpy") and name in _MATH and isinstance(value, int | float):
+            try:
+                return _MATH[name](value)
+            except ValueError:
+                return None
+        return value if name == "constexpr" else None
+
+
+def _convert(name: str, value: object) -> object:
+    if name == "float" and isinstance(value, int | float | str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return int(value) if name == "int" and isinstance(value, int | bool) else None
+
+
+def _bindings(body: list[ast.stmt], scope: Scope) -> Iterator[tuple[str, Binding]]:
+    """Names bound at module level; of alternatives, the ones of a plain NVIDIA machine."""
+    for statement in body:
+        match statement:
+            case ast.FunctionDef() | ast.ClassDef():
+                yield statement.name, statement
+            case ast.Import():
+                for alias in statement.names:
+                    if alias.asname:
+                        yield alias.asname, (alias.name, None)
+                    else:
+                        yield alias.name.split(".")[0], (alias.name.split(".")[0], None)
+            case ast.ImportFrom():
+                base = _absolute(statement, scope.module)
+                for alias in statement.names:
+                    yield alias.asname or alias.name, (base, alias.name)
+            case ast.Assign(value=value):
+                for target in statement.targets:
+                    if isinstance(target, ast.Name):
+                        yield target.id, value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+            case ast.If():
+                chosen = _choose(statement, scope)
+                for pair in _bindings(chosen, scope):
+                    scope.bindings[pair[0]] = pair[1]
+                    yield pair
+            case ast.Try():
+                for handler in statement.handlers:
+                    for name, binding in _bindings(handler.body, scope):
+                        if name not in scope.bindings:
+                            yield name, binding
+                yield from _bindings(statement.body, scope)
+            case ast.With():
+                yield from _bindings(statement.body, scope)
+
+
+def _choose(statement: ast.If, scope: Scope) -> list[ast.stmt]:
+    """The branch taken with no environment variable set; the plain `else` when the test is not known."""
+    truth = _truth(statement.test, scope)
+    if truth is None:
+        return statement.orelse or statement.body
+    return statement.body if truth else statement.orelse
+
+
+def _truth(test: ast.expr, scope: Scope) -> bool | None:
+    match test:
+        case ast.Constant():
+            return bool(test.value)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _truth(operand, scope)
+            return None if inner is None else not inner
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            first, second = _environment(left), _environment(right)
+            return first == second if first is not None and second is not None else None
+        case ast.Call(func=ast.Name(id="hasattr"), args=[base, ast.Constant(value=str(member))]):
+            return not member.startswith("_") if isinstance(scope.resolve(base), Native) else None
+    return None
+
+
+def _environment(node: ast.expr) -> object:
+    """A constant, or the default of a look-up of the environment."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[_, ast.Constant(value=value)]):
+            return value
+    return None
+
+
+def _absolute(statement: ast.ImportFrom, module: ModuleText) -> str:
+    """Absolute dotted name of an import, relative levels resolved against the module's own name."""
+    if not statement.level:
+        return statement.module or ""
+    parts = module.dotted.split(".")
+    keep = len(parts) - statement.level + (1 if module.is_package else 0)
+    base = ".".join(parts[: max(keep, 0)])
+    return f"{base}.{statement.module}".strip(".") if statement.module else base

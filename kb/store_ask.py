@@ -1,0 +1,87 @@
+"""The store's own questions: the listing of kernels and the sizes. Every pattern names its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kb.results import Result, Rows
+from kb.store_quads import RESERVED
+from kb.store_records import KernelEntry, Stats
+
+KERNELS = """
+PREFIX tl: <https://w3id.org/tilelore/ns#>
+PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+SELECT ?kernel ?graph ?label ?dialect ?operation ?path ?start ?end ?program
+       (COUNT(DISTINCT ?decision) AS ?decisions) (COUNT(DISTINCT ?finding) AS ?findings)
+WHERE {
+  GRAPH ?graph {
+    ?kernel a tl:Kernel ; rdfs:label ?label .
+    OPTIONAL { ?kernel tl:dialect ?dialect }
+    OPTIONAL { ?kernel tl:implements ?operation }
+    OPTIONAL { ?kernel tl:hasSource/tl:path ?path }
+    OPTIONAL { ?kernel tl:startLine ?start }
+    OPTIONAL { ?kernel tl:endLine ?end }
+    OPTIONAL { ?kernel tl:programDigest ?program }
+    OPTIONAL { ?kernel tl:hasDecision ?decision }
+    OPTIONAL { ?kernel tl:hasFinding ?finding }
+  }
+}
+GROUP BY ?kernel ?graph ?label ?dialect ?operation ?path ?start ?end ?program
+ORDER BY ?kernel
+"""
+
+GRAPHS = "SELECT ?graph (COUNT(*) AS ?quads) WHERE { GRAPH ?graph { ?s ?p ?o } } GROUP BY ?graph"
+
+Direct = Callable[[str], Result]
+
+
+def rows(direct: Direct, sparql: str) -> Rows:
+    """The answer of a SELECT."""
+    answer = direct(sparql)
+    assert isinstance(answer, Rows)
+    return answer
+
+
+def kernel_entries(direct: Direct) -> tuple[KernelEntry, ...]:
+    """All kernels, by IRI; one entry each, the first operation when there are several."""
+    found: dict[str, KernelEntry] = {}
+    for row in rows(direct, KERNELS):
+        operation = str(row["operation"] or "")
+        entry = KernelEntry(
+            iri=str(row["kernel"]),
+            graph=str(row["graph"]),
+            label=str(row["label"]),
+            dialect=str(row["dialect"] or ""),
+            operation=operation.rsplit("/operation/", 1)[-1],
+            path=str(row["path"] or ""),
+            start_line=int(row["start"] or 0),
+            end_line=int(row["end"] or 0),
+            program=str(row["program"] or ""),
+            decisions=int(row["decisions"] or 0),
+            findings=int(row["findings"] or 0),
+        )
+        found.setdefault(entry.iri, entry)
+    return tuple(found.values())
+
+
+def read_stats(
+    direct: Direct, location: str, vocabulary: str, programs: int, disk_bytes: int
+) -> Stats:
+    """Sizes, from the listing of kernels and one count per graph."""
+    kernels = kernel_entries(direct)
+    graphs = {str(row["graph"]): int(row["quads"] or 0) for row in rows(direct, GRAPHS)}
+    dialects: dict[str, int] = {}
+    for kernel in kernels:
+        dialects[kernel.dialect] = dialects.get(kernel.dialect, 0) + 1
+    return Stats(
+        location=location,
+        kernels=len(kernels),
+        decisions=sum(k.decisions for k in kernels),
+        findings=sum(k.findings for k in kernels),
+        quads=sum(count for graph, count in graphs.items() if graph not in RESERVED),
+        graphs=len(graphs.keys() - RESERVED),
+        programs=programs,
+        dialects=tuple(sorted(dialects.items())),
+        vocabulary=vocabulary,
+        disk_bytes=disk_bytes,
+    )

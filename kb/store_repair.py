@@ -1,0 +1,158 @@
+"""Index against files: repair at opening, fill a fresh index, and the full check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyoxigraph as ox
+from pyoxigraph import NamedNode, Quad
+
+from kb import store_quads as sq
+from kb.errors import DoesNotConform, StoreError, SyntaxProblem
+from kb.store_files import Folder
+from kb.store_records import Problem
+
+
+def catalogue(index: ox.Store) -> dict[str, str]:
+    """Content digest by graph, without the vocabulary."""
+    named = NamedNode(sq.CATALOGUE)
+    found = index.quads_for_pattern(None, sq.CONTENT_DIGEST, None, named)
+    rows = {q.subject.value: q.object.value for q in found}  # type: ignore[union-attr]
+    rows.pop(sq.VOCABULARY, None)
+    return rows
+
+
+def reconcile(folder: Folder, index: ox.Store) -> None:
+    """Make the folder and the index agree after a killed writer or a lost or damaged index.
+
+    An add that was not acknowledged is undone; one that reached the index is completed; otherwise
+    the files win. A damaged file is left where it is, for `check` to report.
+    """
+    for left in (*folder.root.glob("kernels/??/*.tmp"), *folder.root.glob("programs/*.tmp")):
+        left.unlink()
+    known = catalogue(index)
+    pending = folder.pending()
+    lost = not known and len(folder.kernel_digests()) > 1
+    if pending is not None and not lost and pending.content not in known.values():
+        folder.roll_back(pending)
+    files = folder.kernel_digests()
+    unsure = pending.content if pending is not None else ""
+    for graph, content in known.items():
+        if content not in files:
+            index.update(sq.drop_graph(graph))
+    alive = {graph: content for graph, content in known.items() if content in files}
+    # What was pending comes last, so that of two files for one graph the acknowledged one stays.
+    for content in sorted(files.keys() - set(alive.values()), key=lambda c: (c == unsure, c)):
+        _take_in(folder, index, files[content], alive)
+    folder.finish()
+    _drop_unnamed(folder, index)
+
+
+def _take_in(folder: Folder, index: ox.Store, path: Path, alive: dict[str, str]) -> None:
+    quads = _sound(path)
+    if not quads:
+        return
+    graph = _graph_of(quads)
+    if graph in alive:
+        path.unlink()  # superseded: the kill came before it was removed
+        return
+    index.update(sq.replace_graph(graph, quads, path.stem))
+    alive[graph] = path.stem
+
+
+def _drop_unnamed(folder: Folder, index: ox.Store) -> None:
+    """Remove programs that no graph names; a kill can leave them."""
+    named = sq.program_digests(index.quads_for_pattern(None, sq.PROGRAM_DIGEST, None, None))
+    indexed = set(catalogue(index).values())
+    if folder.kernel_digests().keys() - indexed:
+        return  # a damaged graph file may name them
+    for name, path in folder.program_digests().items():
+        if name not in named:
+            path.unlink()
+
+
+def _graph_of(quads: list[Quad]) -> str:
+    return quads[0].graph_name.value  # type: ignore[union-attr]
+
+
+def _sound(path: Path) -> list[Quad]:
+    """The quads of a graph file; none when its bytes do not have the digest in its name."""
+    data = path.read_bytes()
+    if sq.digest(data) != path.stem:
+        return []
+    return sq.parse(data, ox.RdfFormat.N_QUADS, where=str(path))
+
+
+def fill_index(folder: Folder, index: ox.Store) -> int:
+    """Put every sound graph file into a fresh index; the number of graphs.
+
+    StoreError when a file is damaged or two files hold the same graph: the truth is then in doubt.
+    """
+    seen: dict[str, Path] = {}
+    for path in folder.kernel_digests().values():
+        quads = _sound(path)
+        if not quads:
+            raise StoreError(
+                "The graph file was changed after it was written.", where=str(path),
+                hint="Restore it or delete it, then extract its kernel again.",
+            )
+        graph = _graph_of(quads)
+        if graph in seen:
+            raise StoreError(
+                f"Two files hold <{graph}>.", where=str(path), hint=f"Delete it or {seen[graph]}.",
+            )
+        seen[graph] = path
+        entry = Quad(NamedNode(graph), sq.CONTENT_DIGEST, ox.Literal(path.stem),
+                     NamedNode(sq.CATALOGUE))
+        index.bulk_extend([*quads, entry])
+    return len(seen)
+
+
+def check_folder(folder: Folder, index: ox.Store) -> tuple[Problem, ...]:
+    """Digests of all files, ownership of every graph, and index equal to files."""
+    return tuple((*_check_graphs(folder, index), *_check_programs(folder, index)))
+
+
+def _check_graphs(folder: Folder, index: ox.Store) -> Iterator[Problem]:
+    known, files = catalogue(index), folder.kernel_digests()
+    for graph, content in sorted(known.items()):
+        if content not in files:
+            yield Problem(graph, "Its file is missing.", "Extract its kernel again.")
+    for content, path in files.items():
+        quads = _sound(path)
+        if not quads:
+            yield Problem(str(path), "The file was changed after it was written.",
+                          "Restore it or delete it, then extract its kernel again.")
+            continue
+        graph = _graph_of(quads)
+        if known.get(graph) != content:
+            yield Problem(str(path), "The index does not hold it.", "Run `tilelore kb rebuild`.")
+        held = sq.canonical(index.quads_for_pattern(None, None, None, NamedNode(graph)))
+        if known.get(graph) == content and sq.digest(held) != content:
+            yield Problem(graph, "The index differs from the file.", "Run `tilelore kb rebuild`.")
+        yield from _check_rows(graph, quads)
+    allowed = known.keys() | sq.RESERVED
+    for name in index.named_graphs():
+        if name.value not in allowed:
+            yield Problem(name.value, "The index holds a graph that no file has.",
+                          "Run `tilelore kb rebuild`.")
+
+
+def _check_rows(graph: str, quads: list[Quad]) -> Iterator[Problem]:
+    try:
+        sq.check_owned(graph, quads)
+    except (DoesNotConform, SyntaxProblem) as error:
+        yield Problem(graph, error.message, error.hint)
+
+
+def _check_programs(folder: Folder, index: ox.Store) -> Iterator[Problem]:
+    files = folder.program_digests()
+    found = index.quads_for_pattern(None, sq.PROGRAM_DIGEST, None, None)
+    for name in sorted(sq.program_digests(found)):
+        if name not in files:
+            yield Problem(f"program {name}", "Its file is missing.", "Extract its kernel again.")
+    for name, path in files.items():
+        if sq.digest(path.read_bytes()) != name:
+            yield Problem(str(path), "The program was changed after it was written.",
+                          "Delete it and extract its kernel again.")

@@ -1,0 +1,166 @@
+"""The vocabulary of the ontology as plain records: axes, components, operations, patterns, rules.
+
+`kb.graph.vocabulary` loads it from Turtle; the DSL, the planner and transfer get it passed in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from kb.errors import UnknownName
+from kb.evidence import AxisKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisTerm:
+    """An axis; `aliases` are other names for it, `components` the parts of operations it belongs to."""
+
+    name: str
+    kind: AxisKind
+    label: str = ""
+    aliases: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+    scope: str = "common"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentTerm:
+    """A part that operations are composed of, such as contraction or online reduction."""
+
+    name: str
+    label: str = ""
+    definition: str = ""
+    broader: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationTerm:
+    """An operation; `aliases` are names people type for it, `components` what it is composed of."""
+
+    name: str
+    label: str = ""
+    aliases: tuple[str, ...] = ()
+    broader: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternTerm:
+    """A recogniser of an axis's values; `rationale` says why one would choose them, `price` what it costs."""
+
+    name: str
+    axis: str
+    rationale: str = ""
+    price: str = ""
+
+
+class Carry(StrEnum):
+    """What becomes of a donor's decision in another operation."""
+
+    VALUE = "value"
+    AXIS = "axis"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRule:
+    """What carries over on `axis` to `operation`, and why.
+
+    `carry` VALUE: the value itself is right. AXIS: the knob is, its value must be re-derived. NOTHING:
+    the donor's value must not be used. `value` narrows the rule to donor values that contain it.
+    `values` are proposals for the target, in order of preference.
+    """
+
+    name: str
+    operation: str
+    axis: str
+    carry: Carry
+    reason: str
+    value: str | None = None
+    values: tuple[str, ...] = ()
+    source: str = ""
+
+
+class Asked(StrEnum):
+    """Whether an own axis is semantics, which a person must give, or strategy, which knowledge may default."""
+
+    PERSON = "person"
+    KNOWLEDGE = "knowledge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAxis:
+    """An axis that `operation` has and no donor can supply; `values` in order of preference."""
+
+    operation: str
+    axis: str
+    asked: Asked
+    reason: str
+    values: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationConstraint:
+    """A constraint that every space of `operation` has."""
+
+    name: str
+    operation: str
+    expression: str
+    because: str = ""
+    hint: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """Everything the ontology names, sorted by name."""
+
+    axes: tuple[AxisTerm, ...] = ()
+    components: tuple[ComponentTerm, ...] = ()
+    operations: tuple[OperationTerm, ...] = ()
+    patterns: tuple[PatternTerm, ...] = ()
+    transfer_rules: tuple[TransferRule, ...] = ()
+    own_axes: tuple[OwnAxis, ...] = ()
+    constraints: tuple[OperationConstraint, ...] = ()
+
+    def find_axis(self, name: str) -> AxisTerm | None:
+        """The axis of that name, else the one that has it as an alias; letter case does not matter."""
+        wanted = folded(name)
+        for axis in self.axes:
+            if folded(axis.name) == wanted:
+                return axis
+        for axis in self.axes:
+            if wanted in map(folded, axis.aliases):
+                return axis
+        return None
+
+    def near_axis(self, name: str) -> str | None:
+        """The known axis name or alias closest in spelling to `name`."""
+        known = [axis.name for axis in self.axes]
+        known += [alias for axis in self.axes for alias in axis.aliases]
+        near = get_close_matches(folded(name), known, n=1)
+        return near[0] if near else None
+
+    def operation(self, name: str) -> OperationTerm:
+        """The operation of that name or alias; UnknownName with the nearest one when there is none."""
+        wanted = folded(name)
+        for operation in self.operations:
+            if wanted in map(folded, (operation.name, operation.label, *operation.aliases)):
+                return operation
+        known = [operation.name for operation in self.operations]
+        near = get_close_matches(wanted, known, n=1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"Known are {', '.join(known)}."
+        raise UnknownName(f"there is no operation `{name}`.", hint=hint)
+
+    def patterns_of(self, axis: str) -> tuple[PatternTerm, ...]:
+        """Patterns that recognise values of `axis`."""
+        return tuple(pattern for pattern in self.patterns if pattern.axis == axis)
+
+
+def folded(name: str) -> str:
+    """`name` as names are compared: lower case, words joined by underscores."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
