@@ -19,7 +19,14 @@ from typing import IO, Any
 from kb.errors import InputError, StoreError
 from kb.query_worker import read_frame, write_frame
 from kb.results import BindingsFormat, Formats, GraphFormat, ResultKind, Serialized
-from kb.sparql_text import PREFIXES, calls_service, form, is_update, syntax_problem
+from kb.sparql_text import (
+    PREFIXES,
+    calls_service,
+    check_depth,
+    form,
+    is_update,
+    syntax_problem,
+)
 
 WORKER = Path(__file__).with_name("query_worker.py")
 
@@ -66,7 +73,11 @@ class Query:
 
 
 def refuse_early(text: str) -> None:
-    """UpdateRefused for an update, ServiceRefused for SERVICE: the friendly answers."""
+    """UpdateRefused for an update, ServiceRefused for SERVICE, SyntaxProblem when nested too deep.
+
+    The friendly answers; what really protects is the child process.
+    """
+    check_depth(text)
     if is_update(text):
         raise UpdateRefused(
             f"{form(text)} would change the store; queries only read.",
@@ -264,7 +275,8 @@ def _error(header: Mapping[str, Any], text: str) -> Exception:
         return ResultTooLarge(f"Refused: {said}.", hint="Add LIMIT or ask for less.")
     if kind == "memory":
         return ResultTooLarge(
-            "The query needs more memory than it may take.", hint="Bind more variables."
+            "The query needs more memory than it may take.",
+            hint="Bind more variables, or add LIMIT inside sub-queries.",
         )
     if kind == "service":
         return ServiceRefused(

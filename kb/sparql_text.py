@@ -26,9 +26,10 @@ PREFIXES: dict[str, str] = {
 }
 """Prefixes every query may use without declaring them."""
 
-UPDATE_WORDS = frozenset(
-    "INSERT DELETE LOAD CLEAR CREATE DROP COPY MOVE ADD WITH".split()
-)
+MAX_DEPTH = 100
+"""Brackets inside brackets that a query may have."""
+
+UPDATE_WORDS = frozenset("INSERT DELETE LOAD CLEAR CREATE DROP COPY MOVE ADD WITH".split())
 QUERY_WORDS = frozenset("SELECT ASK CONSTRUCT DESCRIBE".split())
 
 _TOKEN = re.compile(
@@ -98,6 +99,23 @@ def calls_service(text: str) -> bool:
     """Whether the text has the keyword SERVICE. For a friendly answer, not for safety:
     queries run without a network whatever this says (`kb.query_worker`)."""
     return any(token.kind == "word" and token.upper == "SERVICE" for token in tokens(text))
+
+
+def check_depth(text: str) -> None:
+    """SyntaxProblem when brackets nest deeper than `MAX_DEPTH`: the engine's parser recurses."""
+    depth = 0
+    for token in tokens(text):
+        if token.text in ("{", "(", "["):
+            depth += 1
+        elif token.text in ("}", ")", "]"):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            line = text.count("\n", 0, token.start) + 1
+            column = token.start - (text.rfind("\n", 0, token.start) + 1) + 1
+            raise SyntaxProblem(
+                f"Brackets nest deeper than {MAX_DEPTH}.", where=f"query:{line}:{column}",
+                hint="Write it flatter.",
+            )
 
 
 def undeclared_prefixes(text: str) -> tuple[str, ...]:

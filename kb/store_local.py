@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,6 +56,7 @@ class LocalStore:
         self._pool = QueryPool(limits or Limits())
         self._published: Path | None = None
         self._handle: int | None = None
+        self._guard = threading.Lock()
         self._index: ox.Store | None = None
         if read_only:
             self._open_reader(validate, vocabulary)
@@ -101,23 +103,36 @@ class LocalStore:
             )
         if self.folder.current() is None or self.folder.dirty.exists():
             self._settle(validate, vocabulary)
-        for _ in range(10):  # a writer may publish and drop between the two steps
+        self._follow()
+
+    def _follow(self) -> None:
+        """Open the newest snapshot, unless it is open already."""
+        for _ in range(10):  # a writer may publish and drop between the steps
             current = self.folder.current()
-            if current is None:
-                break
-            try:
-                self._handle = os.open(current, os.O_RDONLY)
-                fcntl.flock(self._handle, fcntl.LOCK_SH)
-                if current.is_dir():
-                    self._published = current
-                    self._index = ox.Store.read_only(str(current))
-                    return
-            except FileNotFoundError:
-                continue
+            if current is not None and current == self._published:
+                return
+            if current is not None and self._hold(current):
+                return
         raise StoreError(
             "Nothing has been published yet.", where=str(self.folder.root),
             hint="Wait until the process that writes it ends.",
         )
+
+    def _hold(self, snapshot: Path) -> bool:
+        """Keep it from being dropped and open it; False when it is gone already."""
+        try:
+            handle = os.open(snapshot, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if not snapshot.is_dir():
+            os.close(handle)
+            return False
+        if self._handle is not None:
+            os.close(self._handle)
+        self._handle, self._published = handle, snapshot
+        self._index = ox.Store.read_only(str(snapshot))
+        return True
 
     def _settle(self, validate: Validator | None, vocabulary: Path | None) -> None:
         """Repair and publish after a killed writer; when one is alive, its last snapshot is read."""
@@ -147,9 +162,12 @@ class LocalStore:
 
     @property
     def index(self) -> ox.Store:
-        """The open index."""
+        """The open index; a reader's is the newest published one."""
         if self._index is None:
             raise StoreError("The store is closed.", where=self.location, hint="Open it again.")
+        if self._read_only:
+            with self._guard:
+                self._follow()
         return self._index
 
     @property
@@ -164,12 +182,14 @@ class LocalStore:
 
     def snapshot(self) -> Path:
         """A published, unchanging copy of the index as it is now (hard links, milliseconds)."""
-        if self._published is None:
-            path = self.folder.next_snapshot()
-            self.index.backup(str(path))
-            self.folder.publish(path)
-            self._published = path
-        return self._published
+        index = self.index
+        with self._guard:
+            if self._published is None:
+                path = self.folder.next_snapshot()
+                index.backup(str(path))
+                self.folder.publish(path)
+                self._published = path
+            return self._published
 
     # --- writing
 
