@@ -223,3 +223,16 @@ class Folder:
             return  # a reader holds it; the next publish tries again
         finally:
             os.close(handle)
+
+
+def hold(snapshot: Path) -> int | None:
+    """A handle that keeps the snapshot from being dropped until closed; None when it is gone."""
+    try:
+        handle = os.open(snapshot, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    if snapshot.is_dir():
+        return handle
+    os.close(handle)
+    return None

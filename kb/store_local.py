@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import threading
@@ -21,7 +20,7 @@ from kb.questions import QUESTIONS, prepare
 from kb.results import BindingsFormat, Result, ResultKind, Serialized, parse
 from kb.sparql_text import PREFIXES, syntax_problem, with_using
 from kb.store_ask import kernel_entries, read_stats
-from kb.store_files import Folder
+from kb.store_files import Folder, hold
 from kb.store_records import (
     AddResult,
     Binding,
@@ -33,7 +32,7 @@ from kb.store_records import (
     Stats,
     Validator,
 )
-from kb.store_repair import check_folder, fill_index, reconcile
+from kb.store_repair import build_index, check_folder, reconcile
 
 NO_LIMIT = 2**62
 
@@ -120,13 +119,8 @@ class LocalStore:
 
     def _hold(self, snapshot: Path) -> bool:
         """Keep it from being dropped and open it; False when it is gone already."""
-        try:
-            handle = os.open(snapshot, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        fcntl.flock(handle, fcntl.LOCK_SH)
-        if not snapshot.is_dir():
-            os.close(handle)
+        handle = hold(snapshot)
+        if handle is None:
             return False
         if self._handle is not None:
             os.close(self._handle)
@@ -320,7 +314,14 @@ class LocalStore:
         self, query: Query, *, timeout: float | None = None, limit: int | None = None
     ) -> Serialized:
         """See `Store.query_serialized`."""
-        return self._pool.run(self.snapshot(), query, timeout=timeout, max_rows=limit)
+        handle = None
+        while handle is None:  # gone when another thread published in between
+            snapshot = self.snapshot()
+            handle = hold(snapshot)
+        try:
+            return self._pool.run(snapshot, query, timeout=timeout, max_rows=limit)
+        finally:
+            os.close(handle)
 
     def ask(self, name: str, **bindings: Binding) -> Result:
         """See `Store.ask`. Runs in this process: our questions are known to be quick."""
@@ -390,17 +391,7 @@ class LocalStore:
         """See `Store.rebuild`."""
         self._check_writer()
         beside = self.folder.index.with_name("index.new")
-        shutil.rmtree(beside, ignore_errors=True)
-        fresh = ox.Store(str(beside))
-        vocabulary = NamedNode(sq.VOCABULARY)
-        content = self.content_digest(sq.VOCABULARY)
-        fresh.extend(self.index.quads_for_pattern(None, None, None, vocabulary))
-        if content:
-            fresh.add(Quad(vocabulary, sq.CONTENT_DIGEST, ox.Literal(content),
-                           NamedNode(sq.CATALOGUE)))
-        count = fill_index(self.folder, fresh)
-        fresh.optimize()
-        del fresh
+        count = build_index(self.folder, self.index, beside)
         self._index = self._published = None
         shutil.rmtree(self.folder.index)
         beside.rename(self.folder.index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,18 @@ def _sound(path: Path) -> list[Quad]:
     if sq.digest(data) != path.stem:
         return []
     return sq.parse(data, ox.RdfFormat.N_QUADS, where=str(path))
+
+
+def build_index(folder: Folder, old: ox.Store, path: Path) -> int:
+    """Make an index at `path` from the files and the old one's vocabulary; the number of graphs."""
+    shutil.rmtree(path, ignore_errors=True)
+    fresh = ox.Store(str(path))
+    vocabulary, catalogue_graph = NamedNode(sq.VOCABULARY), NamedNode(sq.CATALOGUE)
+    fresh.extend(old.quads_for_pattern(None, None, None, vocabulary))
+    fresh.extend(old.quads_for_pattern(vocabulary, None, None, catalogue_graph))
+    count = fill_index(folder, fresh)
+    fresh.optimize()
+    return count
 
 
 def fill_index(folder: Folder, index: ox.Store) -> int:

@@ -281,9 +281,10 @@ def test_no_triple_is_in_two_graphs(store: LocalStore) -> None:
 
 
 def test_unknown_names(store: LocalStore) -> None:
-    for call in (lambda: store.program("../../etc/passwd"), lambda: store.graph_text(GRAPH)):
-        with pytest.raises(UnknownName):
-            call()
+    with pytest.raises(UnknownName):
+        store.program("../../etc/passwd")
+    with pytest.raises(UnknownName):
+        store.graph_text(GRAPH)
 
 
 def test_default_location() -> None:
