@@ -15,41 +15,39 @@ from kb.evidence import AxisKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisTerm:
-    """An axis; `aliases` are other names for it, `components` the parts of operations it belongs to."""
+    """An axis; `aliases` are its other names, `values` those seen so far."""
 
     name: str
     kind: AxisKind
     label: str = ""
     aliases: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    components: tuple[str, ...] = ()
     scope: str = "common"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentTerm:
-    """A part that operations are composed of, such as contraction or online reduction."""
+class ParameterTerm:
+    """A name that programs use for part of a tuning axis, as `tile_m` for `tile_selection`."""
 
     name: str
-    label: str = ""
-    definition: str = ""
-    broader: tuple[str, ...] = ()
+    axis: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationTerm:
-    """An operation; `aliases` are names people type for it, `components` what it is composed of."""
+    """An operation: what it is composed of, in order, and the axes that it brings by itself."""
 
     name: str
     label: str = ""
     aliases: tuple[str, ...] = ()
     broader: tuple[str, ...] = ()
     components: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternTerm:
-    """A recogniser of an axis's values; `rationale` says why one would choose them, `price` what it costs."""
+    """A recogniser of an axis's values: why one would choose them, and what that costs."""
 
     name: str
     axis: str
@@ -69,8 +67,9 @@ class Carry(StrEnum):
 class TransferRule:
     """What carries over on `axis` to `operation`, and why.
 
-    `carry` VALUE: the value itself is right. AXIS: the knob is, its value must be re-derived. NOTHING:
-    the donor's value must not be used. `value` narrows the rule to donor values that contain it.
+    `carry` VALUE: the value itself is right. AXIS: the knob is, its value must be re-derived.
+    NOTHING: the donor's value must not be used. `value` narrows the rule to donor values that
+    contain it, letter case aside.
     `values` are proposals for the target, in order of preference.
     """
 
@@ -85,7 +84,7 @@ class TransferRule:
 
 
 class Asked(StrEnum):
-    """Whether an own axis is semantics, which a person must give, or strategy, which knowledge may default."""
+    """Who answers an own axis: a person (semantics), or knowledge with evidence (strategy)."""
 
     PERSON = "person"
     KNOWLEDGE = "knowledge"
@@ -120,7 +119,7 @@ class Vocabulary:
     """Everything the ontology names, sorted by name."""
 
     axes: tuple[AxisTerm, ...] = ()
-    components: tuple[ComponentTerm, ...] = ()
+    parameters: tuple[ParameterTerm, ...] = ()
     operations: tuple[OperationTerm, ...] = ()
     patterns: tuple[PatternTerm, ...] = ()
     transfer_rules: tuple[TransferRule, ...] = ()
@@ -128,7 +127,7 @@ class Vocabulary:
     constraints: tuple[OperationConstraint, ...] = ()
 
     def find_axis(self, name: str) -> AxisTerm | None:
-        """The axis of that name, else the one that has it as an alias; letter case does not matter."""
+        """The axis of that name, else the one with that alias; letter case does not matter."""
         wanted = folded(name)
         for axis in self.axes:
             if folded(axis.name) == wanted:
@@ -138,15 +137,20 @@ class Vocabulary:
                 return axis
         return None
 
+    def is_parameter(self, name: str) -> bool:
+        """Whether tile programs use the name for part of a tuning axis."""
+        return folded(name) in {parameter.name for parameter in self.parameters}
+
     def near_axis(self, name: str) -> str | None:
         """The known axis name or alias closest in spelling to `name`."""
         known = [axis.name for axis in self.axes]
         known += [alias for axis in self.axes for alias in axis.aliases]
+        known += [parameter.name for parameter in self.parameters]
         near = get_close_matches(folded(name), known, n=1)
         return near[0] if near else None
 
     def operation(self, name: str) -> OperationTerm:
-        """The operation of that name or alias; UnknownName with the nearest one when there is none."""
+        """The operation of that name or alias; UnknownName with the nearest when there is none."""
         wanted = folded(name)
         for operation in self.operations:
             if wanted in map(folded, (operation.name, operation.label, *operation.aliases)):

@@ -11,7 +11,7 @@ Items = tuple[Section, ...] | tuple[Entry, ...] | tuple[Field, ...]
 
 
 def attach(comments: tuple[RawComment, ...], sections: tuple[Section, ...]) -> tuple[Comment, ...]:
-    """Each comment with the item it stands in, after or before; the last ones belong to their block."""
+    """Each comment with the item it stands in, after or before, else with its block."""
     return tuple(Comment(comment.text, *_home(comment, sections)) for comment in comments)
 
 
@@ -29,9 +29,7 @@ def _home(comment: RawComment, sections: tuple[Section, ...]) -> tuple[tuple[str
         items = item.entries if isinstance(item, Section | Case) else ()
 
 
-def _among(
-    comment: RawComment, items: Items
-) -> tuple[str, Section | Entry, Side | None] | None:
+def _among(comment: RawComment, items: Items) -> tuple[str, Section | Entry, Side | None] | None:
     """The item that the comment goes with; side None when it stands inside that block."""
     for name, item in zip(anchors(items), items, strict=True):
         place = item.place
@@ -63,6 +61,32 @@ def moved(
     return tuple(
         replace(comment, anchor=names.get(comment.anchor, comment.anchor)) for comment in comments
     )
+
+
+def settle(comments: tuple[Comment, ...], sections: tuple[Section, ...]) -> tuple[Comment, ...]:
+    """Comments as they stand once `sections` are written: every anchor exists, in a fixed order."""
+    paths = _paths(sections)
+    settled = [c if c.anchor in paths else _adopt(c, paths) for c in comments]
+    return tuple(sorted(settled, key=lambda comment: (comment.anchor, comment.side)))
+
+
+def _paths(sections: tuple[Section, ...]) -> set[tuple[str, ...]]:
+    found: set[tuple[str, ...]] = {()}
+    for name, section in zip(anchors(sections), sections, strict=True):
+        found.add((name,))
+        for inner, entry in zip(anchors(section.entries), section.entries, strict=True):
+            found.add((name, inner))
+            if isinstance(entry, Case):
+                found |= {(name, inner, field) for field in anchors(entry.entries)}
+    return found
+
+
+def _adopt(comment: Comment, paths: set[tuple[str, ...]]) -> Comment:
+    """A comment whose block was merged with another of its kind follows its item; else the file."""
+    near = tuple(reduced(name) for name in comment.anchor)
+    if near in paths:
+        return replace(comment, anchor=near)
+    return replace(comment, anchor=(), side=Side.END)
 
 
 def reduced(anchor: str) -> str:

@@ -1,4 +1,4 @@
-"""Document to sections: what goes under which heading, and in which words. `kb.dsl.reader` is the inverse."""
+"""Document to sections: what goes under which heading, in which words. `reader` is the inverse."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def sections_of(document: Document) -> tuple[Section, ...]:
     space = document.space
     sections = [_header(document)]
     for kind, axes in groupby(space.axes, key=lambda axis: axis.kind):
-        sections.append(Section(SPACES[kind], entries=tuple(_axis(document, axis) for axis in axes)))
+        sections.append(
+            Section(SPACES[kind], entries=tuple(_axis(document, axis) for axis in axes))
+        )
     sections.append(Section("constraints", entries=tuple(map(_constraint, space.constraints))))
     sections.append(Section("mapping", entries=tuple(_mapping(*pair) for pair in space.mapping)))
     if document.tuning is not None:
@@ -52,7 +54,7 @@ def sections_of(document: Document) -> tuple[Section, ...]:
     sections.append(Section("refused", entries=tuple(map(_refusal, document.refused))))
     sections.append(Section("holes", entries=tuple(Fact("", (hole,)) for hole in space.holes)))
     bare = ("constraints", "mapping", "evidence", "refused", "holes")
-    return tuple(s for s in sections if s.entries or s.key not in bare and not _is_bare(s))
+    return tuple(s for s in sections if s.entries or (s.key not in bare and not _is_bare(s)))
 
 
 def _is_bare(section: Section) -> bool:
@@ -91,7 +93,9 @@ def _optional_list(values: tuple[str, ...]) -> Listing | None:
 def _attributes(**words: tuple[Scalar | Lines, ...] | None) -> tuple[Attribute, ...]:
     """One attribute per keyword that is not None, in the order given; a trailing `_` is dropped."""
     return tuple(
-        Attribute(word.rstrip("_"), arguments) for word, arguments in words.items() if arguments is not None
+        Attribute(word.rstrip("_"), arguments)
+        for word, arguments in words.items()
+        if arguments is not None
     )
 
 
@@ -158,9 +162,11 @@ def _mapping(left: str, right: str) -> Arrow:
 
 def _is_scalar(text: str) -> bool:
     """Whether `text` is the normal text of a string or whole number."""
-    if re.fullmatch(r'-?(0|[1-9]\d{0,30})|True|False|None', text, re.ASCII):
+    if re.fullmatch(r"-?(0|[1-9]\d{0,30})|True|False|None", text, re.ASCII):
         return text != "-0"
-    return bool(re.fullmatch(r'"(?:[^"\\\n]|\\.)*"', text)) and scalar_text(_scalar_of(text)) == text
+    return (
+        bool(re.fullmatch(r'"(?:[^"\\\n]|\\.)*"', text)) and scalar_text(_scalar_of(text)) == text
+    )
 
 
 def _scalar_of(text: str) -> Scalar:
@@ -200,7 +206,12 @@ def _launch(launch: Launch) -> Section:
         ("hints", Record(launch.hints) if launch.hints else None),
     ]
     bound: tuple[Entry, ...] = tuple(
-        Arrow(b.parameter, (), b.expression, quoted=not MAPPED.fullmatch(b.parameter) or " " in b.parameter)
+        Arrow(
+            b.parameter,
+            (),
+            b.expression,
+            quoted=not MAPPED.fullmatch(b.parameter) or " " in b.parameter,
+        )
         for b in launch.bindings
     )
     return Section("launch", launch.host_function, _fields(pairs) + bound)
@@ -242,7 +253,9 @@ def _measurement(measurement: Measurement) -> Fact:
         problem=_flat(measurement.problem),
         point=_flat(measurement.point),
     )
-    return Fact("measurement", (measurement.metric, measurement.value, measurement.unit), attributes)
+    return Fact(
+        "measurement", (measurement.metric, measurement.value, measurement.unit), attributes
+    )
 
 
 def _flat(pairs: tuple[tuple[str, str], ...]) -> tuple[Scalar, ...] | None:

@@ -1,4 +1,4 @@
-"""What a DSL file says, as records. Generators read this; `kb.dsl.reader` and `kb.dsl.writer` make the text."""
+"""What a DSL file says, as records. Generators read this; reader and writer turn it into text."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Refusal:
 class Document:
     """One DSL file: a design space and everything known beside it.
 
-    Axis names are as written. `canonical` (derived from the vocabulary, not part of equality) gives the
-    ontology's name for each written alias; `axis` finds by either name.
+    Axis names are as written. `canonical` gives the ontology's name for each written alias (derived
+    from the vocabulary, so not part of equality); `axis` finds by either name.
     """
 
     space: DesignSpace
@@ -85,7 +85,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A document and what its reader should be told, such as an axis that was moved to its own space."""
+    """A document and what a person should be told, such as an axis moved to its own space."""
 
     document: Document
     notes: tuple[Diagnostic, ...] = ()

@@ -1,4 +1,4 @@
-"""Text to sections by `grammar.lark`, comments kept beside them; every error has line, column and hint."""
+"""Text to sections by `grammar.lark`, comments beside them; errors have line, column and hint."""
 
 from __future__ import annotations
 
@@ -62,16 +62,18 @@ class Parsed:
 
 
 def parse_sections(text: str, *, where: str = "") -> Parsed:
-    """The sections of `text`. Raises SyntaxProblem at the first place that does not follow the grammar."""
+    """The sections of `text`; SyntaxProblem at the first place that breaks the grammar."""
     if len(text) > MAX_CHARACTERS:
-        raise InputError("the file is too large.", where=where, hint=f"At most {MAX_CHARACTERS} characters.")
+        raise InputError(
+            "the file is too large.", where=where, hint=f"At most {MAX_CHARACTERS} characters."
+        )
     run = _parser().parse_interactive(text if text.endswith("\n") else text + "\n")
     comments: list[RawComment] = []
     try:
         for token in run.iter_parse():
             if token.type == "_NL" and "#" in token:
                 comments.extend(_comments(token))
-        tree = run.feed_eof(run.lexer_thread.state.last_token)
+        tree = run.resume_parse()  # type: ignore[no-untyped-call]
     except UnexpectedInput as error:
         raise _problem(error, text, where) from error
     try:
@@ -139,7 +141,7 @@ def _place(meta: Meta) -> Place:
 
 @v_args(meta=True)
 class _Builder(Transformer[Token, Any]):
-    """Tree to records; lark calls one method per rule, children first. The grammar bounds the depth."""
+    """Tree to records: one method per rule, children first. The grammar bounds the depth."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
@@ -178,7 +180,9 @@ class _Builder(Transformer[Token, Any]):
 
     def fact(self, meta: Meta, parts: list[Any]) -> Fact:
         attributes = tuple(part for part in parts if isinstance(part, Attribute))
-        return Fact(str(parts[0]), tuple(parts[1 : len(parts) - len(attributes)]), attributes, _place(meta))
+        return Fact(
+            str(parts[0]), tuple(parts[1 : len(parts) - len(attributes)]), attributes, _place(meta)
+        )
 
     def hole(self, meta: Meta, parts: list[Any]) -> Fact:
         return Fact("", (_word(parts[0]),), tuple(parts[1:]), _place(meta))

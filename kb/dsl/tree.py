@@ -1,4 +1,4 @@
-"""The shape of DSL text before it has a meaning: sections, entries, comments. Bounded in depth by type."""
+"""The shape of DSL text before it has a meaning: sections, entries, comments; bounded in depth."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Section:
 
 
 class Side(StrEnum):
-    """Where a comment stands: on lines before its item, on the item's last line, or last in its block."""
+    """Where a comment stands: before its item, on the item's last line, or last in its block."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -149,7 +149,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment with its `#`, and the item it belongs to: keys from the section down; () is the file."""
+    """A comment with its `#` and its item, as keys from the section down; () is the file."""
 
     text: str
     anchor: tuple[str, ...]
@@ -157,7 +157,7 @@ class Comment:
 
 
 def anchors(entries: tuple[Entry, ...] | tuple[Section, ...]) -> tuple[str, ...]:
-    """One name per entry, unique among its siblings: the key, and `#n` from the second of that key on."""
+    """A name per entry, unique among its siblings: the key, with `#n` from its second use on."""
     seen: dict[str, int] = {}
     names: list[str] = []
     for entry in entries:

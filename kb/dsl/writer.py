@@ -1,4 +1,4 @@
-"""Design space as text: `write(document)`. The text reads back as the same document, comments included."""
+"""Design space as text: `write(document)`. It reads back as the same document, with comments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 
 
 def write(document: Document) -> str:
-    """The text of `document`. Raises InputError for a value that has no text, such as an infinite number."""
+    """The text of `document`; InputError for a value that has no text, as an infinite number."""
     sections = sections_of(document)
     woven = _Comments(document.comments)
     blocks = [
@@ -141,7 +141,9 @@ def _argument(argument: Scalar | tuple[int, int]) -> str:
 
 def _scalar(value: Scalar) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"`{value}` cannot be written in a design space.", hint="Use a finite number.")
+        raise InputError(
+            f"`{value}` cannot be written in a design space.", hint="Use a finite number."
+        )
     return scalar_text(value)
 
 
