@@ -1,0 +1,304 @@
+"""The ontology as data: loads `ontology/*.ttl` once and answers in plain records.
+
+Everything here is a fact of the Turtle files; nothing is written back. Names are the last part of an IRI
+(`softmax_scheme`, `fmha`, `h100`), so that the DSL, the planner and transfer need no IRIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from rdflib import RDF, RDFS, Graph, Namespace, URIRef
+from rdflib.namespace import DCTERMS, SKOS
+from rdflib.term import Node
+
+from kb.errors import UnknownName
+from kb.evidence import AxisKind
+
+BASE = "https://w3id.org/tilelore/"
+TL = Namespace(BASE + "ns#")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisEntry:
+    """An axis with the values seen so far, in the order of the vocabulary; `values` is open."""
+
+    name: str
+    kind: AxisKind
+    label: str
+    definition: str
+    scope: str
+    values: tuple[str, ...]
+    aliases: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternEntry:
+    """A pattern: `axis` is None for an artefact that readers normalise away; `price` is what choosing it costs."""
+
+    name: str
+    axis: str | None
+    label: str
+    definition: str
+    rationale: str
+    price: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationEntry:
+    """An operation: `components` in order, `axes` brought by itself alone (not by components or broader ones)."""
+
+    name: str
+    label: str
+    definition: str
+    broader: tuple[str, ...]
+    components: tuple[str, ...]
+    axes: tuple[str, ...]
+    requires: tuple[str, ...]
+    admits: tuple[str, ...]
+    aliases: tuple[str, ...]
+    online: bool
+    formula: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstraintEntry:
+    """A constraint as data; it applies to every operation when `operations` is empty."""
+
+    name: str
+    label: str
+    expression: str
+    because: str
+    hint: str
+    axes: tuple[str, ...]
+    operations: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionEntry:
+    """A fusion rule: `parts` are (name, operation) in order, `obstacles` are (expression, why)."""
+
+    name: str
+    label: str
+    definition: str
+    parts: tuple[tuple[str, str], ...]
+    tile_condition: str
+    order_condition: str
+    obstacles: tuple[tuple[str, str], ...]
+    saves: str
+    rationale: str
+    axes: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetEntry:
+    """A GPU: `limits` by name in the units of the ontology, `sources` says where each one was read."""
+
+    name: str
+    label: str
+    arch: str
+    capability: str
+    limits: tuple[tuple[str, int], ...]
+    sources: tuple[tuple[str, str], ...]
+    features: tuple[str, ...]
+
+    def limit(self, name: str) -> int:
+        """The limit called `name`; UnknownName when the target has none of that name."""
+        for key, amount in self.limits:
+            if key == name:
+                return amount
+        known = ", ".join(key for key, _ in self.limits)
+        raise UnknownName(f"no limit `{name}`", where=self.name, hint=f"Known limits: {known}.")
+
+
+def turtle_files(package: str) -> tuple[Traversable, ...]:
+    """The Turtle files of a data package (`ontology` or `shapes`), sorted by name."""
+    found = [entry for entry in files(package).iterdir() if entry.name.endswith(".ttl")]
+    return tuple(sorted(found, key=lambda entry: entry.name))
+
+
+@cache
+def ontology() -> Graph:
+    """Every module of the ontology in one graph; read it, never write to it."""
+    graph = Graph()
+    for entry in turtle_files("ontology"):
+        graph.parse(data=entry.read_text(encoding="utf-8"), format="turtle")
+    return graph
+
+
+def local(node: Node) -> str:
+    """Last part of an IRI: `h100` for `.../target/h100`."""
+    return str(node).rpartition("#" if "#" in str(node) else "/")[2]
+
+
+def _text(subject: Node, predicate: Node) -> str:
+    value = ontology().value(subject, predicate)
+    return "" if value is None else str(value)
+
+
+def _names(subject: Node, predicate: Node) -> tuple[str, ...]:
+    return tuple(sorted(local(value) for value in ontology().objects(subject, predicate)))
+
+
+def _texts(subject: Node, predicate: Node) -> tuple[str, ...]:
+    return tuple(sorted(str(value) for value in ontology().objects(subject, predicate)))
+
+
+def _members(*classes: URIRef) -> Iterator[URIRef]:
+    graph = ontology()
+    found = {node for kind in classes for node in graph.subjects(RDF.type, kind)}
+    return iter(sorted(node for node in found if isinstance(node, URIRef)))
+
+
+def _ordered(subject: Node, predicate: Node) -> list[Node]:
+    """Objects in the order of their tl:position."""
+    graph = ontology()
+    return sorted(graph.objects(subject, predicate), key=lambda n: int(str(graph.value(n, TL.position))))
+
+
+@cache
+def axes() -> dict[str, AxisEntry]:
+    """Every axis by name."""
+    graph = ontology()
+    values: dict[Node, list[tuple[int, str]]] = {}
+    for value, axis in graph.subject_objects(TL.ofAxis):
+        place = int(str(graph.value(value, TL.position)))
+        values.setdefault(axis, []).append((place, _text(value, RDFS.label)))
+    return {
+        local(node): AxisEntry(
+            name=local(node),
+            kind=AxisKind(_text(node, TL.axisKind)),
+            label=_text(node, RDFS.label),
+            definition=_text(node, SKOS.definition),
+            scope=_text(node, TL.scope),
+            values=tuple(text for _, text in sorted(values.get(node, []))),
+            aliases=_texts(node, SKOS.altLabel),
+            source=_text(node, DCTERMS.source),
+        )
+        for node in _members(TL.DesignAxis, TL.TuningAxis, TL.HostAxis)
+    }
+
+
+@cache
+def patterns() -> dict[str, PatternEntry]:
+    """Every pattern by name, artefacts included."""
+    return {
+        local(node): PatternEntry(
+            name=local(node),
+            axis=next(iter(_names(node, TL.recognises)), None),
+            label=_text(node, RDFS.label),
+            definition=_text(node, SKOS.definition),
+            rationale=_text(node, TL.rationale),
+            price=_text(node, TL.price),
+            source=_text(node, DCTERMS.source),
+        )
+        for node in _members(TL.Pattern)
+    }
+
+
+@cache
+def operations() -> dict[str, OperationEntry]:
+    """Every operation by name."""
+    graph = ontology()
+    return {
+        local(node): OperationEntry(
+            name=local(node),
+            label=_text(node, RDFS.label),
+            definition=_text(node, SKOS.definition),
+            broader=_names(node, SKOS.broader),
+            components=tuple(
+                local(part)
+                for place in _ordered(node, TL.hasComponent)
+                for part in graph.objects(place, TL.ofOperation)
+            ),
+            axes=_names(node, TL.bringsAxis),
+            requires=_names(node, TL.requires),
+            admits=_names(node, TL.admits),
+            aliases=_texts(node, SKOS.altLabel),
+            online=_text(node, TL.requiresOnlineReduction) == "true",
+            formula=_text(node, TL.formula),
+            source=_text(node, DCTERMS.source),
+        )
+        for node in _members(TL.Operation)
+    }
+
+
+@cache
+def constraints() -> dict[str, ConstraintEntry]:
+    """Every constraint of the ontology by name."""
+    return {
+        local(node): ConstraintEntry(
+            name=local(node),
+            label=_text(node, RDFS.label),
+            expression=_text(node, TL.expression),
+            because=_text(node, TL.because),
+            hint=_text(node, TL.hint),
+            axes=_names(node, TL.constrainsAxis),
+            operations=_names(node, TL.forOperation),
+            source=_text(node, DCTERMS.source),
+        )
+        for node in _members(TL.Constraint)
+    }
+
+
+@cache
+def fusion_rules() -> dict[str, FusionEntry]:
+    """Every fusion rule by name."""
+    return {
+        local(node): FusionEntry(
+            name=local(node),
+            label=_text(node, RDFS.label),
+            definition=_text(node, SKOS.definition),
+            parts=tuple(
+                (_text(part, TL.name), _names(part, TL.partOperation)[0])
+                for part in _ordered(node, TL.hasPart)
+            ),
+            tile_condition=_text(node, TL.tileCondition),
+            order_condition=_text(node, TL.orderCondition),
+            obstacles=tuple(
+                (_text(item, TL.expression), _text(item, TL.because))
+                for item in _ordered(node, TL.forbiddenBy)
+            ),
+            saves=_text(node, TL.saves),
+            rationale=_text(node, TL.rationale),
+            axes=_names(node, TL.constrainsAxis),
+            source=_text(node, DCTERMS.source),
+        )
+        for node in _members(TL.FusionRule)
+    }
+
+
+@cache
+def targets() -> dict[str, TargetEntry]:
+    """Every GPU by name."""
+    graph = ontology()
+    found = {}
+    for node in _members(TL.Target):
+        limits = sorted(graph.objects(node, TL.hasLimit), key=str)
+        found[local(node)] = TargetEntry(
+            name=local(node),
+            label=_text(node, RDFS.label),
+            arch=_text(node, TL.arch),
+            capability=_text(node, TL.computeCapability),
+            limits=tuple((_text(limit, TL.name), int(_text(limit, TL.amount))) for limit in limits),
+            sources=tuple((_text(limit, TL.name), _text(limit, DCTERMS.source)) for limit in limits),
+            features=_names(node, TL.hasFeature),
+        )
+    return found
+
+
+@cache
+def design_steps() -> tuple[str, ...]:
+    """Names of the steps of the design procedure, in order."""
+    graph = ontology()
+    nodes = sorted(_members(TL.DesignStep), key=lambda n: int(str(graph.value(n, TL.position))))
+    return tuple(local(node) for node in nodes)
