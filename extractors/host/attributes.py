@@ -1,0 +1,327 @@
+"""Attributes, items and methods of values; tensors by their extents."""
+
+from __future__ import annotations
+
+import ast
+
+from extractors.host.calls import Calls
+from extractors.host.events import NormaliseRecord, RoundRecord, SentinelRecord
+from extractors.host.expr import make, sym
+from extractors.host.machine import TensorFact, present
+from extractors.host.operations import text_of
+from extractors.host.tables import MEMO_METHODS, SAME_SHAPE, TEXT_METHODS
+from extractors.host.values import (
+    ABSENT,
+    Bound,
+    Builtin,
+    Choice,
+    ClassValue,
+    Expr,
+    External,
+    Func,
+    Iterator,
+    KernelValue,
+    Meta,
+    Module,
+    Partial,
+    Ref,
+    Tuned,
+    TuningOutcome,
+    Unknown,
+    Value,
+)
+
+
+class Attributes(Calls):
+    """What a value answers to `.name`, `[key]` and method calls."""
+
+    def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
+        """`owner.name` for one known alternative."""
+        if isinstance(owner, Unknown):
+            return owner
+        if isinstance(owner, External):
+            return self.external(f"{owner.path}.{name}")
+        if isinstance(owner, Module):
+            return self.imported(owner.name, name)
+        if isinstance(owner, Tuned):
+            return Bound(owner, name) if name in ("all_kwargs",) else self.axis(owner, name)
+        if isinstance(owner, TuningOutcome):
+            return Tuned(owner.search) if name in ("config", "best_config") else owner
+        if isinstance(owner, KernelValue):
+            return self._of_kernel(owner, name)
+        if isinstance(owner, ClassValue):
+            return self._of_class(owner, name)
+        if isinstance(owner, Ref):
+            return self._of_ref(owner, name, node)
+        if isinstance(owner, Expr):
+            return self._of_expression(owner, name)
+        if isinstance(owner, (str, tuple, int, float, Meta, Func, Iterator, Builtin)):
+            return Bound(owner, name)
+        return Unknown(f"the attribute `{name}` of a value that has none")
+
+    def external(self, path: str) -> Value:
+        """Something of a library by its path; a few are values."""
+        return self.constants().get(path, External(path))
+
+    def _of_kernel(self, owner: KernelValue, name: str) -> Value:
+        if name in ("_pyfunc", "fn"):
+            return KernelValue(owner.name, owner.module, bare=True)
+        return Bound(owner, name)
+
+    def _of_class(self, owner: ClassValue, name: str) -> Value:
+        found = self.class_attribute(owner, name)
+        if found is not ABSENT:
+            return found
+        if name == "apply":
+            return Bound(owner, name)
+        return Unknown(f"the class `{owner.name}` has no `{name}` in the source")
+
+    def _of_ref(self, owner: Ref, name: str, node: ast.AST) -> Value:
+        if owner.kind != "record":
+            return Bound(owner, name)
+        table = self.machine.mapping(owner.oid)
+        if name in table:
+            value = table[name]
+            return value if value is not ABSENT else Unknown(f"`{name}` is not set")
+        cls = table.get("class of")
+        if isinstance(cls, ClassValue):
+            found = self.class_attribute(cls, name)
+            if isinstance(found, Func):
+                static = any(
+                    isinstance(item, ast.Name) and item.id == "staticmethod"
+                    for item in getattr(found.node, "decorator_list", [])
+                )
+                prop = any(
+                    isinstance(item, ast.Name) and item.id == "property"
+                    for item in getattr(found.node, "decorator_list", [])
+                )
+                if prop:
+                    return self.call_function(found, (owner,), {}, node)
+                return found if static else Partial(found, (owner,), ())
+            if found is not ABSENT:
+                return found
+        if "open" in table:
+            return make("attr", sym(str(table["open"])), name)
+        return Bound(owner, name)
+
+    def _of_expression(self, owner: Expr, name: str) -> Value:
+        if owner.op == "memo" or owner.op == "axis":
+            return Bound(owner, name) if name in MEMO_METHODS else make("attr", owner, name)
+        if name == "shape":
+            return make("shape", owner)
+        if name == "ndim":
+            return self.rank(owner)
+        if name in ("T", "mT"):
+            return self.transposed(owner)
+        if name in ("data", "grad"):
+            return owner if name == "data" else make("attr", owner, name)
+        if name in SAME_SHAPE or name in TENSOR_METHODS:
+            return Bound(owner, name)
+        return make("attr", owner, name)
+
+    def set_attribute(self, owner: Value, name: str, value: Value) -> Value:
+        """`owner.name = value`; only records keep it."""
+        if isinstance(owner, Ref) and owner.kind == "record":
+            self.machine.put(owner.oid, name, value)
+        return None
+
+    def set_item(self, owner: Value, key: Value, value: Value, node: ast.AST) -> None:
+        """`owner[key] = value`."""
+        machine = self.machine
+        if isinstance(owner, Ref) and owner.kind == "dict":
+            if not isinstance(key, (Ref, Unknown)) and key is not Ellipsis:
+                machine.put(owner.oid, key, value)
+        elif isinstance(owner, Ref) and owner.kind == "list":
+            content = machine.items(owner)
+            if isinstance(content, tuple) and isinstance(key, int) and -len(content) <= key < len(content):
+                row = list(content)
+                row[key] = value
+                machine.heap[owner.oid] = tuple(row)
+            else:
+                machine.heap[owner.oid] = Unknown("an item was replaced at an unknown place")
+        elif isinstance(owner, Expr):
+            fact = machine.tensors.get(owner)
+            if fact is not None and fact.fill is not None:
+                fact.partly_copied = True
+                machine.emit(SentinelRecord(tensor=owner, fill=fact.fill, lines=self.where(node)))
+
+    def dim(self, tensor: Value, index: Value) -> Value:
+        """Extent of a tensor along an axis."""
+        if isinstance(tensor, Choice):
+            return self.machine.lift(lambda one: self.dim(one, index), tensor)
+        fact = self.machine.tensors.get(tensor)
+        if fact is not None and fact.dims is not None and isinstance(index, int):
+            if -len(fact.dims) <= index < len(fact.dims):
+                return self.resolve(fact.dims[index])
+        if fact is not None and fact.like is not None:
+            return self.dim(fact.like, index)
+        if isinstance(index, int) and index < 0 and fact is not None and fact.rank is not None:
+            index += fact.rank
+        return make("dim", tensor, index)
+
+    def rank(self, tensor: Value) -> Value:
+        """Number of axes of a tensor."""
+        fact = self.machine.tensors.get(tensor)
+        if fact is not None and fact.dims is not None:
+            return len(fact.dims)
+        if fact is not None and fact.rank is not None:
+            return fact.rank
+        if fact is not None and fact.like is not None:
+            return self.rank(fact.like)
+        return make("rank", tensor)
+
+    def view_of(self, tensor: Value) -> Value:
+        """A tensor made from another by slicing: its extents are its own."""
+        return self.new_tensor(TensorFact(base=tensor))
+
+    def transposed(self, tensor: Expr) -> Value:
+        """`t.T` of a matrix."""
+        return self.new_tensor(TensorFact(base=tensor, dims=(self.dim(tensor, 1), self.dim(tensor, 0))))
+
+    def new_tensor(self, fact: TensorFact) -> Value:
+        """A tensor the host makes."""
+        value = make("tensor", self.machine.fresh())
+        self.machine.tensors[value] = fact
+        return value
+
+    def reshaped(self, tensor: Expr, dims: tuple[Value, ...]) -> Value:
+        """`view` and `reshape`; an extent of -1 is the tensor's own."""
+        if len(dims) == 1 and isinstance(dims[0], (tuple, Ref, Expr)):
+            spread = self.sequence(dims[0]) if not (isinstance(dims[0], Expr) and dims[0].op != "shape") else dims
+            dims = spread if isinstance(spread, tuple) else ()
+        if not dims:
+            return self.new_tensor(TensorFact(base=tensor))
+        value = self.new_tensor(TensorFact(base=tensor))
+        known = tuple(make("dim", value, at) if one == -1 else one for at, one in enumerate(dims))
+        self.machine.tensors[value].dims = known
+        return value
+
+    def method(self, target: Bound, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST) -> Value:
+        """A method call, by the kind of its owner."""
+        owner, name = target.owner, target.name
+        if isinstance(owner, KernelValue):
+            return self._kernel_method(owner, name, args, kwargs, node)
+        if isinstance(owner, Ref):
+            return self.container_method(owner, name, args, kwargs, node)
+        if isinstance(owner, Expr):
+            return self._tensor_method(owner, name, args, kwargs, node)
+        if isinstance(owner, str):
+            return self._text_method(owner, name, args)
+        if isinstance(owner, ClassValue) and name == "apply":
+            return self._applied(owner, args, node)
+        if isinstance(owner, tuple) and name in ("index", "count"):
+            return getattr(owner, name)(args[0]) if args and args[0] in owner else Unknown(f"tuple.{name}")
+        if isinstance(owner, int) and name == "bit_length":
+            return owner.bit_length()
+        if isinstance(owner, Meta) and name == "get":
+            return self.meta(owner, args[0])
+        if isinstance(owner, Func) and name == "__name__":
+            return owner.name
+        return Unknown(f"the method `{name}` is not modelled")
+
+    def _kernel_method(
+        self, owner: KernelValue, name: str, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+    ) -> Value:
+        if name == "replace_hints":
+            self.hinted(owner.name, tuple((key, present(value)) for key, value in kwargs.items()), node)
+            kept = {**dict(owner.hints), **{key: value for key, value in kwargs.items() if value is not ABSENT}}
+            return KernelValue(owner.name, owner.module, tuple(kept.items()), owner.tuner, owner.heuristics)
+        if name in ("run", "warmup"):
+            grid = kwargs.get("grid")
+            rest = {key: value for key, value in kwargs.items() if key not in ("grid", "warmup")}
+            bound = self.subscript(owner, grid, node)
+            return self.call(bound, args, rest, node)
+        return Unknown(f"the kernel method `{name}`")
+
+    def _applied(self, owner: ClassValue, args: tuple[Value, ...], node: ast.AST) -> Value:
+        """`Function.apply(...)` of torch.autograd runs `forward` with a context first."""
+        forward = self.class_attribute(owner, "forward")
+        if not isinstance(forward, Func):
+            return Unknown("`apply` of a class without `forward`")
+        context = self.machine.alloc("record", {"open": "ctx"})
+        return self.call_function(forward, (context, *args), {}, node)
+
+    def _tensor_method(
+        self, owner: Expr, name: str, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+    ) -> Value:
+        machine = self.machine
+        if name == "contiguous":
+            machine.emit(
+                NormaliseRecord(tensor=owner, lines=self.where(node), path=machine.path, order=len(machine.events))
+            )
+        if name in SAME_SHAPE:
+            return owner
+        if name == "size" and args:
+            return machine.lift(lambda at: self.dim(owner, at), args[0])
+        if name == "size":
+            return make("shape", owner)
+        if name == "stride":
+            return make("stride", owner, args[0]) if args else make("strides", owner)
+        if name in ("dim", "ndimension"):
+            return self.rank(owner)
+        if name in ("view", "reshape"):
+            return self.reshaped(owner, args)
+        if name in ("t", "T"):
+            return self.transposed(owner)
+        if name in ("new_empty", "new_zeros", "new_full"):
+            return self.made_tensor(args[0] if args else None)
+        if name in SCALAR_METHODS:
+            return make("call", make("attr", owner, name))
+        return self.new_tensor(TensorFact(base=owner))
+
+    def made_tensor(self, shape: Value, fill: Value = None) -> Value:
+        """A tensor of a given shape."""
+        shape = self.resolve(shape)
+        if isinstance(shape, Choice):
+            return self.machine.lift(lambda one: self.made_tensor(one, fill), shape)
+        fact = TensorFact(fill=fill)
+        row = self.sequence(shape) if isinstance(shape, (tuple, Ref, Expr)) else shape
+        if isinstance(row, tuple):
+            fact.dims = row
+        elif isinstance(shape, Expr) and shape.op == "shape":
+            fact.like = shape.args[0]
+        elif isinstance(shape, (int, Expr)):
+            fact.dims = (shape,)
+        return self.new_tensor(fact)
+
+    def _text_method(self, owner: str, name: str, args: tuple[Value, ...]) -> Value:
+        if name == "join" and args:
+            rows = self.sequence(args[0])
+            if isinstance(rows, tuple) and all(isinstance(item, str) for item in rows):
+                return owner.join(str(item) for item in rows)[: self.machine.limits.text]
+            return Unknown("a text joined from unknown parts")
+        if name == "format":
+            return text_of(owner) if not args else Unknown("a formatted text")
+        if name in TEXT_METHODS and all(isinstance(item, (str, int)) for item in args):
+            try:
+                result = getattr(owner, name)(*args)
+            except (TypeError, ValueError):
+                return Unknown(f"str.{name} raises")
+            return self.machine.alloc("list", tuple(result)) if isinstance(result, list) else result
+        return Unknown(f"the method str.{name} is not modelled")
+
+    def rounded(self, known: str, value: Value, node: ast.AST) -> Value:
+        """An extent through a recognised helper."""
+        if isinstance(value, int):
+            return 1 << max(value - 1, 0).bit_length() if known == "npow2" else value > 0 and not value & (value - 1)
+        result = make(known, value) if value is not None and not isinstance(value, Unknown) else value
+        if isinstance(result, Expr) and known == "npow2":
+            self.machine.emit(RoundRecord(result=result, lines=self.where(node)))
+        return result
+
+    def constants(self) -> dict[str, Value]:
+        raise NotImplementedError
+
+    def container_method(
+        self, owner: Ref, name: str, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+    ) -> Value:
+        raise NotImplementedError
+
+
+TENSOR_METHODS = frozenset(
+    "size stride dim ndimension view reshape t new_empty new_zeros new_full numel element_size is_contiguous unsqueeze "
+    "squeeze expand permute transpose sum mean max min any all item tolist data_ptr is_floating_point is_cuda flatten "
+    "narrow split chunk unbind repeat repeat_interleave index_select gather scatter argmax argsort cumsum get_device "
+    "copy_ zero_ fill_ add_ mul_ div_ sub_ storage_offset untyped_storage __getitem__ view_as reshape_as expand_as".split()
+)
+SCALAR_METHODS = frozenset("numel element_size is_contiguous item is_floating_point get_device data_ptr any all".split())

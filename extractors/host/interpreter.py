@@ -1,0 +1,184 @@
+"""The whole interpreter: modules, imports, tuning axes, and the entry functions of a module."""
+
+from __future__ import annotations
+
+import ast
+
+from extractors.host.assume import Path
+from extractors.host.builtin_calls import BuiltinCalls
+from extractors.host.core import lines_of
+from extractors.host.expr import make, sym
+from extractors.host.limits import OutOfBounds
+from extractors.host.modules import parse_quietly
+from extractors.host.values import (
+    ABSENT,
+    ClassValue,
+    External,
+    Frame,
+    Func,
+    KernelValue,
+    Meta,
+    Module,
+    Ref,
+    Tuned,
+    Unknown,
+    Value,
+)
+
+
+class Interpreter(BuiltinCalls):
+    """Reads a module and its entry functions; everything observed is in the machine's events."""
+
+    def load_main(self, tree: ast.Module, name: str, path: str) -> Frame:
+        """Evaluate the module under analysis."""
+        package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+        self.main = name
+        return self._evaluate(Module(name, path, tree, package))
+
+    def _evaluate(self, module: Module) -> Frame:
+        """Run a module body once; its objects stay for all entry functions."""
+        machine = self.machine
+        frame = machine.new_frame(None, module.name, "<module>")
+        del machine.heap[frame.oid]
+        self.modules[module.name] = Module(module.name, module.path, module.tree, module.package, frame)
+        saved = (machine.heap, machine.path, machine.steps, machine.stack, machine.depth)
+        machine.heap, machine.path, machine.steps, machine.depth = {frame.oid: {}}, Path(), 0, 0
+        try:
+            self.run_body(module.tree.body, frame)
+        except OutOfBounds as stop:
+            self.note(f"the module body is not read to its end: {stop.reason}")
+        finally:
+            self._open_tables(module, frame)
+            machine.base.update(machine.heap)
+            machine.heap, machine.path, machine.steps, machine.stack, machine.depth = saved
+        return frame
+
+    def _open_tables(self, module: Module, frame: Frame) -> None:
+        """Module-level tables that functions write to: what earlier calls stored is not known."""
+        table = dict(self.machine.mapping(frame.oid))
+        for name in written_in_functions(module.tree):
+            value = table.get(name)
+            if isinstance(value, Ref) and value.kind in ("dict", "list", "set"):
+                table[name] = Ref(value.oid, value.kind, True)
+        self.machine.heap[frame.oid] = table
+
+    def module_value(self, name: str, package: str) -> Value:
+        """A module: of the package when the loader has it, else a library."""
+        return self.modules.get(name) or self._load(name) or External(name)
+
+    def _load(self, name: str) -> Module | None:
+        if self.loader is None or len(self.modules) >= self.machine.limits.modules:
+            return None
+        found = self.loader.source(name)
+        tree = parse_quietly(found[1]) if found else None
+        if found is None or tree is None:
+            return None
+        package = name if found[0].endswith("__init__.py") else name.rpartition(".")[0]
+        self._evaluate(Module(name, found[0], tree, package))
+        return self.modules[name]
+
+    def imported(self, base: str, name: str) -> Value:
+        """`from base import name`."""
+        module = self.modules.get(base) or self._load(base)
+        if module is None:
+            return self.external(f"{base}.{name}")
+        if module.frame is not None:
+            value = self.machine.mapping(module.frame.oid).get(name, ABSENT)
+            if value is not ABSENT:
+                return value
+        inner = self.modules.get(f"{base}.{name}") or self._load(f"{base}.{name}")
+        return inner or Unknown(f"`{name}` is not defined in {base}")
+
+    def star(self, base: str, frame: Frame) -> None:
+        """`from base import *`."""
+        module = self.modules.get(base) or self._load(base)
+        if module is None or module.frame is None:
+            return
+        for name, value in self.machine.mapping(module.frame.oid).items():
+            if isinstance(name, str) and not name.startswith("_"):
+                self.bind(name, value, frame)
+
+    def axis(self, owner: Tuned, name: Value) -> Value:
+        """A tuning axis of a search as a symbol; None when every configuration has None there."""
+        record = self.searches[owner.search]
+        if not isinstance(name, str):
+            return Unknown("an axis with an unknown name")
+        if name == "kwargs":
+            return owner
+        values = self._axis_values(owner.search, name)
+        if name not in record.seen_axes and values != {None}:
+            record.seen_axes.append(name)
+        if values == {None}:
+            return None
+        return make("axis", owner.search, name)
+
+    def _axis_values(self, search: int, name: str) -> set[Value]:
+        return {value for point in self.points(search) for key, value in point if key == name}
+
+    def axis_names(self, search: int) -> tuple[str, ...]:
+        """Names of the axes of a search, in source order."""
+        names = [key for point in self.points(search) for key, _ in point]
+        return tuple(dict.fromkeys(names))
+
+    def points(self, search: int) -> list[tuple[tuple[str, Value], ...]]:
+        """Every point of a search, over all its cases."""
+        return [point for case in self.searches[search].cases for point in case.points]
+
+    def meta(self, owner: Meta, key: Value) -> Value:
+        """What a grid function reads from its dictionary."""
+        if not isinstance(key, str):
+            return Unknown("a launch argument with an unknown name")
+        found = dict(owner.values).get(key, ABSENT)
+        if found is not ABSENT:
+            return found
+        if owner.search is not None:
+            return self.axis(Tuned(owner.search), key)
+        return sym(key)
+
+    def enter(self, func: Func) -> None:
+        """Read one entry function with its parameters as symbols."""
+        machine = self.machine
+        machine.heap, machine.path, machine.steps, machine.depth = {}, Path(), 0, 0
+        machine.muted, machine.budgets, machine.stack, self.calls = 0, (), (func.name,), []
+        frame = machine.new_frame(func.frame, func.frame.module, func.name)
+        table: dict[Value, Value] = {}
+        spec = func.node.args
+        for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+            table[arg.arg] = sym(arg.arg)
+        if spec.vararg:
+            table[spec.vararg.arg] = sym(spec.vararg.arg)
+        if spec.kwarg:
+            options = self.machine.alloc("dict", {}, open_=True)
+            machine.options.add(options.oid)
+            table[spec.kwarg.arg] = options
+        machine.heap[frame.oid] = table
+        self.calls.append((func.name, lines_of(func.node), tuple(str(name) for name in table)))
+        try:
+            self._run_function(func, frame)
+        except OutOfBounds as stop:
+            self.note(f"`{func.name}` is not read to its end: {stop.reason}", func.node)
+        finally:
+            self.calls.clear()
+            machine.depth = 0
+
+
+def written_in_functions(tree: ast.Module) -> set[str]:
+    """Module-level names whose contents a function changes."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for item in ast.walk(node):
+            if isinstance(item, ast.Subscript) and isinstance(item.ctx, (ast.Store, ast.Del)):
+                if isinstance(item.value, ast.Name):
+                    names.add(item.value.id)
+            if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute):
+                owner = item.func.value
+                if isinstance(owner, ast.Name) and item.func.attr in ("append", "update", "setdefault", "pop", "add"):
+                    names.add(owner.id)
+    return names
+
+
+def is_entry_value(value: Value) -> bool:
+    """A function or class of the module."""
+    return isinstance(value, (Func, ClassValue, KernelValue))

@@ -1,0 +1,207 @@
+"""The state of one reading: heap, path, events, bounds; and how two branches become one state again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from extractors.host.assume import Path, resolve
+from extractors.host.expr import choose
+from extractors.host.limits import Limits, OutOfBounds
+from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unknown, Value
+
+Content = object
+"""Contents of a heap object: a dict (frame, dict, record) or a tuple, or a Choice of tuples (list, set)."""
+
+
+@dataclass(slots=True)
+class TensorFact:
+    """What is known of a tensor the host made: its name, extents, fill value and what it was made from."""
+
+    name: str | None = None
+    dims: tuple[Value, ...] | None = None
+    like: Value = None
+    base: Value = None
+    fill: Value = None
+    rank: int | None = None
+    partly_copied: bool = False
+    line: int = 0
+
+
+@dataclass(slots=True)
+class Machine:
+    """Everything that changes while host code is read."""
+
+    limits: Limits = field(default_factory=Limits)
+    heap: dict[int, Content] = field(default_factory=dict)
+    base: dict[int, Content] = field(default_factory=dict)
+    path: Path = field(default_factory=Path)
+    tensors: dict[Value, TensorFact] = field(default_factory=dict)
+    events: list[object] = field(default_factory=list)
+    stack: tuple[str, ...] = ()
+    budgets: tuple[Value, ...] = ()
+    options: set[int] = field(default_factory=set)
+    muted: int = 0
+    foreign: int = 0
+    site: tuple[int, int] = (1, 1)
+    steps: int = 0
+    depth: int = 0
+    next_id: int = 1
+
+    def fresh(self) -> int:
+        """A number that was not given before."""
+        self.next_id += 1
+        return self.next_id
+
+    def alloc(self, kind: str, content: Content, *, open_: bool = False) -> Ref:
+        """A new mutable object."""
+        ref = Ref(self.fresh(), kind, open_)
+        self.heap[ref.oid] = content
+        return ref
+
+    def new_frame(self, parent: Frame | None, module: str, function: str) -> Frame:
+        """An empty frame for the names of one call."""
+        oid = self.fresh()
+        self.heap[oid] = {}
+        return Frame(oid, parent, module, function)
+
+    def read(self, oid: int) -> Content:
+        """The contents of a heap object on this path."""
+        if oid in self.heap:
+            return self.heap[oid]
+        return self.base.get(oid, {})
+
+    def mapping(self, oid: int) -> dict[Value, Value]:
+        """The contents of a frame, dict or record."""
+        content = self.read(oid)
+        return content if isinstance(content, dict) else {}
+
+    def items(self, ref: Ref) -> Value:
+        """The contents of a list or set on this path: a tuple, or a Choice of tuples."""
+        if ref.kind == "dict":
+            return tuple(self.mapping(ref.oid))
+        content = self.read(ref.oid)
+        return resolve(content, self.path) if not isinstance(content, dict) else tuple(content.values())
+
+    def put(self, oid: int, key: Value, value: Value) -> None:
+        """Write one name, key or attribute."""
+        content = dict(self.mapping(oid))
+        content[key] = value
+        if len(content) > self.limits.items:
+            raise OutOfBounds(f"a table with more than {self.limits.items} entries")
+        self.heap[oid] = content
+
+    def tick(self) -> None:
+        """Count one step."""
+        self.steps += 1
+        if self.steps > self.limits.steps:
+            raise OutOfBounds(f"more than {self.limits.steps} steps of host code")
+
+    def emit(self, event: object) -> None:
+        """Record an event, unless events are muted here."""
+        if not self.muted and len(self.events) < self.limits.events:
+            self.events.append(event)
+
+    def tensor(self, value: Value) -> TensorFact:
+        """The facts of a tensor, created empty on first sight."""
+        return self.tensors.setdefault(value, TensorFact())
+
+    def branch(
+        self, cond: Expr, then: Callable[[], Value], other: Callable[[], Value], *, shown: bool = True
+    ) -> tuple[Value, Value]:
+        """Run both sides, each on its own copy of the heap, and merge the heaps."""
+        (left, heap_left), (right, heap_right) = self.fork(cond, then, other, shown=shown)
+        if left is NEVER:
+            self.heap = heap_right
+        elif right is NEVER:
+            self.heap = heap_left
+        else:
+            self.heap = merge_heaps(cond, heap_left, heap_right, self.base)
+        return left, right
+
+    def fork(
+        self, cond: Expr, then: Callable[[], Value], other: Callable[[], Value], *, shown: bool = True
+    ) -> tuple[tuple[Value, dict[int, Content]], tuple[Value, dict[int, Content]]]:
+        """Run both sides and give each result with its heap, unmerged."""
+        before, path = self.heap, self.path
+        results = []
+        for holds, side in ((True, then), (False, other)):
+            self.heap, self.path = dict(before), path.under(cond, holds, shown)
+            try:
+                results.append((side(), self.heap))
+            finally:
+                self.heap, self.path = before, path
+        return results[0], results[1]
+
+    def lift(self, compute: Callable[..., Value], *values: Value) -> Value:
+        """`compute` on known alternatives: once for each leaf of the choices among `values`."""
+        resolved = [resolve(value, self.path) for value in values]
+        for place, value in enumerate(resolved):
+            if isinstance(value, Choice):
+                self.tick()
+                if self.depth > self.limits.depth:
+                    raise OutOfBounds("choices nested too deeply")
+                self.depth += 1
+                try:
+                    left, right = self.branch(
+                        value.cond,
+                        partial(self._lift_at, compute, resolved, place, value.then),
+                        partial(self._lift_at, compute, resolved, place, value.other),
+                    )
+                finally:
+                    self.depth -= 1
+                return merge(value.cond, left, right)
+            if isinstance(value, Unknown):
+                return value
+        return compute(*resolved)
+
+    def _lift_at(self, compute: Callable[..., Value], values: list[Value], at: int, value: Value) -> Value:
+        return self.lift(compute, *values[:at], value, *values[at + 1 :])
+
+
+def merge(cond: Expr, left: Value, right: Value) -> Value:
+    """One value from two branches; a branch that never returns does not count."""
+    if left is NEVER:
+        return right
+    if right is NEVER:
+        return left
+    return choose(cond, left, right)
+
+
+def merge_heaps(
+    cond: Expr, left: dict[int, Content], right: dict[int, Content], base: dict[int, Content]
+) -> dict[int, Content]:
+    """One heap from two branches, object by object."""
+    merged = dict(left)
+    for oid, content in right.items():
+        first = left.get(oid, base.get(oid))
+        merged[oid] = content if first is None else _merge_content(cond, first, content)
+    for oid, content in left.items():
+        if oid not in right and oid in base:
+            merged[oid] = _merge_content(cond, content, base[oid])
+    return merged
+
+
+def _merge_content(cond: Expr, left: Content, right: Content) -> Content:
+    if left is right:
+        return left
+    if isinstance(left, dict) and isinstance(right, dict):
+        merged = {}
+        for key in (*left, *(key for key in right if key not in left)):
+            first, second = left.get(key, ABSENT), right.get(key, ABSENT)
+            merged[key] = first if first is second else choose(cond, first, second)
+        return merged
+    return choose(cond, left, right)
+
+
+def present(value: Value) -> Value:
+    """The value of a name that some path left unbound: where it is unbound, nothing reads it."""
+    if isinstance(value, Choice):
+        then, other = present(value.then), present(value.other)
+        if then is ABSENT:
+            return other
+        if other is ABSENT:
+            return then
+        return choose(value.cond, then, other)
+    return value

@@ -1,0 +1,105 @@
+"""Sibling modules as text: found inside the package's own folder, bounded in number and size, never imported."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Protocol
+
+MAX_MODULE_BYTES = 2_000_000
+
+
+class ModuleLoader(Protocol):
+    """Gives the text of a module by its dotted name, or None when it is not of this package."""
+
+    def source(self, module: str) -> tuple[str, str] | None:
+        """`(path, text)` of the module."""
+
+    def name_of(self, path: str) -> str:
+        """The dotted name of the module at a path; empty when the path is outside."""
+
+    def data(self, path: str) -> str | None:
+        """The text of a data file (YAML, JSON) of the package, by path relative to its root."""
+
+
+@dataclass
+class FolderLoader:
+    """Modules under one root folder (the folder that holds the package); refuses paths that leave it."""
+
+    root: FilePath
+    max_modules: int = 200
+    _texts: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+
+    def source(self, module: str) -> tuple[str, str] | None:
+        """`(path, text)`, read once; None for modules outside the root, too large or too many."""
+        if module not in self._texts:
+            known = sum(1 for value in self._texts.values() if value)
+            self._texts[module] = None if known >= self.max_modules else self._read(module)
+        return self._texts[module]
+
+    def _read(self, module: str) -> tuple[str, str] | None:
+        parts = module.split(".")
+        if not module or any(not part.isidentifier() for part in parts):
+            return None
+        base = self.root.joinpath(*parts)
+        for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+            text = self._inside(candidate)
+            if text is not None:
+                return str(candidate.relative_to(self.root)), text
+        return None
+
+    def _inside(self, file: FilePath) -> str | None:
+        root = self.root.resolve()
+        try:
+            real = file.resolve()
+            if not real.is_relative_to(root) or not real.is_file() or real.stat().st_size > MAX_MODULE_BYTES:
+                return None
+            return real.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ValueError):
+            return None
+
+    def name_of(self, path: str) -> str:
+        """`tilegym/ops/x.py` or the absolute path of it is `tilegym.ops.x`."""
+        file = FilePath(path)
+        try:
+            relative = (file if file.is_absolute() else self.root / file).resolve().relative_to(self.root.resolve())
+        except (ValueError, OSError):
+            return ""
+        parts = list(relative.with_suffix("").parts)
+        return ".".join(parts[:-1] if parts and parts[-1] == "__init__" else parts)
+
+    def data(self, path: str) -> str | None:
+        """A data file inside the root."""
+        return self._inside(self.root / path)
+
+
+@dataclass
+class TextLoader:
+    """Modules given as text, by dotted name: what tests use."""
+
+    texts: dict[str, str]
+
+    def source(self, module: str) -> tuple[str, str] | None:
+        """The text given under this name."""
+        text = self.texts.get(module)
+        return None if text is None else (module.replace(".", "/") + ".py", text)
+
+    def name_of(self, path: str) -> str:
+        """`pkg/mod.py` is `pkg.mod`."""
+        return path.removesuffix(".py").strip("/").replace("/", ".")
+
+    def data(self, path: str) -> str | None:
+        """The text given under this path."""
+        return self.texts.get(path)
+
+
+def parse_quietly(text: str) -> ast.Module | None:
+    """The syntax tree, or None when the text is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,401 @@
+"""Statements: assignment, branches that merge, loops, checks, definitions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from extractors.host.comprehensions import Comprehensions
+from extractors.host.core import lines_of
+from extractors.host.events import CheckRecord
+from extractors.host.expr import make, negate, sym
+from extractors.host.limits import OutOfBounds
+from extractors.host.machine import Content, merge, merge_heaps
+from extractors.host.values import NEVER, Choice, Expr, Frame, Ref, Unknown, Value
+
+
+class Kind(Enum):
+    """How a statement ends."""
+
+    NORMAL = "normal"
+    RETURN = "return"
+    RAISE = "raise"
+    BREAK = "break"
+    CONTINUE = "continue"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How a piece of code ended, with the value it returned."""
+
+    kind: Kind
+    value: Value = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a branch: how it ended and the heap it left."""
+
+    flow: Flow | Split
+    heap: dict[int, Content]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A branch whose sides ended differently."""
+
+    cond: Expr
+    then: Arm
+    other: Arm
+    check: bool = False
+
+
+NORMAL = Flow(Kind.NORMAL)
+RAISED = Flow(Kind.RAISE)
+AnyFlow = Flow | Split
+
+
+class Statements(Comprehensions):
+    """Execution of statements."""
+
+    def run_body(self, body: list[ast.stmt], frame: Frame) -> Value:
+        """Run a function body; what it returns, as a choice where paths return different things."""
+        flow = self.run(body, frame)
+        return self._result(flow)
+
+    def _result(self, flow: AnyFlow) -> Value:
+        if isinstance(flow, Flow):
+            return NEVER if flow.kind is Kind.RAISE else flow.value
+        values = []
+        heaps = []
+        for arm in (flow.then, flow.other):
+            self.machine.heap = arm.heap
+            values.append(self._result(arm.flow))
+            heaps.append(self.machine.heap)
+        self._join_heaps(flow.cond, values[0] is not NEVER, values[1] is not NEVER, heaps)
+        return merge(flow.cond, values[0], values[1])
+
+    def _join_heaps(self, cond: Expr, first: bool, second: bool, heaps: list[dict[int, Content]]) -> None:
+        machine = self.machine
+        if first and second:
+            machine.heap = merge_heaps(cond, heaps[0], heaps[1], machine.base)
+        else:
+            machine.heap = heaps[0] if first else heaps[1]
+
+    def run(self, body: list[ast.stmt], frame: Frame) -> AnyFlow:
+        """Run statements in order; what follows an early return runs only where there was none."""
+        for place, statement in enumerate(body):
+            flow = self.execute(statement, frame)
+            if isinstance(flow, Flow) and flow.kind is Kind.NORMAL:
+                continue
+            rest = body[place + 1 :]
+            if isinstance(flow, Flow) or not rest:
+                return flow
+            return self._resume(flow, lambda rest=rest: self.run(rest, frame))  # type: ignore[misc]
+        return NORMAL
+
+    def _resume(self, flow: AnyFlow, rest: Callable[[], AnyFlow]) -> AnyFlow:
+        """Run `rest` on the arms that ended normally."""
+        if isinstance(flow, Flow):
+            return rest() if flow.kind is Kind.NORMAL else flow
+        machine = self.machine
+        path = machine.path
+        arms = []
+        with self.deeper():
+            for holds, arm in ((True, flow.then), (False, flow.other)):
+                machine.heap, machine.path = arm.heap, path.under(flow.cond, holds, not flow.check)
+                try:
+                    arms.append(Arm(self._resume(arm.flow, rest), machine.heap))
+                finally:
+                    machine.path = path
+        return self._settle(flow.cond, arms[0], arms[1], flow.check)
+
+    def _settle(self, cond: Expr, then: Arm, other: Arm, check: bool = False) -> AnyFlow:
+        """One flow from two arms where they ended the same way; else a split."""
+        machine = self.machine
+        left, right = then.flow, other.flow
+        if isinstance(left, Flow) and isinstance(right, Flow) and left.kind is right.kind:
+            machine.heap = merge_heaps(cond, then.heap, other.heap, machine.base)
+            return Flow(left.kind, merge(cond, left.value, right.value))
+        raises = [isinstance(side, Flow) and side.kind is Kind.RAISE for side in (left, right)]
+        return Split(cond, then, other, check or any(raises))
+
+    def execute(self, node: ast.stmt, frame: Frame) -> AnyFlow:
+        """Run one statement."""
+        handler: Callable[[ast.stmt, Frame], AnyFlow | None] | None
+        handler = getattr(self, f"_do_{type(node).__name__}", None)
+        if handler is None:
+            return NORMAL
+        with self.deeper():
+            return handler(node, frame) or NORMAL
+
+    def _do_Expr(self, node: ast.Expr, frame: Frame) -> AnyFlow:
+        if isinstance(node.value, ast.Constant):
+            return NORMAL
+        value = self.eval(node.value, frame)
+        return RAISED if value is NEVER else NORMAL
+
+    def _do_Return(self, node: ast.Return, frame: Frame) -> AnyFlow:
+        value = None if node.value is None else self.eval(node.value, frame)
+        return RAISED if value is NEVER else Flow(Kind.RETURN, value)
+
+    def _do_Raise(self, node: ast.Raise, frame: Frame) -> AnyFlow:
+        shown = [guard for guard in self.machine.path.guards if guard.shown]
+        if shown:
+            last = shown[-1]
+            cond = negate(last.cond) if last.holds else last.cond
+            self._check(cond, node, drop=last.cond)
+        return RAISED
+
+    def _do_Break(self, node: ast.Break, frame: Frame) -> AnyFlow:
+        return Flow(Kind.BREAK)
+
+    def _do_Continue(self, node: ast.Continue, frame: Frame) -> AnyFlow:
+        return Flow(Kind.CONTINUE)
+
+    def _do_Assert(self, node: ast.Assert, frame: Frame) -> AnyFlow:
+        value = self.eval(node.test, frame)
+        verdict = self.test(value)
+        if verdict is False:
+            return RAISED
+        if isinstance(verdict, Expr):
+            self._check(verdict, node)
+            passed = Arm(NORMAL, self.machine.heap)
+            return Split(verdict, passed, Arm(RAISED, self.machine.heap), True)
+        return NORMAL
+
+    def _check(self, cond: Value, node: ast.AST, drop: Expr | None = None) -> None:
+        machine = self.machine
+        path = machine.path
+        if machine.foreign:
+            return
+        if drop is not None:
+            kept = tuple(guard for guard in path.guards if guard.cond is not drop)
+            path = type(path)(kept)
+        machine.emit(
+            CheckRecord(cond=cond, lines=lines_of(node), path=path, stack=machine.stack, order=len(machine.events))
+        )
+
+    def _do_Assign(self, node: ast.Assign, frame: Frame) -> AnyFlow:
+        value = self.eval(node.value, frame)
+        if value is NEVER:
+            return RAISED
+        for target in node.targets:
+            self.assign(target, value, frame)
+        return NORMAL
+
+    def _do_AnnAssign(self, node: ast.AnnAssign, frame: Frame) -> AnyFlow:
+        if node.value is not None:
+            self.assign(node.target, self.eval(node.value, frame), frame)
+        return NORMAL
+
+    def _do_AugAssign(self, node: ast.AugAssign, frame: Frame) -> AnyFlow:
+        from_target = ast.copy_location(_as_load(node.target), node)
+        current, value = self.eval(from_target, frame), self.eval(node.value, frame)
+        op = type(node.op).__name__
+        current = self.resolve(current)
+        if isinstance(current, Ref) and current.kind == "list" and op == "Add":
+            for item in self._spread(value):
+                self.append(current, item)
+            return NORMAL
+        joined = self._eval_operation(op, current, value)
+        self.assign(node.target, joined, frame)
+        return NORMAL
+
+    def _spread(self, value: Value) -> tuple[Value, ...]:
+        row = self.sequence(value)
+        return row if isinstance(row, tuple) else (Unknown("items of an unknown sequence"),)
+
+    def _eval_operation(self, op: str, left: Value, right: Value) -> Value:
+        from_table = self._symbol(op)
+        return self.operate(from_table, left, right)
+
+    def _symbol(self, op: str) -> str:
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
+        """Bind a value to a name, a tuple of targets, an attribute or an item."""
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value, frame)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target.elts, value, frame)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, value, frame)
+        elif isinstance(target, ast.Attribute):
+            owner = self.eval(target.value, frame)
+            self.machine.lift(lambda item: self.set_attribute(item, target.attr, value), owner)
+        elif isinstance(target, ast.Subscript):
+            owner = self.resolve(self.eval(target.value, frame))
+            key: Value = Ellipsis
+            if not isinstance(target.slice, ast.Slice):
+                key = self.resolve(self.eval(target.slice, frame))
+            self.set_item(owner, key, value, target)
+
+    def bind(self, name: str, value: Value, frame: Frame) -> None:
+        """Give a name its value; `global` and `nonlocal` names go to the frame that owns them."""
+        table = self.machine.mapping(frame.oid)
+        outer = table.get(f"nonlocal {name}")
+        at: Frame | None = frame
+        if outer:
+            at = frame.parent
+            while at is not None and at.parent is not None and name not in self.machine.mapping(at.oid):
+                at = at.parent
+        target = at or frame
+        self.machine.put(target.oid, name, value)
+        fact = self.machine.tensors.get(value) if isinstance(value, Expr) else None
+        if fact is not None and fact.name is None:
+            fact.name = name
+
+    def _unpack(self, targets: list[ast.expr], value: Value, frame: Frame) -> None:
+        value = self.resolve(value)
+        count = len(targets)
+        if isinstance(value, Expr) and value.op == "shape" and not any(isinstance(t, ast.Starred) for t in targets):
+            self.machine.tensor(value.args[0]).rank = count
+        for place, target in enumerate(targets):
+            self.assign(target, self._part_of(value, place, targets, target), frame)
+
+    def _part_of(self, value: Value, place: int, targets: list[ast.expr], target: ast.expr) -> Value:
+        return self.machine.lift(lambda item: self._element(item, place, targets, target), value)
+
+    def _element(self, value: Value, place: int, targets: list[ast.expr], target: ast.expr) -> Value:
+        count = len(targets)
+        star = next((at for at, item in enumerate(targets) if isinstance(item, ast.Starred)), None)
+        if isinstance(value, Expr):
+            if star is not None and place >= star:
+                place = place - count if place > star else place
+                if isinstance(targets[place], ast.Starred):
+                    return make("call", "slice", value)
+            return self.subscript(value, place, target)
+        row = self.sequence(value) if not isinstance(value, tuple) else value
+        if not isinstance(row, tuple):
+            return self.subscript(value, place, target) if not isinstance(row, (Unknown, Choice)) else self._lift_part(
+                row, place, targets, target
+            )
+        if star is not None:
+            extra = len(row) - count
+            if place == star:
+                return self.machine.alloc("list", row[star : star + extra + 1])
+            place = place if place < star else place + extra
+        elif len(row) != count:
+            return Unknown(f"{len(row)} values for {count} names")
+        return row[place] if 0 <= place < len(row) else Unknown("too few values to unpack")
+
+    def _lift_part(self, row: Value, place: int, targets: list[ast.expr], target: ast.expr) -> Value:
+        if isinstance(row, Choice):
+            return self.machine.lift(lambda item: self._element(item, place, targets, target), row)
+        return row
+
+    def _do_If(self, node: ast.If, frame: Frame) -> AnyFlow:
+        verdict = self.test(self.eval(node.test, frame))
+        if isinstance(verdict, bool):
+            return self.run(node.body if verdict else node.orelse, frame)
+        if isinstance(verdict, Unknown):
+            self.note(f"a branch on an unknown condition: {verdict.reason}", node)
+            verdict = sym(f"condition@{node.lineno}")
+        return self._both(verdict, lambda: self.run(node.body, frame), lambda: self.run(node.orelse, frame))
+
+    def _both(self, cond: Expr, then: Callable[[], AnyFlow], other: Callable[[], AnyFlow]) -> AnyFlow:
+        (left, heap_left), (right, heap_right) = self.machine.fork(cond, then, other)
+        first, second = _as_flow(left), _as_flow(right)
+        return self._settle(cond, Arm(first, heap_left), Arm(second, heap_right))
+
+    def _do_For(self, node: ast.For, frame: Frame) -> AnyFlow:
+        return self._loop_over(node, frame, self.sequence(self.eval(node.iter, frame)))
+
+    def _loop_over(self, node: ast.For, frame: Frame, rows: Value) -> AnyFlow:
+        rows = self.resolve(rows)
+        if isinstance(rows, Choice):
+            return self._both(
+                rows.cond,
+                lambda: self._loop_over(node, frame, rows.then),
+                lambda: self._loop_over(node, frame, rows.other),
+            )
+        if not isinstance(rows, tuple):
+            return self._once(node, frame, node.target)
+        if len(rows) > self.machine.limits.loop_rounds:
+            raise OutOfBounds(f"a loop of more than {self.machine.limits.loop_rounds} rounds")
+        return self._end_loop(self._rounds(node, frame, rows, 0))
+
+    def _rounds(self, node: ast.For, frame: Frame, rows: tuple[Value, ...], start: int) -> AnyFlow:
+        for place in range(start, len(rows)):
+            self.machine.tick()
+            self.assign(node.target, rows[place], frame)
+            flow = self._continued(self.run(node.body, frame))
+            if isinstance(flow, Flow) and flow.kind is Kind.NORMAL:
+                continue
+            if isinstance(flow, Flow):
+                return flow
+            return self._resume(flow, lambda at=place + 1: self._rounds(node, frame, rows, at))  # type: ignore[misc]
+        return self.run(node.orelse, frame) if node.orelse else NORMAL
+
+    def _continued(self, flow: AnyFlow) -> AnyFlow:
+        return self._mapped(flow, Kind.CONTINUE)
+
+    def _end_loop(self, flow: AnyFlow) -> AnyFlow:
+        return self._mapped(flow, Kind.BREAK)
+
+    def _mapped(self, flow: AnyFlow, kind: Kind) -> AnyFlow:
+        """`continue` ends a round normally, `break` a loop; sides that then agree merge."""
+        if isinstance(flow, Flow):
+            return NORMAL if flow.kind is kind else flow
+        arms = []
+        for arm in (flow.then, flow.other):
+            self.machine.heap = arm.heap
+            arms.append(Arm(self._mapped(arm.flow, kind), self.machine.heap))
+        return self._settle(flow.cond, arms[0], arms[1], flow.check)
+
+    def _once(self, node: ast.For | ast.While, frame: Frame, target: ast.expr | None) -> AnyFlow:
+        """A loop whose rounds are not known: its body is read once, with everything it assigns unknown."""
+        names = assigned_names(node)
+        for name in names:
+            self.machine.put(frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}"))
+        if isinstance(target, ast.Name):
+            self.machine.put(frame.oid, target.id, sym(target.id))
+        flow = self.run(node.body, frame)
+        for name in names:
+            self.machine.put(frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}"))
+        flow = self._end_loop(self._continued(flow))
+        return NORMAL if isinstance(flow, Flow) else flow
+
+    def _do_While(self, node: ast.While, frame: Frame) -> AnyFlow:
+        for _ in range(self.machine.limits.loop_rounds):
+            verdict = self.test(self.eval(node.test, frame))
+            if verdict is False:
+                return self.run(node.orelse, frame) if node.orelse else NORMAL
+            if verdict is not True:
+                return self._once(node, frame, None)
+            flow = self._continued(self.run(node.body, frame))
+            if isinstance(flow, Flow) and flow.kind is not Kind.NORMAL:
+                return self._end_loop(flow)
+            if isinstance(flow, Split):
+                return self._once(node, frame, None)
+        raise OutOfBounds(f"a loop of more than {self.machine.limits.loop_rounds} rounds")
+
+    def set_attribute(self, owner: Value, name: str, value: Value) -> Value:
+        raise NotImplementedError
+
+    def set_item(self, owner: Value, key: Value, value: Value, node: ast.AST) -> None:
+        raise NotImplementedError
+
+
+def _as_flow(value: Value) -> AnyFlow:
+    return value if isinstance(value, (Flow, Split)) else NORMAL
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    """The same target, read instead of written."""
+    if isinstance(target, ast.Name):
+        return ast.Name(id=target.id, ctx=ast.Load())
+    if isinstance(target, ast.Attribute):
+        return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
+    if isinstance(target, ast.Subscript):
+        return ast.Subscript(value=target.value, slice=target.slice, ctx=ast.Load())
+    return target
+
+
+def assigned_names(node: ast.AST) -> list[str]:
+    """Names that the code under a node assigns."""
+    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)]
+    return list(dict.fromkeys(names))
