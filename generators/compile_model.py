@@ -1,0 +1,159 @@
+"""What goes into a compiler process and what comes out: plain records that travel as JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+Scalar = int | float | bool | str | None
+
+
+class ArgumentKind(StrEnum):
+    """How one kernel parameter is bound for a compile."""
+
+    ARRAY = "array"
+    ARRAY_LIST = "array_list"
+    POINTER = "pointer"
+    DESCRIPTOR = "descriptor"
+    SCALAR = "scalar"
+    CONSTEXPR = "constexpr"
+    DTYPE = "dtype"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One parameter of a signature.
+
+    `dtype` is a name such as `f16` for arrays, pointers, scalars and dtype constants; `rank` counts the axes of an
+    array; `shape` is the block of a descriptor; `value` is what a constexpr is set to.
+    """
+
+    name: str
+    kind: ArgumentKind
+    dtype: str = ""
+    rank: int = 0
+    value: Scalar | tuple[Scalar, ...] = None
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        match self.kind:
+            case ArgumentKind.CONSTEXPR:
+                return f"{self.name}={self.value!r}"
+            case ArgumentKind.DTYPE:
+                return f"{self.name}={self.dtype}"
+            case ArgumentKind.ARRAY | ArgumentKind.ARRAY_LIST:
+                return f"{self.name}: {self.kind}<{self.dtype}, {self.rank}>"
+        return f"{self.name}: {self.kind}<{self.dtype}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One way to specialise a kernel; `options` are launch hints such as num_warps."""
+
+    arguments: tuple[Argument, ...]
+    options: tuple[tuple[str, Scalar], ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.arguments))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileJob:
+    """Compile the function `kernel` of the module `text` for one target such as `sm_90`.
+
+    `full` asks for machine code; without it only the compiler's own front-end form is made (fast).
+    """
+
+    dialect: str
+    text: str
+    kernel: str
+    signature: Signature
+    target: str
+    full: bool = True
+
+    def key(self, toolchain: str) -> str:
+        """Name of the result in a cache: content, signature, target and compiler versions."""
+        payload = json.dumps([toolchain, asdict(self)], sort_keys=True, default=str)
+        return hashlib.sha256(payload.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineCode:
+    """Machine code of one kernel: sha256 without debug and line information, and what it uses.
+
+    Registers and stack bytes per thread, static shared bytes per block; None when the tool is absent.
+    """
+
+    digest: str
+    registers: int | None = None
+    stack_bytes: int | None = None
+    shared_bytes: int | None = None
+
+
+class Outcome(StrEnum):
+    """How a compile ended."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileResult:
+    """What a compile gave.
+
+    `front_end` is the sha256 of the compiler's input form with locations masked (Tile IR text, TTIR);
+    `message` is the compiler's last words when there is no result.
+    """
+
+    outcome: Outcome
+    front_end: str | None = None
+    machine: MachineCode | None = None
+    message: str = ""
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> bool:
+        """True when there is something to compare."""
+        return self.outcome is Outcome.DONE
+
+
+def job_to_json(job: CompileJob) -> str:
+    """One line of JSON."""
+    return json.dumps(asdict(job))
+
+
+def job_from_json(text: str) -> CompileJob:
+    """The inverse of `job_to_json`."""
+    data: dict[str, Any] = json.loads(text)
+    signature = data.pop("signature")
+    arguments = tuple(_argument(item) for item in signature["arguments"])
+    options = tuple((str(name), value) for name, value in signature["options"])
+    return CompileJob(signature=Signature(arguments=arguments, options=options), **data)
+
+
+def _argument(data: dict[str, Any]) -> Argument:
+    value = data["value"]
+    data["value"] = tuple(value) if isinstance(value, list) else value
+    data["shape"] = tuple(data["shape"])
+    data["kind"] = ArgumentKind(data["kind"])
+    return Argument(**data)
+
+
+def result_to_json(result: CompileResult) -> str:
+    """One line of JSON."""
+    return json.dumps(asdict(result))
+
+
+def result_from_json(text: str) -> CompileResult:
+    """The inverse of `result_to_json`."""
+    data: dict[str, Any] = json.loads(text)
+    data["outcome"] = Outcome(data["outcome"])
+    data["machine"] = MachineCode(**data["machine"]) if data["machine"] else None
+    return CompileResult(**data)
+
+
