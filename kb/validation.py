@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import pyoxigraph
 import pyshacl
-from rdflib import RDF, RDFS, SH, BNode, Graph, Literal, URIRef
+from rdflib import RDF, RDFS, SH, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 from kb.errors import DoesNotConform, InputError, SyntaxProblem
@@ -56,7 +56,9 @@ def validate_turtle(text: str, *, where: str = "") -> tuple[Violation, ...]:
     return validate(parse_turtle(text, where=where))
 
 
-def validate(data: Graph | Iterable[pyoxigraph.Quad] | Iterable[pyoxigraph.Triple]) -> tuple[Violation, ...]:
+def validate(
+    data: Graph | Iterable[pyoxigraph.Quad | pyoxigraph.Triple],
+) -> tuple[Violation, ...]:
     """Check a graph against every shape: violations sorted by focus and path, empty when it conforms.
 
     Raises InputError above MAX_TRIPLES. Quads count as one graph; their graph names are ignored.
@@ -69,18 +71,27 @@ def validate(data: Graph | Iterable[pyoxigraph.Quad] | Iterable[pyoxigraph.Tripl
         )
     subjects = set(source.subjects())
     whole = Graph()
-    for triple in source:
-        whole.add(triple)
+    for subject, predicate, value in source:
+        whole.add((subject, predicate, _plain(value)))
     for triple in vocabulary_slice(source):
         whole.add(triple)
-    _, report, _ = pyshacl.validate(whole, shacl_graph=shapes(), inplace=True, do_owl_imports=False)
+    used = _shapes_for(frozenset(source.objects(None, RDF.type)))
+    if not used:
+        return ()
+    _, report, _ = pyshacl.validate(
+        whole, shacl_graph=shapes(), inplace=True, do_owl_imports=False, use_shapes=used
+    )
     if not isinstance(report, Graph):
-        raise InputError("the validator gave no report", hint="Run the shape tests: a shape is broken.")
+        raise InputError(
+            "the validator gave no report", hint="Run the shape tests: a shape is broken."
+        )
     rows = {row for focus, row in _rows(report) if focus in subjects}
     return tuple(sorted(rows))
 
 
-def require_conformance(data: Graph | Iterable[pyoxigraph.Quad], *, where: str = "") -> None:
+def require_conformance(
+    data: Graph | Iterable[pyoxigraph.Quad | pyoxigraph.Triple], *, where: str = ""
+) -> None:
     """Raise DoesNotConform with the first violations and their number; return quietly when there are none."""
     found = validate(data)
     if not found:
@@ -107,10 +118,12 @@ def parse_turtle(text: str, *, where: str = "") -> Graph:
         return to_graph(pyoxigraph.parse(text, format=pyoxigraph.RdfFormat.TURTLE, base_iri=BASE))
     except SyntaxError as error:
         place = f"{where or 'turtle'}:{error.lineno or 0}:{error.offset or 0}"
-        raise SyntaxProblem(error.msg, where=place, hint="Correct the Turtle at this place.") from error
+        raise SyntaxProblem(
+            error.msg, where=place, hint="Correct the Turtle at this place."
+        ) from error
 
 
-def to_graph(quads: Iterable[pyoxigraph.Quad] | Iterable[pyoxigraph.Triple]) -> Graph:
+def to_graph(quads: Iterable[pyoxigraph.Quad | pyoxigraph.Triple]) -> Graph:
     """Triples of pyoxigraph as an rdflib graph; InputError above MAX_TRIPLES or on a quoted triple."""
     graph = Graph()
     for count, quad in enumerate(quads, 1):
@@ -131,8 +144,18 @@ def _term(term: object) -> Node:
     if isinstance(term, pyoxigraph.Literal):
         if term.language:
             return Literal(term.value, lang=term.language)
-        return Literal(term.value, datatype=URIRef(term.datatype.value))
-    raise InputError("a quoted triple stands where a term is expected", hint="State it as plain triples.")
+        datatype = URIRef(term.datatype.value)
+        return Literal(term.value, datatype=None if datatype == XSD.string else datatype)
+    raise InputError(
+        "a quoted triple stands where a term is expected", hint="State it as plain triples."
+    )
+
+
+def _plain(value: Node) -> Node:
+    """A string literal without its datatype: rdflib tells `"a"` from `"a"^^xsd:string`, RDF does not."""
+    if isinstance(value, Literal) and value.datatype == XSD.string:
+        return Literal(str(value))
+    return value
 
 
 @cache
@@ -145,15 +168,20 @@ def shapes() -> Graph:
 
 
 def vocabulary_slice(data: Graph) -> Iterator[tuple[Node, Node, Node]]:
-    """What the shapes need to know about the vocabulary terms that the data names."""
+    """What the shapes need to know about the vocabulary terms that the data names.
+
+    A term that the data describes itself gets its types only: what it lacks there is for the shapes to say.
+    """
     known = _vocabulary()
-    named = {node for node in data.objects() if isinstance(node, URIRef)} | set(data.subjects())
+    described = set(data.subjects())
+    named = {node for node in data.objects() if isinstance(node, URIRef)} | described
     steps = False
     for node in named:
         for predicate, value in known.get(node, ()):
             steps = steps or value == TL.DesignStep
-            yield node, predicate, value
-        axis = _axis_of_value(node)
+            if predicate == RDF.type or node not in described:
+                yield node, predicate, value
+        axis = None if node in described else _axis_of_value(node)
         if axis is not None:
             yield node, RDF.type, TL.AxisValue
             yield node, TL.ofAxis, axis
@@ -184,6 +212,13 @@ def _vocabulary() -> dict[Node, tuple[tuple[Node, Node], ...]]:
             if isinstance(above, URIRef):
                 found[subject].add((RDF.type, above))
     return {subject: tuple(sorted(facts)) for subject, facts in found.items()}
+
+
+@lru_cache(maxsize=64)
+def _shapes_for(classes: frozenset[Node]) -> list[str]:
+    """The shapes whose target is among the classes; the terms of the slice need not be looked at."""
+    graph = shapes()
+    return sorted({str(shape) for cls in classes for shape in graph.subjects(SH.targetClass, cls)})
 
 
 @cache

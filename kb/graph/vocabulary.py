@@ -162,7 +162,9 @@ def _members(*classes: URIRef) -> Iterator[URIRef]:
 def _ordered(subject: Node, predicate: Node) -> list[Node]:
     """Objects in the order of their tl:position."""
     graph = ontology()
-    return sorted(graph.objects(subject, predicate), key=lambda n: int(str(graph.value(n, TL.position))))
+    return sorted(
+        graph.objects(subject, predicate), key=lambda n: int(str(graph.value(n, TL.position)))
+    )
 
 
 @cache
@@ -290,7 +292,9 @@ def targets() -> dict[str, TargetEntry]:
             arch=_text(node, TL.arch),
             capability=_text(node, TL.computeCapability),
             limits=tuple((_text(limit, TL.name), int(_text(limit, TL.amount))) for limit in limits),
-            sources=tuple((_text(limit, TL.name), _text(limit, DCTERMS.source)) for limit in limits),
+            sources=tuple(
+                (_text(limit, TL.name), _text(limit, DCTERMS.source)) for limit in limits
+            ),
             features=_names(node, TL.hasFeature),
         )
     return found

