@@ -1,0 +1,226 @@
+"""Decisions that host code makes for a kernel, by the names of the catalogue."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.events import (
+    HintRecord,
+    LaunchRecord,
+    NormaliseRecord,
+    RoundRecord,
+    SearchRecord,
+    SentinelRecord,
+)
+from extractors.host.expr import atoms
+from extractors.host.facts import Material, axis_atoms, is_extent
+from extractors.host.render import leaves
+from extractors.host.tuning import computed, effective_axes, first_picks, key_values, tuning_of
+from extractors.host.values import Choice, Expr, Value
+from kb.evidence import AxisKind, Decision, Lines
+
+HINTS = {
+    "occupancy": ("occupancy", "occupancy-hint"),
+    "num_ctas": ("cluster_size", "cta-cluster-2-cta-mma"),
+    "num_worker_warps": ("num_warps", "worker-warp-count-hint"),
+    "num_warps": ("num_warps", "worker-warp-count-hint"),
+}
+
+
+def decisions_of(material: Material) -> tuple[Decision, ...]:
+    """All host decisions about one kernel."""
+    rows: list[Decision] = []
+    for search in material.searches:
+        rows += _search(material, search)
+    rows += _fallback(material)
+    rows += _hints(material)
+    for launch in material.launches:
+        rows += _layout(material, launch)
+        rows += _sizes(material, launch)
+        rows += _sentinels(material, launch)
+    return tuple(_joined(rows))
+
+
+def _joined(rows: list[Decision]) -> list[Decision]:
+    """One decision per axis, value, pattern and subject, with all its lines."""
+    merged: dict[tuple[object, ...], Decision] = {}
+    for row in rows:
+        key = (row.axis, row.value, row.pattern, row.subject)
+        lines = merged[key].lines if key in merged else ()
+        both = tuple(dict.fromkeys((*lines, *row.lines)))
+        merged[key] = Decision(
+            axis=row.axis, value=row.value, pattern=row.pattern, lines=both, kind=row.kind, subject=row.subject
+        )
+    return list(merged.values())
+
+
+def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
+    kind = AxisKind.HOST
+    value = "exhaustive_search" if search.kind == "exhaustive_search" else "autotune"
+    if key_values(search) is not None or search.kind != "exhaustive_search":
+        yield Decision(
+            axis="autotuning", value=value, pattern="exhaustive-search-with-memoised-winner", lines=(search.lines,), kind=kind
+        )
+    conds = [cond for case in search.cases for cond, _ in case.conds]
+    if any(_on_device(cond) for cond in conds):
+        yield Decision(
+            axis="arch_dispatch", value="if capability", pattern="architecture-dispatched-tuning-space",
+            lines=(_branch_lines(material.tree, search),), kind=kind,
+        )
+    if search.budget is not None:
+        yield Decision(
+            axis="search_pruning", value=f"compiler_timeout({search.budget})",
+            pattern="compile-time-budget-as-an-implicit-prune", lines=(search.lines,), kind=kind,
+        )
+    if search.prune is not None:
+        yield Decision(
+            axis="search_pruning", value="predicate", pattern="config-pruning-predicate", lines=(search.lines,), kind=kind
+        )
+    if search.resets:
+        yield Decision(
+            axis="autotuning", value="zero accumulators", pattern="side-effect-isolation-of-tuning-trials",
+            lines=(search.lines,), kind=kind, subject=", ".join(search.resets),
+        )
+
+
+def _on_device(cond: Expr) -> bool:
+    names = [str(atom.args[0]) for atom in atoms(cond) if atom.op == "sym"]
+    return any(name == "capability" or name.startswith(("capability[", "target.")) for name in names)
+
+
+def _branch_lines(tree: ast.Module, search: SearchRecord) -> Lines:
+    """The first `if` of the function that makes the configurations, to its end."""
+    if search.generator is None:
+        return search.lines
+    _, lines, _ = search.generator
+    found = [
+        (node.lineno, node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and lines[0] <= node.lineno <= lines[1]
+    ]
+    return min(found, default=lines)
+
+
+def _fallback(material: Material) -> Iterator[Decision]:
+    for pick in first_picks(material):
+        yield Decision(
+            axis="autotuning", value="first config", pattern="autotune-off-fallback-config", lines=(pick.lines,),
+            kind=AxisKind.HOST,
+        )
+
+
+def _hints(material: Material) -> Iterator[Decision]:
+    """Hints of the kernel objects that are launched or timed."""
+    seen: dict[str, list[Value]] = {}
+    for launch in material.launches:
+        for name, value in launch.kernel.hints:
+            seen.setdefault(name, []).append(value)
+    for search in material.searches:
+        for name, value in search.hints if isinstance(search.hints, tuple) else ():
+            seen.setdefault(str(name), []).append(value)
+        if search.kind != "exhaustive_search":
+            for name in effective_axes(material, search) & set(HINTS):
+                seen.setdefault(name, []).append(Expr("axis", (search.id, name)))
+    for name, values in seen.items():
+        if name in HINTS and not (name == "num_ctas" and all(leaf == 1 for value in values for leaf in leaves(value))):
+            yield from _hint(material, name, values)
+
+
+def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decision]:
+    axis, pattern = HINTS[name]
+    tuned = any(axis_atoms(value, search.id) for value in values for search in material.searches)
+    coupled = any(name in axis_atoms(search.grid, search.id) for search in material.searches)
+    fixed = [str(leaf) for value in values for leaf in leaves(value) if isinstance(leaf, int)]
+    text = ("grid-coupled" if coupled else "tuned") if tuned else f"fixed {fixed[0]}" if fixed else "fixed"
+    lines = [
+        event.lines
+        for events in material.events.values()
+        for event in events
+        if isinstance(event, HintRecord) and event.kernel == material.signature.name and name in dict(event.hints)
+    ]
+    lines += [search.lines for search in material.searches if search.kind != "exhaustive_search"]
+    lines += [] if lines else [launch.lines for launch in material.launches[:1]]
+    if text and lines:
+        yield Decision(axis=axis, value=text, pattern=pattern, lines=tuple(dict.fromkeys(lines)), kind=AxisKind.TUNING)
+
+
+def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
+    bound = {leaf: name for name, value in reversed(launch.args) for leaf in leaves(value)}
+    lines: dict[Lines, str] = {}
+    for event in material.before(launch):
+        if isinstance(event, NormaliseRecord) and event.tensor in bound:
+            lines.setdefault(event.lines, bound[event.tensor])
+    if lines:
+        first, last = min(lines), max(lines)
+        yield Decision(
+            axis="layout_contract", value=".contiguous() on host", pattern="host-contiguity-alignment-normalisation",
+            lines=((first[0], last[1]),), kind=AxisKind.HOST,
+        )
+
+
+def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
+    """Compile-time arguments: rounded extents, extents themselves, computed tiles."""
+    constexprs = {name for name, flag in material.signature.params if flag}
+    rounds = {event.result: event.lines for event in material.of_root(launch) if isinstance(event, RoundRecord)}
+    where = dict(launch.arg_lines)
+    extents: list[tuple[str, Lines]] = []
+    for name, value in launch.args:
+        if name not in constexprs:
+            continue
+        line = where.get(name, launch.lines)
+        if isinstance(value, Expr) and value.op == "npow2" and is_extent(value.args[0]):
+            yield Decision(
+                axis="tile_padding", value="next_pow2 + OOB handling", pattern="power-of-two-tile-padding-of-an-extent",
+                lines=(rounds.get(value, line),), subject=name,
+            )
+        elif is_extent(value):
+            extents.append((name, line))
+        elif _tile_rule(value):
+            yield Decision(
+                axis="tile_selection", value="heuristic(shape)", pattern="closed-form-tile-heuristic",
+                lines=(line,), kind=AxisKind.TUNING, subject=name,
+            )
+    if extents:
+        yield Decision(
+            axis="specialization", value="constexpr", pattern="problem-extents-as-compile-time-constants",
+            lines=tuple(dict.fromkeys(line for _, line in extents)), kind=AxisKind.HOST,
+            subject=", ".join(name for name, _ in extents),
+        )
+
+
+def _tile_rule(value: Value) -> bool:
+    """A size chosen by cases of the problem, or a rounded extent under a bound."""
+    facts = {atom.op for atom in atoms(value)}
+    if "dim" not in facts or "axis" in facts:
+        return False
+    if isinstance(value, Choice):
+        return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))
+    return isinstance(value, Expr) and value.op in ("min", "max") and computed(value)
+
+
+def _sentinels(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
+    """A padded buffer whose tail keeps a fill value, bound to the kernel."""
+    marks = [event for event in material.of_root(launch) if isinstance(event, SentinelRecord)]
+    for name, value in launch.args if marks else ():
+        for leaf in leaves(value):
+            bases = _bases(material, leaf)
+            for mark in marks:
+                if mark.tensor in bases:
+                    yield Decision(
+                        axis="oob_rows", value="host-filled sentinel statistic",
+                        pattern="query-tile-padding-sentinel-on-the-host", lines=(mark.lines,), kind=AxisKind.HOST,
+                        subject=name,
+                    )
+
+
+def _bases(material: Material, value: Value) -> list[Value]:
+    found: list[Value] = []
+    while value is not None and value not in found and len(found) < 16:
+        found.append(value)
+        fact = material.machine.tensors.get(value)
+        value = fact.base if fact else None
+    return found
+
+
+__all__ = ["decisions_of", "tuning_of"]

@@ -1,0 +1,135 @@
+"""The facts of one kernel on the host side, and the material they are made from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extractors.host.events import (
+    CheckRecord,
+    HintRecord,
+    KernelSignature,
+    LaunchRecord,
+    NormaliseRecord,
+    PickRecord,
+    RoundRecord,
+    SearchRecord,
+    SentinelRecord,
+)
+from extractors.host.expr import atoms
+from extractors.host.machine import Machine
+from extractors.host.render import Names, mentions_memo
+from extractors.host.values import Choice, Expr, Value
+from kb.evidence import Decision, Diagnostic, Finding, Lines
+from kb.space import Constraint, Launch, Tuning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What host code says about one kernel."""
+
+    tuning: Tuning = field(default_factory=Tuning)
+    launches: tuple[Launch, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    autotune_lines: tuple[Lines, ...] = ()
+
+
+@dataclass(slots=True)
+class Material:
+    """Events of one kernel: its searches, its launches, and what happened on the way to them."""
+
+    machine: Machine
+    tree: ast.Module
+    signature: KernelSignature
+    searches: list[SearchRecord] = field(default_factory=list)
+    launches: list[LaunchRecord] = field(default_factory=list)
+    roots: dict[int, int] = field(default_factory=dict)
+    events: Mapping[int, list[object]] = field(default_factory=dict)
+
+    def names(self, launch: LaunchRecord | None) -> Names:
+        """Names as this kernel calls them."""
+        names = Names(self.machine)
+        return names.bind(launch.args) if launch else names
+
+    def search_names(self, search: SearchRecord) -> Names:
+        """Names for the expressions of a search."""
+        names = Names(self.machine)
+        row = search.args if isinstance(search.args, tuple) else ()
+        return names.bind(zip((name for name, _ in self.signature.params), row, strict=False))
+
+    def of_root(self, launch: LaunchRecord) -> list[object]:
+        """Events of the entry function that led to a launch."""
+        return self.events.get(self.roots.get(id(launch), -1), [])
+
+    def before(self, launch: LaunchRecord) -> list[object]:
+        """Events that happened before a launch, on conditions the launch shares."""
+        held = {(guard.cond, guard.holds) for guard in launch.path.guards}
+        found = []
+        for event in self.of_root(launch):
+            if event is launch:
+                break
+            path = getattr(event, "path", None)
+            own = [] if path is None else [guard for guard in path.guards if not _self_check(event, guard.cond)]
+            if all((guard.cond, guard.holds) in held or mentions_memo(guard.cond) for guard in own):
+                found.append(event)
+        return found
+
+    def unread(self) -> frozenset[str]:
+        """Parameters of the kernel that its body never reads."""
+        node = function_at(self.tree, self.signature.name, self.signature.lines)
+        if node is None:
+            return frozenset()
+        return frozenset(name for name, _ in self.signature.params if name not in read_names(node))
+
+    def tied(self, search: SearchRecord) -> list[LaunchRecord]:
+        """Launches that take the winner of a search."""
+        return [one for one in self.launches if one.kernel.tuner == search.id or uses_axis(one, search.id)]
+
+
+def _self_check(event: object, cond: Expr) -> bool:
+    """`x = x.contiguous() if not x.is_contiguous() else x` happens on every path that matters."""
+    return isinstance(event, NormaliseRecord) and any(atom == event.tensor for atom in atoms(cond))
+
+
+def axis_atoms(value: Value, search: int) -> set[str]:
+    """Names of the axes of a search that a value depends on."""
+    return {str(atom.args[1]) for atom in atoms(value) if atom.op == "axis" and atom.args[0] == search}
+
+
+def uses_axis(launch: LaunchRecord, search: int) -> bool:
+    """Whether anything about a launch depends on the winner of a search."""
+    values: tuple[Value, ...] = (launch.grid, *(value for _, value in launch.args), *(v for _, v in launch.kernel.hints))
+    return any(axis_atoms(value, search) for value in values)
+
+
+def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | None:
+    """The definition of a function, by name and place."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
+    exact = [node for node in found if lines[0] <= node.lineno <= lines[1] or node.lineno <= lines[0] <= (node.end_lineno or 0)]
+    return (exact or found or [None])[0]
+
+
+def read_names(node: ast.FunctionDef) -> frozenset[str]:
+    """Names that a function body reads."""
+    return frozenset(
+        item.id
+        for statement in node.body
+        for item in ast.walk(statement)
+        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)
+    )
+
+
+def is_extent(value: Value) -> bool:
+    """An expression over extents of tensors alone: no tuning axis, no rounding, no cases."""
+    found = list(atoms(value))
+    return bool(found) and all(atom.op == "dim" for atom in found) and not isinstance(value, Choice)
+
+
+__all__ = [
+    "CheckRecord", "HintRecord", "HostFacts", "Material", "PickRecord", "RoundRecord", "SentinelRecord", "axis_atoms",
+    "function_at", "is_extent", "read_names", "uses_axis",
+]

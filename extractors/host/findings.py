@@ -1,0 +1,166 @@
+"""General rules over the host facts of a kernel: axes that go nowhere, settings that were never timed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from extractors.host.events import SearchRecord
+from extractors.host.expr import atoms
+from extractors.host.facts import Material, axis_atoms, read_names
+from extractors.host.render import Names, leaves
+from extractors.host.tuning import LAUNCH_AXES, axis_names, effective_axes, key_values, timed_with
+from extractors.host.values import Expr, Value
+from kb.evidence import Finding, Lines, Severity
+from kb.space import Point
+
+
+def findings_of(material: Material) -> tuple[Finding, ...]:
+    """All findings about one kernel, in the order of the rules."""
+    rows: list[Finding] = []
+    for search in material.searches:
+        names = material.search_names(search)
+        rows += _dead_axes(material, search)
+        rows += _timed_not_launched(material, search, names)
+        rows += _single_values(search, effective_axes(material, search))
+        rows += _incomplete_key(material, search, names)
+        rows += _dead_parameters(material, search)
+    unique: dict[tuple[str, str], Finding] = {}
+    for row in rows:
+        unique.setdefault((row.rule, row.message), row)
+    return tuple(unique.values())
+
+
+def _dead_axes(material: Material, search: SearchRecord) -> Iterator[Finding]:
+    """An axis that the space varies, or at least names, and that never reaches the timed kernel."""
+    effective = effective_axes(material, search)
+    for name in axis_names(search):
+        if name in effective:
+            continue
+        tried = _values(search, name)
+        shown = ", ".join(str(value) for value in tried[:6])
+        carried = axis_atoms(search.args, search.id) | {name for name, _ in material.signature.params}
+        why = (
+            "the kernel never reads the parameter it is bound to"
+            if name in carried
+            else "neither the arguments, nor the grid, nor the hints of the timed kernel carry it"
+        )
+        yield Finding(
+            rule="dead-tuning-axis",
+            severity=Severity.WARNING,
+            message=f"the search lists `{name}` ({shown}), but {why}: configurations that differ only there are timed as one",
+            lines=_lines(search),
+            fix=f"carry `{name}` to the timed kernel (its arguments, or the search's hints function), or drop it",
+        )
+
+
+def _lines(search: SearchRecord) -> tuple[Lines, ...]:
+    return (search.generator[1], search.lines) if search.generator else (search.lines,)
+
+
+def _values(search: SearchRecord, name: str) -> list[Value]:
+    values = [value for case in search.cases for point in case.points for key, value in point if key == name]
+    return list(dict.fromkeys(values))
+
+
+def _timed_not_launched(material: Material, search: SearchRecord, names: Names) -> Iterator[Finding]:
+    """The kernel that takes the winner carries other hints than the kernel that was timed."""
+    if search.kind != "exhaustive_search":
+        return
+    timed = timed_with(material, search, names)
+    for launch in material.tied(search):
+        launched = material.names(launch).point(launch.kernel.hints)
+        if dict(timed) != dict(launched):
+            yield Finding(
+                rule="timed-not-launched",
+                severity=Severity.WARNING,
+                message=f"the search times the kernel with {_shown(timed)}, the launch at line {launch.lines[0]} "
+                f"runs it with {_shown(launched)}: the launched setting was never timed",
+                lines=(launch.lines, search.lines),
+                fix="time the kernel with the hints it is launched with",
+            )
+
+
+def _shown(point: Point) -> str:
+    return ", ".join(f"{name}={value}" for name, value in point) or "no hints"
+
+
+def _single_values(search: SearchRecord, effective: set[str]) -> Iterator[Finding]:
+    """An axis with one value in every configuration of a space of several."""
+    count = sum(len(case.points) for case in search.cases)
+    if count < 2 or any(case.reason for case in search.cases):
+        return
+    for name in axis_names(search):
+        values = _values(search, name)
+        if len(values) == 1 and name in effective:
+            yield Finding(
+                rule="single-value-axis",
+                severity=Severity.NOTE,
+                message=f"`{name}` is {values[0]} in all {count} configurations: nothing is searched",
+                lines=_lines(search),
+                fix=f"give `{name}` more values, or pass it as a constant",
+            )
+
+
+def _incomplete_key(material: Material, search: SearchRecord, names: Names) -> Iterator[Finding]:
+    """The winner is remembered under a key that leaves out a size the search depends on."""
+    key = key_values(search)
+    if key is None or search.kind != "exhaustive_search":
+        return
+    known = {atom for part in key for atom in atoms(part) if part == atom}
+    params = [name for name, _ in material.signature.params]
+    row = search.args if isinstance(search.args, tuple) else ()
+    flags = {name for name, constexpr in material.signature.params if constexpr}
+    missing: dict[str, str] = {}
+    for name, value in (*zip(params, row, strict=False), *(("grid", part) for part in _parts(search.grid))):
+        if value in key:
+            continue
+        for atom in _needed(value, scalars=name in flags or name == "grid"):
+            if atom not in known and atom not in key:
+                missing.setdefault(names.text(atom), name)
+    for text, name in missing.items():
+        where = "the grid" if name == "grid" else f"the argument `{name}`"
+        yield Finding(
+            rule="cache-key-incomplete",
+            severity=Severity.WARNING,
+            message=f"{where} of the search depends on {text}, which the cache key leaves out: "
+            "a winner found for one value is used for others",
+            lines=(search.lines,),
+            fix=f"add {text} to the cache key",
+        )
+
+
+def _parts(grid: Value) -> Iterable[Value]:
+    return grid if isinstance(grid, tuple) else (grid,)
+
+
+def _needed(value: Value, *, scalars: bool) -> list[Expr]:
+    """Extents in an argument, and host scalars where they specialise the kernel or shape the grid."""
+    if isinstance(value, Expr) and value.op in ("sym", "tensor") and not scalars:
+        return []
+    found = [atom for leaf in leaves(value) for atom in atoms(leaf)]
+    kinds = ("dim", "sym") if scalars else ("dim",)
+    device = ("capability", "target.", "condition@", "exception@")
+    return [atom for atom in found if atom.op in kinds and not str(atom.args[0]).startswith(device)]
+
+
+def _dead_parameters(material: Material, search: SearchRecord) -> Iterator[Finding]:
+    """A configuration function with a parameter that its body never reads."""
+    if search.generator is None:
+        return
+    name, lines, params = search.generator
+    for node in ast.walk(material.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name and node.lineno == lines[0]:
+            read = read_names(node)
+            for param in params:
+                if param not in read and param not in ("self", "cls") and not param.startswith("_"):
+                    yield Finding(
+                        rule="dead-parameter",
+                        severity=Severity.WARNING,
+                        message=f"`{name}` never reads its parameter `{param}`: every value of it gives the same space",
+                        lines=(lines,),
+                        fix=f"let the space depend on `{param}`, or drop the parameter",
+                    )
+
+
+__all__ = ["LAUNCH_AXES", "findings_of"]

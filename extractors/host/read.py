@@ -1,0 +1,157 @@
+"""Host code to facts: `read_host` evaluates a module and its entry functions, bounded, and never runs them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from extractors.host.decisions import decisions_of
+from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, TargetProfile
+from extractors.host.facts import HostFacts, Material
+from extractors.host.findings import findings_of
+from extractors.host.interpreter import Interpreter
+from extractors.host.machine import Machine
+from extractors.host.modules import ModuleLoader
+from extractors.host.render import leaves, unknown_reason
+from extractors.host.tuning import constraints_of, launches_of, tuning_of
+from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
+from kb.evidence import Diagnostic, Severity
+
+MAX_ENTRIES = 200
+
+
+def read_host(
+    module: ast.Module,
+    *,
+    path: str,
+    kernels: Mapping[str, KernelSignature],
+    loader: ModuleLoader | None = None,
+    profile: TargetProfile | None = None,
+) -> Mapping[str, HostFacts]:
+    """The host facts of each kernel of a module, by kernel name.
+
+    `loader` gives sibling modules as text; without it, what they define is unknown. `profile` fixes the
+    target, so that capability branches fold; without it they stay as conditions.
+    """
+    reader = Interpreter(Machine(), kernels, loader, profile)
+    name = (loader.name_of(path) if loader else "") or "main"
+    frame = reader.load_main(module, name, path)
+    events = {-1: list(reader.machine.events)}
+    entries = entry_functions(reader, frame, module)
+    reader.roots = {id(func.node) for func in entries}
+    for number, func in enumerate(entries[:MAX_ENTRIES]):
+        reader.machine.events = []
+        reader.enter(func)
+        events[number] = reader.machine.events
+    return {kernel: _facts(reader, module, signature, events) for kernel, signature in kernels.items()}
+
+
+def entry_functions(reader: Interpreter, frame: Frame, module: ast.Module) -> list[Func]:
+    """Functions and methods that nothing in the module calls, and those that a decorator hands out."""
+    functions = list(_functions(reader, frame))
+    named = _mentions(module)
+    entries = [func for func in functions if _is_entry(func, named)]
+    return entries or functions
+
+
+def _functions(reader: Interpreter, frame: Frame) -> list[Func]:
+    found: list[Func] = []
+    for value in reader.machine.mapping(frame.oid).values():
+        pending: list[Value] = leaves(value)
+        while pending:
+            item = pending.pop(0)
+            if isinstance(item, ClassValue):
+                pending.extend(entry for _, entry in item.attributes)
+            elif isinstance(item, Func) and item.frame.module == frame.module and item not in found:
+                found.append(item)
+    return found
+
+
+def _mentions(module: ast.Module) -> dict[str, int]:
+    """How often each name is read, as a name or as an attribute, outside its own definition."""
+    counts: dict[str, int] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            counts[node.id] = counts.get(node.id, 0) + 1
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            counts[node.attr] = counts.get(node.attr, 0) + 1
+    return counts
+
+
+def _is_entry(func: Func, named: dict[str, int]) -> bool:
+    if isinstance(func.node, ast.Lambda):
+        return False
+    handed_out = [item for item in func.node.decorator_list if isinstance(item, ast.Call)]
+    if handed_out:
+        return True
+    inside = sum(1 for node in ast.walk(func.node) if isinstance(node, ast.Name) and node.id == func.name)
+    return named.get(func.name, 0) <= inside or func.name in ("forward", "backward", "__call__")
+
+
+def _facts(
+    reader: Interpreter, module: ast.Module, signature: KernelSignature, events: Mapping[int, list[object]]
+) -> HostFacts:
+    """The facts of one kernel out of everything that was observed."""
+    material = Material(reader.machine, module, signature, events=events)
+    for number, rows in events.items():
+        for event in rows:
+            if isinstance(event, LaunchRecord) and event.kernel.name == signature.name:
+                material.launches.append(event)
+                material.roots[id(event)] = number
+            elif isinstance(event, SearchRecord) and _searched_kernel(event) == signature.name:
+                material.searches.append(event)
+    attached = {launch.kernel.tuner for launch in material.launches}
+    for search in reader.searches.values():
+        ours = search.kind != "exhaustive_search" and _searched_kernel(search) == signature.name
+        if ours and search not in material.searches and (search.id in attached or not search.stack):
+            material.searches.append(search)
+    material.searches = _distinct(material.searches)
+    return HostFacts(
+        tuning=tuning_of(material),
+        launches=launches_of(material),
+        constraints=constraints_of(material),
+        decisions=decisions_of(material),
+        findings=findings_of(material),
+        diagnostics=_diagnostics(reader, material),
+        autotune_lines=tuple(search.lines for search in material.searches),
+    )
+
+
+def _searched_kernel(search: SearchRecord) -> str:
+    kernel = search.kernel
+    while isinstance(kernel, Choice):
+        kernel = kernel.then
+    return kernel.name if isinstance(kernel, KernelValue) else ""
+
+
+def _distinct(searches: list[SearchRecord]) -> list[SearchRecord]:
+    """Each search site once, although several entry functions may reach it."""
+    seen: dict[tuple[int, int], SearchRecord] = {}
+    for search in searches:
+        seen.setdefault(search.lines, search)
+    return list(seen.values())
+
+
+def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, ...]:
+    rows: list[Diagnostic] = []
+    for search in material.searches:
+        for case in search.cases:
+            if case.reason:
+                rows.append(
+                    Diagnostic(
+                        severity=Severity.WARNING, lines=search.lines,
+                        message=f"the configurations of `{material.signature.name}` are not all known: {case.reason}",
+                    )
+                )
+    for launch in material.launches:
+        for name, value in launch.args:
+            reason = unknown_reason(value)
+            if reason and not isinstance(value, Expr):
+                rows.append(
+                    Diagnostic(
+                        severity=Severity.NOTE, lines=launch.lines,
+                        message=f"the argument `{name}` of `{material.signature.name}` is not known: {reason}",
+                    )
+                )
+    rows += [Diagnostic(severity=Severity.NOTE, message=message, lines=lines) for message, lines in reader.notes[:20]]
+    return tuple(dict.fromkeys(rows))

@@ -1,0 +1,251 @@
+"""From the searches and launches of a kernel to its tuning record, launches and constraints."""
+
+from __future__ import annotations
+
+from extractors.host.events import Case, CheckRecord, LaunchRecord, PickRecord, SearchRecord
+from extractors.host.expr import atoms, is_number
+from extractors.host.facts import Material, axis_atoms
+from extractors.host.render import UNKNOWN, Names, leaves, mentions_memo
+from extractors.host.values import Choice, Expr, Ref, Unknown, Value
+from kb.evidence import Lines
+from kb.space import Binding, Constraint, GuardedPoints, Launch, Origin, Point, Tuning
+
+LAUNCH_AXES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override"})
+
+
+def tuning_of(material: Material) -> Tuning:
+    """How the tuning values of a kernel come about."""
+    if material.searches:
+        return _searched(material)
+    picks = first_picks(material)
+    launch = material.launches[0] if material.launches else None
+    names = material.names(launch)
+    launched = names.point(launch.kernel.hints) if launch else material.signature.decorator_hints
+    if launch is None:
+        return Tuning(launched_with=launched)
+    if picks:
+        return _first_config(material, picks, launch)
+    return Tuning(mechanism=_rule(material, launch), launched_with=launched)
+
+
+def _rule(material: Material, launch: LaunchRecord) -> str:
+    """`host rule` when a compile-time argument or hint is computed, `fixed` when all are constants."""
+    constexprs = {name for name, flag in material.signature.params if flag}
+    values = [value for name, value in launch.args if name in constexprs] + [value for _, value in launch.kernel.hints]
+    if any(computed(value) for value in values):
+        return "host rule"
+    return "fixed" if values else "none"
+
+
+def computed(value: Value) -> bool:
+    """A size that the host computes: a rounding, a bound, or one constant per case."""
+    if isinstance(value, Choice):
+        known = [leaf for leaf in leaves(value) if not isinstance(leaf, bool)]
+        return any(is_number(leaf) or computed(leaf) for leaf in known)
+    if isinstance(value, Expr):
+        if value.op in ("npow2", "cdiv"):
+            return True
+        return value.op in ("min", "max", "*", "//", "int") and any(is_number(leaf) or computed(leaf) for leaf in value.args)
+    return False
+
+
+def _searched(material: Material) -> Tuning:
+    search = max(material.searches, key=lambda one: len(axis_names(one)))
+    names = material.search_names(search)
+    tied = material.tied(search)
+    if tied and not isinstance(search.args, tuple):
+        names = material.names(tied[0])
+    effective = effective_axes(material, search)
+    every = axis_names(search)
+    timed = timed_with(material, search, names)
+    launched = names.point(tied[0].kernel.hints) if tied else ()
+    return Tuning(
+        mechanism=search.kind,
+        spaces=tuple(space for one in material.searches for space in spaces_of(one.cases, material.search_names(one), _lines(one))),
+        effective_axes=tuple(name for name in every if name in effective),
+        dead_axes=tuple(name for name in every if name not in effective),
+        launched_with=timed if search.kind != "exhaustive_search" else launched,
+        timed_with=timed,
+        cache_key=cache_key(search, names),
+        lines=_lines(search),
+    )
+
+
+def _lines(search: SearchRecord) -> Lines:
+    return search.generator[1] if search.generator else search.lines
+
+
+def axis_names(search: SearchRecord) -> tuple[str, ...]:
+    """Axes of a search in source order; those its callbacks read when the points are not known."""
+    named = [key for case in search.cases for point in case.points for key, _ in point]
+    return tuple(dict.fromkeys(named or search.seen_axes))
+
+
+def timed_with(material: Material, search: SearchRecord, names: Names) -> Point:
+    """Hints of the kernel that the search times."""
+    kernel = search.kernel
+    while isinstance(kernel, Choice):
+        kernel = kernel.then
+    base = dict(getattr(kernel, "hints", ()))
+    rows = search.hints if isinstance(search.hints, tuple) else ()
+    if search.kind != "exhaustive_search":
+        rows = tuple((name, Expr("axis", (search.id, name))) for name in axis_names(search) if name in LAUNCH_AXES)
+    return names.point({**base, **dict(rows)}.items())
+
+
+def effective_axes(material: Material, search: SearchRecord) -> set[str]:
+    """Axes that reach the timed kernel: an argument it reads, its grid, or its hints."""
+    found = axis_atoms(search.grid, search.id) | axis_atoms(search.hints, search.id)
+    kernel_hints = getattr(search.kernel, "hints", ())
+    found |= axis_atoms(tuple(value for _, value in kernel_hints), search.id)
+    unread = material.unread()
+    params = [name for name, _ in material.signature.params]
+    if search.kind != "exhaustive_search":
+        direct = {name for name in axis_names(search) if name in LAUNCH_AXES or (name in params and name not in unread)}
+        for launch in material.tied(search):
+            direct |= axis_atoms(launch.grid, search.id)
+        return found | direct
+    row = search.args if isinstance(search.args, tuple) else ()
+    for name, value in zip(params, row, strict=False):
+        if name not in unread:
+            found |= axis_atoms(value, search.id)
+    return found
+
+
+def spaces_of(cases: tuple[Case, ...], names: Names, lines: Lines) -> list[GuardedPoints]:
+    """Cases as guarded points; a later case holds where no earlier one does."""
+    spaces = []
+    for case in cases:
+        positive = [names.text(cond, 4) for cond, holds in case.conds if holds]
+        when = " and ".join(positive) if positive else ("otherwise" if case.conds else "always")
+        points = tuple(names.point(point) for point in case.points)
+        spaces.append(
+            GuardedPoints(when=when, points=points, complete=case.reason is None, reason=case.reason, lines=lines)
+        )
+    return spaces
+
+
+def cache_key(search: SearchRecord, names: Names) -> tuple[str, ...] | None:
+    """What the winner is remembered under: the key of the table that the search stands under a miss of."""
+    key = key_values(search)
+    return None if key is None else tuple(names.text(part) for part in key)
+
+
+def key_values(search: SearchRecord) -> tuple[Value, ...] | None:
+    """The parts of the cache key as values."""
+    if search.kind != "exhaustive_search":
+        row = search.key
+        return row if isinstance(row, tuple) else None
+    for guard in reversed(search.path.guards):
+        if mentions_memo(guard.cond):
+            found = _asked_key(guard.cond)
+            if found is not None:
+                return found if isinstance(found, tuple) else (found,)
+    return None
+
+
+def _asked_key(cond: Expr) -> Value:
+    pending: list[Value] = [cond]
+    while pending:
+        item = pending.pop()
+        if not isinstance(item, Expr):
+            continue
+        if item.op in ("in", "not in") and isinstance(item.args[1], Expr) and item.args[1].op == "memo":
+            return item.args[0]
+        if item.op == "memo" and len(item.args) > 1:
+            return item.args[1]
+        pending.extend(item.args)
+    return None
+
+
+def first_picks(material: Material) -> list[PickRecord]:
+    """Configurations taken by position on the way to a launch, whose values the launch uses."""
+    found: list[PickRecord] = []
+    for launch in material.launches:
+        used = {leaf for _, value in (*launch.args, *launch.kernel.hints) for leaf in leaves(value) if is_number(leaf)}
+        for event in material.of_root(launch):
+            if isinstance(event, PickRecord) and event.order < launch.order and _same_stack(event, launch):
+                values = [value for _, value in event.points[0] if is_number(value)]
+                if values and any(value in used for value in values) and event not in found:
+                    found.append(event)
+    return found
+
+
+def _same_stack(pick: PickRecord, launch: LaunchRecord) -> bool:
+    held = {(guard.cond, guard.holds) for guard in launch.path.guards}
+    against = {(guard.cond, not guard.holds) for guard in pick.path.guards}
+    return pick.stack == launch.stack[: len(pick.stack)] and not held & against
+
+
+def _first_config(material: Material, picks: list[PickRecord], launch: LaunchRecord) -> Tuning:
+    """The launch takes the first configuration of a space; only axes it carries are kept."""
+    names = material.names(launch)
+    hints = {name for name, _ in launch.kernel.hints}
+    reached = hints | {name for name, _ in launch.args}
+    spaces = []
+    for pick in picks:
+        if pick.lines != picks[-1].lines:
+            continue
+        text = names.path(pick.path)
+        points = tuple(names.point(row for row in point if row[0] in reached) for point in pick.points[:1])
+        spaces.append(GuardedPoints(when=text, points=points, lines=pick.lines))
+    return Tuning(
+        mechanism="first config", spaces=tuple(spaces), launched_with=names.point(launch.kernel.hints),
+        lines=picks[-1].lines,
+    )
+
+
+def launches_of(material: Material) -> tuple[Launch, ...]:
+    """Launch sites with their expressions, each once."""
+    found: dict[tuple[object, ...], Launch] = {}
+    for record in material.launches:
+        launch = _launch(material, record)
+        key = (launch.lines, launch.grid, launch.bindings, launch.hints)
+        if key not in found or len(launch.when) < len(found[key].when):
+            found[key] = launch
+    return tuple(list(found.values())[:32])
+
+
+def _launch(material: Material, record: LaunchRecord) -> Launch:
+    names = material.names(record)
+    grid = record.grid if isinstance(record.grid, tuple) else (record.grid,)
+    bindings = tuple(Binding(parameter=name, expression=_binding(names, value)) for name, value in record.args)
+    return Launch(
+        grid=tuple(names.text(part) for part in grid),
+        bindings=bindings,
+        hints=names.point(record.kernel.hints),
+        lines=record.lines,
+        when=names.path(record.path),
+        host_function=record.stack[0] if record.stack else None,
+    )
+
+
+def _binding(names: Names, value: Value) -> str:
+    known = [leaf for leaf in leaves(value) if isinstance(leaf, Expr) and leaf in names.tensors]
+    if known and isinstance(value, Expr):
+        return names.tensors[value] if value.op != "sym" else names.text(value)
+    if isinstance(value, Choice) and known and all(leaf in known or leaf is None for leaf in leaves(value)):
+        return names.tensors[known[0]]
+    return UNKNOWN if isinstance(value, (Unknown, Ref)) else names.text(value)
+
+
+def constraints_of(material: Material) -> tuple[Constraint, ...]:
+    """Conditions that the host checks before it launches this kernel."""
+    found: dict[str, Constraint] = {}
+    for launch in material.launches:
+        names = material.names(launch)
+        for event in material.before(launch):
+            if not isinstance(event, CheckRecord) or not isinstance(event.cond, Expr):
+                continue
+            if mentions_memo(event.cond) or not any(True for _ in atoms(event.cond)):
+                continue
+            text = names.text(event.cond)
+            if UNKNOWN not in text and text not in found:
+                found[text] = Constraint(
+                    expression=text, origin=Origin.STATED, lines=event.lines, checked_by_host=True
+                )
+    return tuple(found.values())
+
+
+__all__ = ["axis_names", "cache_key", "computed", "constraints_of", "effective_axes", "first_picks", "key_values",
+           "launches_of", "spaces_of", "timed_with", "tuning_of"]
