@@ -69,14 +69,18 @@ class ExpressionReader(StringReader):
             else:
                 value = (float_value if isinstance(node, cst.Float) else imaginary_value)(text)
         except ValueError as error:
-            raise self.places.problem(node, f"{error}.", "Write a number Python can read.") from None
+            raise self.places.problem(
+                node, f"{error}.", "Write a number Python can read."
+            ) from None
         return self._constant(value, self.places.of(node))
 
     def _constant(self, value: Any, place: Extent) -> ast.expr:
         return self.places.put(ast.Constant(value=value, kind=None), place)
 
     def _attribute(self, node: cst.Attribute) -> ast.expr:
-        new = ast.Attribute(value=self.expression(node.value), attr=identifier(node.attr), ctx=_LOAD)
+        new = ast.Attribute(
+            value=self.expression(node.value), attr=identifier(node.attr), ctx=_LOAD
+        )
         return self.places.put(new, self.places.of(node))
 
     def _subscript(self, node: cst.Subscript) -> ast.expr:
@@ -292,12 +296,13 @@ class ExpressionReader(StringReader):
 
 def _extent(node: ast.expr) -> Extent:
     end_line, end_column = node.end_lineno, node.end_col_offset
-    assert end_line is not None and end_column is not None
+    assert end_line is not None
+    assert end_column is not None
     return (node.lineno, node.col_offset, end_line, end_column)
 
 
 def _in_context(root: ast.expr, context: ast.expr_context) -> ast.expr:
-    """The same expression with its assigned parts in a context; what an access reads stays loaded."""
+    """The same expression with what is assigned in a context; what an access reads stays loaded."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

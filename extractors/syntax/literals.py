@@ -75,7 +75,7 @@ def _decoded_byte(match: re.Match[str], mask: int = 0xFF) -> str:
 
 
 def integer_value(text: str) -> int:
-    """The value of an integer literal in any base. ValueError above the digits that Python converts."""
+    """The value of an integer literal in any base. ValueError above Python's limit of digits."""
     return int(text.replace("_", ""), 0)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import libcst as cst
 
 from extractors.syntax.expressions import ExpressionReader, identifier
+from extractors.syntax.places import joined
 
 
 class PatternReader(ExpressionReader):
@@ -22,32 +23,35 @@ class PatternReader(ExpressionReader):
             raise self.places.problem(node, f"Pattern `{type(node).__name__}` is not read.", hint)
         return convert(self, node)
 
-    def _value(self, node: cst.MatchValue) -> ast.pattern:
+    def _match_value(self, node: cst.MatchValue) -> ast.pattern:
         new = ast.MatchValue(value=self.expression(node.value))
         return self.places.put(new, self.places.of(node.value))
 
-    def _singleton(self, node: cst.MatchSingleton) -> ast.pattern:
-        constant = self.expression(node.value)
-        assert isinstance(constant, ast.Constant)
+    def _match_singleton(self, node: cst.MatchSingleton) -> ast.pattern:
+        constant: Any = self.expression(node.value)
         new = ast.MatchSingleton(value=constant.value)
         return self.places.put(new, self.places.of(node.value))
 
-    def _list(self, node: cst.MatchList) -> ast.pattern:
+    def _match_list(self, node: cst.MatchList) -> ast.pattern:
         new = ast.MatchSequence(patterns=[self.pattern(one) for one in node.patterns])
         return self.places.put(new, self.places.of(node))
 
-    def _tuple(self, node: cst.MatchTuple) -> ast.pattern:
+    def _match_tuple(self, node: cst.MatchTuple) -> ast.pattern:
         new = ast.MatchSequence(patterns=[self.pattern(one) for one in node.patterns])
         return self.places.put(new, self.places.inner(node))
 
-    def _element(self, node: cst.MatchSequenceElement) -> ast.pattern:
+    def _match_element(self, node: cst.MatchSequenceElement) -> ast.pattern:
         return self.pattern(node.value)
 
-    def _star(self, node: cst.MatchStar) -> ast.pattern:
-        name = None if node.name is None else identifier(node.name)
-        return self.places.put(ast.MatchStar(name=name), self.places.of(node))
+    def _match_star(self, node: cst.MatchStar) -> ast.pattern:
+        place = self.places.of(node)
+        if node.name is not None:
+            named = joined(place, self.places.of(node.name))
+            return self.places.put(ast.MatchStar(name=identifier(node.name)), named)
+        line, column = self.places.of(node.whitespace_before_name)[2:]
+        return self.places.put(ast.MatchStar(name=None), (*place[:2], line, column + 1))
 
-    def _mapping(self, node: cst.MatchMapping) -> ast.pattern:
+    def _match_mapping(self, node: cst.MatchMapping) -> ast.pattern:
         new = ast.MatchMapping(
             keys=[self.expression(one.key) for one in node.elements],
             patterns=[self.pattern(one.pattern) for one in node.elements],
@@ -55,7 +59,7 @@ class PatternReader(ExpressionReader):
         )
         return self.places.put(new, self.places.of(node))
 
-    def _class(self, node: cst.MatchClass) -> ast.pattern:
+    def _match_class(self, node: cst.MatchClass) -> ast.pattern:
         new = ast.MatchClass(
             cls=self.expression(node.cls),
             patterns=[self.pattern(one) for one in node.patterns],
@@ -64,25 +68,25 @@ class PatternReader(ExpressionReader):
         )
         return self.places.put(new, self.places.of(node))
 
-    def _as(self, node: cst.MatchAs) -> ast.pattern:
+    def _match_as(self, node: cst.MatchAs) -> ast.pattern:
         inner = None if node.pattern is None else self.pattern(node.pattern)
         new = ast.MatchAs(pattern=inner, name=None if node.name is None else identifier(node.name))
         return self.places.put(new, self.places.of(node))
 
-    def _or(self, node: cst.MatchOr) -> ast.pattern:
+    def _match_or(self, node: cst.MatchOr) -> ast.pattern:
         new = ast.MatchOr(patterns=[self.pattern(one.pattern) for one in node.patterns])
         return self.places.put(new, self.places.of(node))
 
 
 _PATTERNS: dict[type[cst.CSTNode], Callable[[PatternReader, Any], ast.pattern]] = {
-    cst.MatchValue: PatternReader._value,
-    cst.MatchSingleton: PatternReader._singleton,
-    cst.MatchList: PatternReader._list,
-    cst.MatchTuple: PatternReader._tuple,
-    cst.MatchSequenceElement: PatternReader._element,
-    cst.MatchStar: PatternReader._star,
-    cst.MatchMapping: PatternReader._mapping,
-    cst.MatchClass: PatternReader._class,
-    cst.MatchAs: PatternReader._as,
-    cst.MatchOr: PatternReader._or,
+    cst.MatchValue: PatternReader._match_value,
+    cst.MatchSingleton: PatternReader._match_singleton,
+    cst.MatchList: PatternReader._match_list,
+    cst.MatchTuple: PatternReader._match_tuple,
+    cst.MatchSequenceElement: PatternReader._match_element,
+    cst.MatchStar: PatternReader._match_star,
+    cst.MatchMapping: PatternReader._match_mapping,
+    cst.MatchClass: PatternReader._match_class,
+    cst.MatchAs: PatternReader._match_as,
+    cst.MatchOr: PatternReader._match_or,
 }

@@ -1,7 +1,8 @@
 """Where a libcst node stands in its file, in the coordinates of the standard `ast` module.
 
-Lines count from 1. Columns count from 0 in characters (code points), where `ast.parse` counts UTF-8 bytes: the two
-differ only to the right of a character outside ASCII, and characters are what an editor and a reader count.
+Lines count from 1. Columns count from 0 in characters (code points), where `ast.parse` counts UTF-8
+bytes: the two differ only to the right of a character outside ASCII, and characters are what an
+editor and a reader count.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Located = TypeVar("Located", bound=ast.AST)
 class Places:
     """The extents of one parsed file, and the text between them."""
 
-    def __init__(self, lines: list[str], ranges: Mapping[cst.CSTNode, CodeRange], path: str) -> None:
+    def __init__(
+        self, lines: list[str], ranges: Mapping[cst.CSTNode, CodeRange], path: str
+    ) -> None:
         self.lines = lines
         self.ranges = ranges
         self.path = path

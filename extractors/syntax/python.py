@@ -1,7 +1,7 @@
 """Python source text as a standard `ast` tree, through libcst.
 
-libcst reads every Python grammar since 3.0 whatever Python runs it, and reports where text goes wrong. What it reads
-is converted to `ast` nodes, so that all later rooms walk one well-known tree. Nothing is compiled or executed.
+libcst reads every Python grammar since 3.0 whatever Python runs it. What it reads is converted to
+`ast` nodes, so that all later rooms walk one well-known tree. Nothing is compiled or executed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from extractors.syntax.bounds import check_depth
 from extractors.syntax.places import Places
+from extractors.syntax.problems import syntax_problem
 from extractors.syntax.statements import StatementReader
 from kb.errors import InputError, SyntaxProblem
 
 MAX_BYTES = 4_000_000
-"""Size limit of one source file in bytes of UTF-8; the largest kernel file of the pinned corpora is far below."""
+"""Size limit of one source file in bytes of UTF-8."""
 
 
 def decode(data: bytes, path: str) -> str:
@@ -41,10 +42,10 @@ def decode(data: bytes, path: str) -> str:
 def parse_module(text: str, path: str) -> ast.Module:
     """The `ast.Module` that `ast.parse` gives, except that columns count characters (see `places`).
 
-    What the running Python's `ast` may have no class for reads as its plain form: type parameters are left out,
-    `type X = T` is an assignment, a lazy import is an import. A t-string raises.
-    InputError: over MAX_BYTES, a null byte, a lone surrogate. SyntaxProblem: not Python, or nested too deep; its
-    `where` is `path:line:column`, the column counting from 1.
+    What the running Python's `ast` may have no class for reads as its plain form: type parameters
+    are left out, `type X = T` is an assignment, a lazy import is an import. A t-string raises.
+    InputError: over MAX_BYTES, a null byte, a lone surrogate. SyntaxProblem: not Python, or nested
+    too deep; its `where` is `path:line:column`, the column counting from 1.
     """
     source = _checked(text, path)
     check_depth(source, path)
@@ -54,11 +55,7 @@ def parse_module(text: str, path: str) -> ast.Module:
         reader = StatementReader(Places(source.split("\n"), ranges, path))
         return ast.Module(body=reader.block(module.body), type_ignores=[])
     except cst.ParserSyntaxError as error:
-        raise SyntaxProblem(
-            f"This is not Python: {error.message.rstrip('.')}.",
-            where=f"{path}:{error.raw_line}:{error.raw_column + 1}",
-            hint="Correct the syntax, or give a Python source file.",
-        ) from None
+        raise syntax_problem(error, source, path) from None
     except RecursionError:
         raise SyntaxProblem(
             "This text nests too deep to be read.",
@@ -68,7 +65,7 @@ def parse_module(text: str, path: str) -> ast.Module:
 
 
 def comments(text: str) -> list[tuple[int, str]]:
-    """Every comment as (line, text from the `#` on), in order; those before the first broken token."""
+    """Every comment as (line, text from the `#` on), in order, up to the first broken token."""
     found: list[tuple[int, str]] = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(_lines_of(text)).readline):
@@ -84,8 +81,8 @@ def _checked(text: str, path: str) -> str:
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
-        message = "A lone surrogate is not text."
-        raise InputError(message, where=_place(text, error.start, path), hint="Save as UTF-8.") from None
+        where = _place(text, error.start, path)
+        raise InputError("A lone surrogate.", where=where, hint="Save as UTF-8.") from None
     if size > MAX_BYTES:
         raise _too_large(size, path)
     null = text.find("\0")

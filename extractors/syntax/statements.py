@@ -14,8 +14,6 @@ from extractors.syntax.operators import AUGMENTED
 from extractors.syntax.patterns import PatternReader
 from extractors.syntax.places import Extent
 
-_Named = cst.Name | cst.Attribute
-
 
 class StatementReader(PatternReader):
     """Converts the statements of one file."""
@@ -55,31 +53,31 @@ class StatementReader(PatternReader):
 
     # -- simple statements -------------------------------------------------------------------
 
-    def _expr(self, node: cst.Expr) -> ast.stmt:
+    def _on_expr(self, node: cst.Expr) -> ast.stmt:
         return self._small(ast.Expr(value=self.expression(node.value)), node)
 
-    def _pass(self, node: cst.Pass) -> ast.stmt:
+    def _on_pass(self, node: cst.Pass) -> ast.stmt:
         return self._small(ast.Pass(), node)
 
-    def _break(self, node: cst.Break) -> ast.stmt:
+    def _on_break(self, node: cst.Break) -> ast.stmt:
         return self._small(ast.Break(), node)
 
-    def _continue(self, node: cst.Continue) -> ast.stmt:
+    def _on_continue(self, node: cst.Continue) -> ast.stmt:
         return self._small(ast.Continue(), node)
 
-    def _return(self, node: cst.Return) -> ast.stmt:
+    def _on_return(self, node: cst.Return) -> ast.stmt:
         return self._small(ast.Return(value=self.optional(node.value)), node)
 
-    def _raise(self, node: cst.Raise) -> ast.stmt:
+    def _on_raise(self, node: cst.Raise) -> ast.stmt:
         cause = None if node.cause is None else node.cause.item
         new = ast.Raise(exc=self.optional(node.exc), cause=self.optional(cause))
         return self._small(new, node)
 
-    def _assert(self, node: cst.Assert) -> ast.stmt:
+    def _on_assert(self, node: cst.Assert) -> ast.stmt:
         new = ast.Assert(test=self.expression(node.test), msg=self.optional(node.msg))
         return self._small(new, node)
 
-    def _delete(self, node: cst.Del) -> ast.stmt:
+    def _on_delete(self, node: cst.Del) -> ast.stmt:
         target = node.target
         if isinstance(target, cst.Tuple) and not target.lpar:
             targets = [self.deleted(one) for one in target.elements]
@@ -87,18 +85,18 @@ class StatementReader(PatternReader):
             targets = [self.deleted(target)]
         return self._small(ast.Delete(targets=targets), node)
 
-    def _global(self, node: cst.Global) -> ast.stmt:
+    def _on_global(self, node: cst.Global) -> ast.stmt:
         return self._small(ast.Global(names=[identifier(one.name) for one in node.names]), node)
 
-    def _nonlocal(self, node: cst.Nonlocal) -> ast.stmt:
+    def _on_nonlocal(self, node: cst.Nonlocal) -> ast.stmt:
         return self._small(ast.Nonlocal(names=[identifier(one.name) for one in node.names]), node)
 
-    def _assign(self, node: cst.Assign) -> ast.stmt:
+    def _on_assign(self, node: cst.Assign) -> ast.stmt:
         targets = [self.target(one.target) for one in node.targets]
         value = self.expression(node.value)
         return self._small(ast.Assign(targets=targets, value=value, type_comment=None), node)
 
-    def _annotated(self, node: cst.AnnAssign) -> ast.stmt:
+    def _on_annotated(self, node: cst.AnnAssign) -> ast.stmt:
         target: Any = self.target(node.target)
         simple = int(isinstance(node.target, cst.Name) and not node.target.lpar)
         note = self.expression(node.annotation.annotation)
@@ -106,29 +104,30 @@ class StatementReader(PatternReader):
         new = ast.AnnAssign(target=target, annotation=note, value=value, simple=simple)
         return self._small(new, node)
 
-    def _augmented(self, node: cst.AugAssign) -> ast.stmt:
+    def _on_augmented(self, node: cst.AugAssign) -> ast.stmt:
         target: Any = self.target(node.target)
         operator = AUGMENTED[type(node.operator)]()
         new = ast.AugAssign(target=target, op=operator, value=self.expression(node.value))
         return self._small(new, node)
 
-    def _type_alias(self, node: cst.TypeAlias) -> ast.stmt:
+    def _on_type_alias(self, node: cst.TypeAlias) -> ast.stmt:
         """`type X = T` binds X, so it reads as an assignment; its type parameters are left out."""
         target, value = self.target(node.name), self.expression(node.value)
         return self._small(ast.Assign(targets=[target], value=value, type_comment=None), node)
 
     # -- imports -----------------------------------------------------------------------------
 
-    def _import(self, node: cst.Import | cst.LazyImport) -> ast.stmt:
+    def _on_import(self, node: cst.Import | cst.LazyImport) -> ast.stmt:
         return self._small(ast.Import(names=[self._alias(one) for one in node.names]), node)
 
-    def _import_from(self, node: cst.ImportFrom | cst.LazyImportFrom) -> ast.stmt:
+    def _on_import_from(self, node: cst.ImportFrom | cst.LazyImportFrom) -> ast.stmt:
         if isinstance(node.names, cst.ImportStar):
             names = [self.places.put(ast.alias(name="*", asname=None), self.places.of(node.names))]
         else:
             names = [self._alias(one) for one in node.names]
         module = None if node.module is None else _dotted(node.module)
-        return self._small(ast.ImportFrom(module=module, names=names, level=len(node.relative)), node)
+        new = ast.ImportFrom(module=module, names=names, level=len(node.relative))
+        return self._small(new, node)
 
     def _alias(self, node: cst.ImportAlias) -> ast.alias:
         place = self.places.of(node.name)
@@ -141,7 +140,7 @@ class StatementReader(PatternReader):
 
     # -- definitions -------------------------------------------------------------------------
 
-    def _function(self, node: cst.FunctionDef) -> ast.stmt:
+    def _on_function(self, node: cst.FunctionDef) -> ast.stmt:
         make: Any = ast.FunctionDef if node.asynchronous is None else ast.AsyncFunctionDef
         body = self.suite(node.body)
         new = make(
@@ -154,7 +153,7 @@ class StatementReader(PatternReader):
         )
         return self._compound(_without_type_parameters(new), node, body)
 
-    def _class(self, node: cst.ClassDef) -> ast.stmt:
+    def _on_class(self, node: cst.ClassDef) -> ast.stmt:
         body = self.suite(node.body)
         bases, keywords = self.arguments((*node.bases, *node.keywords))
         decorators = [self.expression(one.decorator) for one in node.decorators]
@@ -169,7 +168,7 @@ class StatementReader(PatternReader):
 
     # -- control flow ------------------------------------------------------------------------
 
-    def _if(self, node: cst.If) -> ast.stmt:
+    def _on_if(self, node: cst.If) -> ast.stmt:
         """An `if` with its `elif` branches, from the last to the first."""
         chain = [node]
         while isinstance(chain[-1].orelse, cst.If):
@@ -184,19 +183,19 @@ class StatementReader(PatternReader):
     def _else(self, node: cst.CSTNode | None) -> list[ast.stmt]:
         return self.suite(node.body) if isinstance(node, (cst.Else, cst.Finally)) else []
 
-    def _for(self, node: cst.For) -> ast.stmt:
+    def _on_for(self, node: cst.For) -> ast.stmt:
         make: Any = ast.For if node.asynchronous is None else ast.AsyncFor
         body, orelse = self.suite(node.body), self._else(node.orelse)
         target, source = self.target(node.target), self.expression(node.iter)
         new = make(target=target, iter=source, body=body, orelse=orelse, type_comment=None)
         return self._compound(new, node, orelse or body)
 
-    def _while(self, node: cst.While) -> ast.stmt:
+    def _on_while(self, node: cst.While) -> ast.stmt:
         body, orelse = self.suite(node.body), self._else(node.orelse)
         new = ast.While(test=self.expression(node.test), body=body, orelse=orelse)
         return self._compound(new, node, orelse or body)
 
-    def _with(self, node: cst.With) -> ast.stmt:
+    def _on_with(self, node: cst.With) -> ast.stmt:
         make: Any = ast.With if node.asynchronous is None else ast.AsyncWith
         items = [
             ast.withitem(
@@ -208,7 +207,7 @@ class StatementReader(PatternReader):
         body = self.suite(node.body)
         return self._compound(make(items=items, body=body, type_comment=None), node, body)
 
-    def _try(self, node: cst.Try | cst.TryStar) -> ast.stmt:
+    def _on_try(self, node: cst.Try | cst.TryStar) -> ast.stmt:
         make: Any = ast.Try if isinstance(node, cst.Try) else ast.TryStar
         body, handlers = self.suite(node.body), [self._handler(one) for one in node.handlers]
         orelse, final = self._else(node.orelse), self._else(node.finalbody)
@@ -225,7 +224,7 @@ class StatementReader(PatternReader):
         )
         return self.places.put(new, self._until(node, body))
 
-    def _match(self, node: cst.Match) -> ast.stmt:
+    def _on_match(self, node: cst.Match) -> ast.stmt:
         cases = [
             ast.match_case(
                 pattern=self.pattern(one.pattern),
@@ -239,7 +238,7 @@ class StatementReader(PatternReader):
 
 
 def _without_type_parameters(new: Any) -> ast.stmt:
-    """`def f[T](): ...` reads as `def f(): ...`; a Python whose tree has the field gets it empty."""
+    """`def f[T](): ...` reads as `def f(): ...`; the field stays empty."""
     if sys.version_info >= (3, 12):
         new.type_params = []
     made: ast.stmt = new
@@ -257,31 +256,31 @@ def _dotted(node: cst.BaseExpression) -> str:
 
 
 _STATEMENTS: dict[type[cst.CSTNode], Callable[[StatementReader, Any], ast.stmt]] = {
-    cst.Expr: StatementReader._expr,
-    cst.Pass: StatementReader._pass,
-    cst.Break: StatementReader._break,
-    cst.Continue: StatementReader._continue,
-    cst.Return: StatementReader._return,
-    cst.Raise: StatementReader._raise,
-    cst.Assert: StatementReader._assert,
-    cst.Del: StatementReader._delete,
-    cst.Global: StatementReader._global,
-    cst.Nonlocal: StatementReader._nonlocal,
-    cst.Assign: StatementReader._assign,
-    cst.AnnAssign: StatementReader._annotated,
-    cst.AugAssign: StatementReader._augmented,
-    cst.TypeAlias: StatementReader._type_alias,
-    cst.Import: StatementReader._import,
-    cst.LazyImport: StatementReader._import,
-    cst.ImportFrom: StatementReader._import_from,
-    cst.LazyImportFrom: StatementReader._import_from,
-    cst.FunctionDef: StatementReader._function,
-    cst.ClassDef: StatementReader._class,
-    cst.If: StatementReader._if,
-    cst.For: StatementReader._for,
-    cst.While: StatementReader._while,
-    cst.With: StatementReader._with,
-    cst.Try: StatementReader._try,
-    cst.TryStar: StatementReader._try,
-    cst.Match: StatementReader._match,
+    cst.Expr: StatementReader._on_expr,
+    cst.Pass: StatementReader._on_pass,
+    cst.Break: StatementReader._on_break,
+    cst.Continue: StatementReader._on_continue,
+    cst.Return: StatementReader._on_return,
+    cst.Raise: StatementReader._on_raise,
+    cst.Assert: StatementReader._on_assert,
+    cst.Del: StatementReader._on_delete,
+    cst.Global: StatementReader._on_global,
+    cst.Nonlocal: StatementReader._on_nonlocal,
+    cst.Assign: StatementReader._on_assign,
+    cst.AnnAssign: StatementReader._on_annotated,
+    cst.AugAssign: StatementReader._on_augmented,
+    cst.TypeAlias: StatementReader._on_type_alias,
+    cst.Import: StatementReader._on_import,
+    cst.LazyImport: StatementReader._on_import,
+    cst.ImportFrom: StatementReader._on_import_from,
+    cst.LazyImportFrom: StatementReader._on_import_from,
+    cst.FunctionDef: StatementReader._on_function,
+    cst.ClassDef: StatementReader._on_class,
+    cst.If: StatementReader._on_if,
+    cst.For: StatementReader._on_for,
+    cst.While: StatementReader._on_while,
+    cst.With: StatementReader._on_with,
+    cst.Try: StatementReader._on_try,
+    cst.TryStar: StatementReader._on_try,
+    cst.Match: StatementReader._on_match,
 }

@@ -98,7 +98,7 @@ class StringReader(ABC):
             if not isinstance(value, ast.Constant):
                 merged.append(value)
             elif isinstance(before, ast.Constant):
-                before.value += value.value
+                before.value = str(before.value) + str(value.value)
                 before.end_lineno, before.end_col_offset = value.end_lineno, value.end_col_offset
             elif value.value:
                 value.kind = kind
@@ -116,5 +116,3 @@ def _flattened(node: cst.BaseString) -> list[cst.BaseString]:
         else:
             parts.append(one)
     return parts
-
-
