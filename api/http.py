@@ -11,9 +11,10 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi import Path as UrlPath
 from fastapi import Query as UrlQuery
 from fastapi.responses import FileResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import schemas
-from api.problem_details import RequestRefused, install
+from api.problem_details import RequestRefused, install, problem
 from api.sparql_protocol import sparql_router
 from kb.errors import UnknownName
 from kb.store import QUESTIONS, KernelEntry, Rows, Store, question, resolve_kernel
@@ -68,11 +69,7 @@ def create_app(
     )
     install(app)
     app.add_middleware(RequestLimit, limit=max_request_bytes)
-    app.include_router(
-        sparql_router(
-            store, writable=writable and store.writable, max_request_bytes=max_request_bytes
-        )
-    )
+    app.include_router(sparql_router(store, writable=writable and store.writable))
     app.include_router(page_router())
     app.include_router(store_router(store))
     app.include_router(question_router(store))
@@ -81,32 +78,33 @@ def create_app(
 
 
 class RequestLimit:
-    """ASGI middleware: 413 for a declared length over the limit, before the body is read.
+    """ASGI middleware that receives the whole request first and answers 413 when it is too long."""
 
-    Bodies without a length are counted by who reads them; every JSON route is bounded here too,
-    because a body that grows past the limit is cut off by an error.
-    """
-
-    def __init__(self, app: Any, *, limit: int) -> None:
+    def __init__(self, app: ASGIApp, *, limit: int) -> None:
         self.app = app
         self.limit = limit
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Count what is received; refuse when it is too much."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold the parts of the body, at most `limit` bytes, and hand them on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        seen = 0
-
-        async def counted() -> Any:
-            nonlocal seen
+        held: list[Message] = []
+        size, more = 0, True
+        while more:
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self.limit:
-                raise RequestRefused(413, f"The request is longer than {self.limit} bytes.")
-            return message
+            held.append(message)
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+            if size > self.limit:
+                said = f"The request is longer than {self.limit} bytes."
+                await problem(413, "RequestTooLong", said)(scope, receive, send)
+                return
 
-        await self.app(scope, counted, send)
+        async def replay() -> Message:
+            return held.pop(0) if held else await receive()
+
+        await self.app(scope, replay, send)
 
 
 def page_router() -> APIRouter:

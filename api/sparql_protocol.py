@@ -31,10 +31,10 @@ BINDINGS: Mapping[str, BindingsFormat] = {
     "application/sparql-results+json": BindingsFormat.JSON,
     "application/json": BindingsFormat.JSON,
     "application/sparql-results+xml": BindingsFormat.XML,
-    "application/xml": BindingsFormat.XML,
-    "text/xml": BindingsFormat.XML,
     "text/csv": BindingsFormat.CSV,
     "text/tab-separated-values": BindingsFormat.TSV,
+    "application/xml": BindingsFormat.XML,
+    "text/xml": BindingsFormat.XML,
 }
 GRAPHS: Mapping[str, GraphFormat] = {
     "text/turtle": GraphFormat.TURTLE,
@@ -79,16 +79,6 @@ class Asked:
     text: str
     default_graphs: tuple[str, ...] = ()
     named_graphs: tuple[str, ...] = ()
-
-
-async def read_body(request: Request, limit: int) -> bytes:
-    """The body; 413 as soon as it is longer than `limit` bytes."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise RequestRefused(413, f"The request is longer than {limit} bytes.")
-    return bytes(body)
 
 
 def fields(text: str, where: str) -> list[tuple[str, str]]:
@@ -167,14 +157,13 @@ def formats_for(text: str, accept: str | None) -> Formats:
 class SparqlEndpoint:
     """The protocol over one store."""
 
-    def __init__(self, store: Store, *, writable: bool, max_request_bytes: int) -> None:
+    def __init__(self, store: Store, *, writable: bool) -> None:
         self.store = store
         self.writable = writable
-        self.max_request_bytes = max_request_bytes
 
     async def handle(self, request: Request) -> Response:
         """Answer one request."""
-        body = await read_body(request, self.max_request_bytes)
+        body = await request.body()
         content_type = request.headers.get("content-type")
         asked = read_request(request.method, request.url.query, content_type, body)
         base = str(request.url.replace(query="", fragment=""))
@@ -212,9 +201,9 @@ class SparqlEndpoint:
         return Response(answer.body, headers=headers)
 
 
-def sparql_router(store: Store, *, writable: bool, max_request_bytes: int) -> APIRouter:
+def sparql_router(store: Store, *, writable: bool) -> APIRouter:
     """The routes `/sparql` and `/sparql/`."""
-    endpoint = SparqlEndpoint(store, writable=writable, max_request_bytes=max_request_bytes)
+    endpoint = SparqlEndpoint(store, writable=writable)
     router = APIRouter(tags=["sparql"])
     router.add_api_route(
         "/sparql", endpoint.handle, methods=["GET"], response_class=Response,

@@ -24,6 +24,7 @@ from kb.sparql_text import (
     calls_service,
     check_depth,
     form,
+    has_dataset,
     is_update,
     syntax_problem,
 )
@@ -95,7 +96,7 @@ class Worker:
     """One child process; used by one query at a time."""
 
     def __init__(self, memory_bytes: int) -> None:
-        self.process = subprocess.Popen(  # noqa: S603 - our own script, no shell
+        self.process = subprocess.Popen(
             [sys.executable, "-I", str(WORKER), str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -217,6 +218,8 @@ class QueryPool:
             "default_graphs": list(query.default_graphs),
             "named_graphs": list(query.named_graphs),
             "base": query.base,
+            # The engine's union would override FROM.
+            "union": not has_dataset(query.text),
             "max_rows": self.limits.max_rows if max_rows is None else max_rows,
             "max_bytes": self.limits.max_bytes,
             "formats": {

@@ -38,10 +38,10 @@ def leave_network() -> str:
     if not sys.platform.startswith("linux"):
         return "none"
     libc = ctypes.CDLL(None, use_errno=True)
-    if os.environ.get("TILELORE_SANDBOX", "namespace") == "namespace":
-        if libc.unshare(CLONE_NEWUSER_NEWNET) == 0:
-            return "namespace"
-    if os.environ.get("TILELORE_SANDBOX") != "none" and _refuse_sockets(libc):
+    way = os.environ.get("TILELORE_SANDBOX", "namespace")
+    if way == "namespace" and libc.unshare(CLONE_NEWUSER_NEWNET) == 0:
+        return "namespace"
+    if way != "none" and _refuse_sockets(libc):
         return "seccomp"
     return "none"
 
@@ -166,7 +166,7 @@ class Engine:
         if default or named:
             options["default_graph"] = [node(iri) for iri in default]
             options["named_graphs"] = [node(iri) for iri in named]
-        else:
+        elif request["union"]:
             options["use_default_graph_as_union"] = True
         return options
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 
 from kb.errors import InputError, SyntaxProblem
 
@@ -29,8 +30,10 @@ PREFIXES: dict[str, str] = {
 MAX_DEPTH = 100
 """Brackets inside brackets that a query may have."""
 
-UPDATE_WORDS = frozenset("INSERT DELETE LOAD CLEAR CREATE DROP COPY MOVE ADD WITH".split())
-QUERY_WORDS = frozenset("SELECT ASK CONSTRUCT DESCRIBE".split())
+UPDATE_WORDS = frozenset(
+    ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
+)
+QUERY_WORDS = frozenset(("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"))
 
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n\r]*)
@@ -77,6 +80,11 @@ def tokens(text: str) -> Iterator[Token]:
             depth += 1
 
 
+def is_absolute_iri(text: str) -> bool:
+    """Whether the text can stand between < and > as it is."""
+    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^<>\"{}|^`\\\x00-\x20]*", text))
+
+
 def form(text: str) -> str:
     """The keyword that says what the text asks: SELECT, ASK, INSERT, ... or '' when there is none.
 
@@ -101,6 +109,11 @@ def calls_service(text: str) -> bool:
     return any(token.kind == "word" and token.upper == "SERVICE" for token in tokens(text))
 
 
+def has_dataset(text: str) -> bool:
+    """Whether the query names its own dataset with FROM."""
+    return any(t.kind == "word" and t.depth == 0 and t.upper == "FROM" for t in tokens(text))
+
+
 def check_depth(text: str) -> None:
     """SyntaxProblem when brackets nest deeper than `MAX_DEPTH`: the engine's parser recurses."""
     depth = 0
@@ -123,7 +136,7 @@ def undeclared_prefixes(text: str) -> tuple[str, ...]:
     seen = list(tokens(text))
     declared = {
         after.text.split(":")[0]
-        for before, after in zip(seen, seen[1:], strict=False)
+        for before, after in pairwise(seen)
         if before.upper == "PREFIX" and after.kind == "pname"
     }
     used = {token.text.split(":")[0] for token in seen if token.kind == "pname"}
@@ -139,7 +152,7 @@ def with_prefixes(text: str) -> str:
     used = {token.text.split(":")[0] for token in seen if token.kind == "pname"}
     declared = {
         after.text.split(":")[0]
-        for before, after in zip(seen, seen[1:], strict=False)
+        for before, after in pairwise(seen)
         if before.upper == "PREFIX"
     }
     wanted = sorted((used - declared) & PREFIXES.keys())
@@ -181,7 +194,7 @@ def with_using(update: str, default: Sequence[str], named: Sequence[str]) -> str
     InputError when the update names its own (USING, USING NAMED or WITH): the protocol
     forbids both (SPARQL 1.1 Protocol, 2.2.3).
     """
-    seen = [token for token in tokens(update)]
+    seen = list(tokens(update))
     if any(t.kind == "word" and t.upper in ("USING", "WITH") and t.depth == 0 for t in seen):
         raise InputError(
             "The update names its dataset twice: in its text and in the request.",

@@ -1,4 +1,4 @@
-"""Open a knowledge base: a folder or the URL of a SPARQL server. The names the rest of the code uses."""
+"""Open a knowledge base: a folder or a SPARQL server. The names the rest of the code uses."""
 
 from __future__ import annotations
 

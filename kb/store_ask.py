@@ -1,4 +1,4 @@
-"""The store's own questions: the listing of kernels and the sizes. Every pattern names its graph."""
+"""The store's own questions: the kernels and the sizes. Every pattern names its graph."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class LocalStore:
         return True
 
     def _settle(self, validate: Validator | None, vocabulary: Path | None) -> None:
-        """Repair and publish after a killed writer; when one is alive, its last snapshot is read."""
+        """Repair and publish after a killed writer; while one lives, its last snapshot is read."""
         try:
             LocalStore(self.folder.root, validate=validate, vocabulary=vocabulary).close()
         except StoreError:
@@ -212,7 +212,7 @@ class LocalStore:
     def _admit(
         self, graph: str, rows: Sequence[Quad], programs: Mapping[str, str]
     ) -> tuple[bytes, str, str]:
-        """Canonical text, its digest and the graph's digest so far; raises when it may not enter."""
+        """Canonical text, its digest, the graph's digest so far; raises when it may not enter."""
         sq.check_owned(graph, rows)
         text = sq.canonical(rows)
         content, old = sq.digest(text), self.content_digest(graph)
@@ -264,7 +264,7 @@ class LocalStore:
         return next((str(q.object.value) for q in found), "")  # type: ignore[union-attr]
 
     def set_vocabulary(self, folder: Path) -> bool:
-        """Hold these ontology modules in the vocabulary graph; False when they are there already."""
+        """Hold these ontology modules in the vocabulary graph; False when it does already."""
         content = sq.vocabulary_digest(folder)
         if content == self.content_digest(sq.VOCABULARY):
             return False

@@ -105,7 +105,8 @@ def replace_graph(graph: str, quads: Sequence[Quad], content: str) -> str:
     """One update: the graph holds these quads, the catalogue this content digest."""
     name = NamedNode(graph)
     entry = Quad(name, CONTENT_DIGEST, Literal(content), NamedNode(CATALOGUE))
-    return ";\n".join((drop_graph(graph), insert_data(graph, quads), insert_data(CATALOGUE, [entry])))
+    steps = (drop_graph(graph), insert_data(graph, quads), insert_data(CATALOGUE, [entry]))
+    return ";\n".join(steps)
 
 
 def drop_graph(graph: str) -> str:

@@ -207,7 +207,7 @@ class RemoteSparqlStore:
         return str(found.values("digest")[0]) if len(found) else ""
 
     def set_vocabulary(self, folder: Path) -> bool:
-        """Hold these ontology modules in the vocabulary graph; False when they are there already."""
+        """Hold these ontology modules in the vocabulary graph; False when it does already."""
         content = sq.vocabulary_digest(folder)
         if content == self.content_digest(sq.VOCABULARY):
             return False

@@ -124,7 +124,7 @@ def fill_index(folder: Folder, index: ox.Store) -> int:
 
 def check_folder(folder: Folder, index: ox.Store) -> tuple[Problem, ...]:
     """Digests of all files, ownership of every graph, and index equal to files."""
-    return tuple((*_check_graphs(folder, index), *_check_programs(folder, index)))
+    return (*_check_graphs(folder, index), *_check_programs(folder, index))
 
 
 def _check_graphs(folder: Folder, index: ox.Store) -> Iterator[Problem]:

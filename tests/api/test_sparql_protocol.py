@@ -57,9 +57,9 @@ def text(graph: Graph, subject: Node, predicate: URIRef) -> str:
 
 
 def read_step(graph: Graph, node: Node) -> Step:
-    body = graph.value(node, HT.body)
-    encoding = text(graph, body, CNT.characterEncoding) if body else ""
-    response = graph.value(node, HT.resp)
+    body = graph.value(node, HT.body) or node
+    encoding = text(graph, body, CNT.characterEncoding)
+    response = graph.value(node, HT.resp) or node
     headers = graph.value(node, HT.headers)
     fields = Collection(graph, headers) if headers else ()
     boolean = graph.value(response, MF.expectedBoolean)
@@ -68,7 +68,7 @@ def read_step(graph: Graph, node: Node) -> Step:
         path=text(graph, node, HT.absolutePath),
         headers=tuple((text(graph, h, HT.fieldName), text(graph, h, HT.fieldValue))
                       for h in fields),
-        body=text(graph, body, CNT.chars).encode(encoding or "utf-8") if body else b"",
+        body=text(graph, body, CNT.chars).encode(encoding or "utf-8"),
         statuses=tuple(str(s)[-3] for s in graph.objects(response, MF.expectedStatus)),
         boolean=None if boolean is None else bool(boolean.toPython()),  # type: ignore[attr-defined]
         form=text(graph, response, MF.expectedFormat),
@@ -77,8 +77,6 @@ def read_step(graph: Graph, node: Node) -> Step:
 
 def read_cases() -> list[Case]:
     graph = Graph().parse(FOLDER / "manifest.ttl", publicID="http://w3c/")
-    top = graph.value(predicate=MF.entries)
-    assert top is None or top
     entries = next(graph.objects(None, MF.entries))
     cases = []
     for test in Collection(graph, entries):

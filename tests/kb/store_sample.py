@@ -12,7 +12,9 @@ RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 
 
-def kernel_graph(name: str, *, version: int = 1, decisions: int = 2) -> tuple[str, str, dict[str, str]]:
+def kernel_graph(
+    name: str, *, version: int = 1, decisions: int = 2
+) -> tuple[str, str, dict[str, str]]:
     """Graph name, N-Quads and programs of a kernel with that many decisions."""
     tail = f"sample/{name}/{'0' * 16}"
     graph, kernel = f"{ROOT}graph/{tail}", f"{ROOT}kernel/{tail}"

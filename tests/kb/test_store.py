@@ -190,7 +190,7 @@ def test_a_killed_add_is_undone_and_a_lost_index_is_made_again(tmp_path: Path) -
         store.add(*kernel_graph("one"))
         store.add(*kernel_graph("two"))
         before = state(folder)
-        graph, text, programs = kernel_graph("three")
+        _, text, programs = kernel_graph("three")
         store.folder.begin("ab" * 32, text.encode(), programs)  # and then killed
         assert state(folder) != before
     with LocalStore(folder) as store:
@@ -207,7 +207,8 @@ def test_a_killed_add_is_undone_and_a_lost_index_is_made_again(tmp_path: Path) -
 def test_check_finds_damage_and_rebuild_follows_the_files(store: LocalStore) -> None:
     store.add(GRAPH, TEXT, PROGRAMS)
     store.add(*kernel_graph("two"))
-    store.index.update(f'INSERT DATA {{ GRAPH <{GRAPH}> {{ <{GRAPH}> <{NS}value> "slipped in" }} }}')
+    slipped = f'<{GRAPH}> <{NS}value> "slipped in"'
+    store.index.update(f"INSERT DATA {{ GRAPH <{GRAPH}> {{ {slipped} }} }}")
     assert [p.what for p in store.check()] == ["The index differs from the file."]
     assert store.rebuild() == 2
     assert store.check() == ()
@@ -271,7 +272,7 @@ def test_the_vocabulary_is_held_once_and_follows_its_text(tmp_path: Path) -> Non
 
 
 def test_no_triple_is_in_two_graphs(store: LocalStore) -> None:
-    """Oxigraph 0.5.13 counts a triple once per graph in the union; ours are disjoint (kg.md 1.5)."""
+    """Oxigraph 0.5.13 counts a triple once per graph in the union; ours are disjoint."""
     store.add(GRAPH, TEXT, PROGRAMS)
     store.add(*kernel_graph("two"))
     twice = ("SELECT ?s ?p ?o { GRAPH ?g { ?s ?p ?o } GRAPH ?h { ?s ?p ?o } FILTER(?g != ?h) }")

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -50,7 +49,7 @@ def test_terms_come_back_as_they_are(store: LocalStore) -> None:
 @pytest.mark.parametrize(("text", "place", "hint"), [
     pytest.param("SELECT * {\n ?s ?p }", "query:2:", "Look at", id="missing object"),
     pytest.param("SELECT * { ?s ?p ?o", "query:1:", "not closed", id="open brace"),
-    pytest.param("SELECT * { ?s skso:broader ?o }", "query:1:", "did you mean `skos:`", id="prefix"),
+    pytest.param("SELECT * { ?s skso:x ?o }", "query:1:", "did you mean `skos:`", id="prefix"),
     pytest.param("SELCT * { }", "query:1:1", "begins with SELECT", id="keyword"),
     pytest.param("", "query:1:1", "begins with SELECT", id="empty"),
     pytest.param("SELECT * { " + "{" * 5000, "query:1:", "flatter", id="deep nesting"),
@@ -76,7 +75,7 @@ def test_updates_are_refused(store: LocalStore, text: str) -> None:
 
 def test_a_runaway_query_is_killed_and_the_next_one_answers(store: LocalStore) -> None:
     began = time.monotonic()
-    with pytest.raises(QueryTimeout, match="0.5 s"):
+    with pytest.raises(QueryTimeout, match=r"0\.5 s"):
         store.query(RUNAWAY, timeout=0.5)
     assert time.monotonic() - began < 2
     assert len(store.query("SELECT ?k { ?k a tl:Kernel }")) == 1  # type: ignore[arg-type]
@@ -182,6 +181,8 @@ def test_a_dataset_asked_for_has_nothing_else(store: LocalStore) -> None:
     every = "SELECT * { ?k a tl:Kernel }"
     assert len(store.query(every, default_graph_uris=[graph])) == 1  # type: ignore[arg-type]
     assert len(store.query(every, default_graph_uris=["http://none/"])) == 0  # type: ignore[arg-type]
+    assert len(store.query(f"SELECT * FROM <{graph}> {{ ?k a tl:Kernel }}")) == 1  # type: ignore[arg-type]
+    assert len(store.query("SELECT * FROM <http://none/> { ?k a tl:Kernel }")) == 0  # type: ignore[arg-type]
     inside = "SELECT * { GRAPH ?g { ?k a tl:Kernel } }"
     assert len(store.query(inside, default_graph_uris=[graph])) == 0  # type: ignore[arg-type]
     assert len(store.query(inside, named_graph_uris=[graph])) == 1  # type: ignore[arg-type]

@@ -108,7 +108,7 @@ def test_a_server_that_is_not_there_or_slow() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         store = open_store(address, read_only=True)
-        with pytest.raises(QueryTimeout, match="0.2 s"):
+        with pytest.raises(QueryTimeout, match=r"0\.2 s"):
             store.query("ASK {}", timeout=0.2)
     with pytest.raises(StoreError, match="cannot be reached.*TILELORE_KB"):
         store.query("ASK {}")
