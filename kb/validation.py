@@ -1,8 +1,9 @@
 """Runs shapes/ over a graph and turns the report into rows.
 
-A data graph names terms of the vocabulary (axes, patterns, targets) that it does not describe. Instead of the whole
-ontology only the referenced terms travel along: their types, with every class above, and the few links that shapes
-follow. Results about those terms themselves are not the data's business and are left out.
+A data graph names terms of the vocabulary (axes, patterns, targets) that it does not describe.
+Instead of the whole ontology only the referenced terms travel along: their types, with every class
+above, and the few links that shapes follow. Results about
+those terms themselves are not the data's business and are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FOLLOWED = (RDF.type, TL.ofAxis, TL.recognises, TL.axisKind, TL.precedes)
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Violation:
-    """One thing that a shape refuses: `path` is short (`tl:ranOn`), empty when it is about the node as a whole."""
+    """One thing that a shape refuses: `path` is short (`tl:ranOn`), empty for the whole node."""
 
     focus: str
     path: str
@@ -52,14 +53,14 @@ class Violation:
 
 
 def validate_turtle(text: str, *, where: str = "") -> tuple[Violation, ...]:
-    """Check Turtle against every shape; SyntaxProblem with line and column when it is not Turtle."""
+    """Check Turtle against every shape; SyntaxProblem with line and column if it is no Turtle."""
     return validate(parse_turtle(text, where=where))
 
 
 def validate(
     data: Graph | Iterable[pyoxigraph.Quad | pyoxigraph.Triple],
 ) -> tuple[Violation, ...]:
-    """Check a graph against every shape: violations sorted by focus and path, empty when it conforms.
+    """Check a graph against every shape: violations by focus and path, empty when it conforms.
 
     Raises InputError above MAX_TRIPLES. Quads count as one graph; their graph names are ignored.
     """
@@ -92,7 +93,7 @@ def validate(
 def require_conformance(
     data: Graph | Iterable[pyoxigraph.Quad | pyoxigraph.Triple], *, where: str = ""
 ) -> None:
-    """Raise DoesNotConform with the first violations and their number; return quietly when there are none."""
+    """Raise DoesNotConform with the first violations and their number when there are any."""
     found = validate(data)
     if not found:
         return
@@ -124,7 +125,7 @@ def parse_turtle(text: str, *, where: str = "") -> Graph:
 
 
 def to_graph(quads: Iterable[pyoxigraph.Quad | pyoxigraph.Triple]) -> Graph:
-    """Triples of pyoxigraph as an rdflib graph; InputError above MAX_TRIPLES or on a quoted triple."""
+    """Triples of pyoxigraph in rdflib; InputError above MAX_TRIPLES or on a quoted triple."""
     graph = Graph()
     for count, quad in enumerate(quads, 1):
         if count > MAX_TRIPLES:
@@ -152,7 +153,7 @@ def _term(term: object) -> Node:
 
 
 def _plain(value: Node) -> Node:
-    """A string literal without its datatype: rdflib tells `"a"` from `"a"^^xsd:string`, RDF does not."""
+    """A string literal without its datatype: rdflib tells the two apart, RDF does not."""
     if isinstance(value, Literal) and value.datatype == XSD.string:
         return Literal(str(value))
     return value
@@ -170,7 +171,7 @@ def shapes() -> Graph:
 def vocabulary_slice(data: Graph) -> Iterator[tuple[Node, Node, Node]]:
     """What the shapes need to know about the vocabulary terms that the data names.
 
-    A term that the data describes itself gets its types only: what it lacks there is for the shapes to say.
+    A term that the data describes itself gets its types only: the shapes say what it lacks.
     """
     known = _vocabulary()
     described = set(data.subjects())
@@ -201,7 +202,7 @@ def _axis_of_value(node: Node) -> URIRef | None:
 
 @cache
 def _vocabulary() -> dict[Node, tuple[tuple[Node, Node], ...]]:
-    """For each individual of the ontology its types, closed upwards, and the links that shapes follow."""
+    """For each individual of the ontology its types, closed upwards, and the links followed."""
     graph = ontology()
     found: dict[Node, set[tuple[Node, Node]]] = {}
     for predicate in FOLLOWED:
@@ -216,7 +217,7 @@ def _vocabulary() -> dict[Node, tuple[tuple[Node, Node], ...]]:
 
 @lru_cache(maxsize=64)
 def _shapes_for(classes: frozenset[Node]) -> list[str]:
-    """The shapes whose target is among the classes; the terms of the slice need not be looked at."""
+    """The shapes whose target is among the classes; terms of the slice need no look."""
     graph = shapes()
     return sorted({str(shape) for cls in classes for shape in graph.subjects(SH.targetClass, cls)})
 

