@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extractors.host.expr import choose, is_known, is_memo, is_number, negate
+from extractors.host.expr import choose, is_known, is_memo, is_number, make, negate
 from extractors.host.values import Choice, Expr, Unknown, Value
 
 
@@ -61,6 +61,8 @@ def _follows(fact: Expr, holds: bool, asked: Expr, budget: int = 16) -> bool | N
                 verdict = _follows(part, holds, asked, budget - 1)
                 if verdict is not None:
                     return verdict
+    if fact.op == "==" and holds and fact.args[0] == asked and isinstance(fact.args[1], bool):
+        return fact.args[1]
     if fact.op == "==" and holds and asked.args and fact.args[0] == asked.args[0]:
         value = fact.args[1]
         if asked.op == "==" and is_known(value) and is_known(asked.args[1]):
@@ -91,6 +93,17 @@ def resolve(value: Value, path: Path) -> Value:
         if verdict is None:
             return value
         value = value.then if verdict else value.other
+    return value
+
+
+def settle(value: Value, path: Path) -> Value:
+    """A value with every choice inside it taken as this path takes it."""
+    value = resolve(value, path)
+    if isinstance(value, tuple):
+        return tuple(settle(item, path) for item in value)
+    if isinstance(value, Expr) and value.op not in ("sym", "tensor", "axis") and value.size > 1:
+        args = tuple(settle(arg, path) for arg in value.args)
+        return value if args == value.args else make(value.op, *args)
     return value
 
 

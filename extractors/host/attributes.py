@@ -306,7 +306,7 @@ class Attributes(Calls):
             return 1 << max(value - 1, 0).bit_length() if known == "npow2" else value > 0 and not value & (value - 1)
         result = make(known, value) if value is not None and not isinstance(value, Unknown) else value
         if isinstance(result, Expr) and known == "npow2":
-            self.machine.emit(RoundRecord(result=result, lines=self.where(node)))
+            self.machine.emit(RoundRecord(result=result, lines=self.where(node), path=self.machine.path, stack=self.machine.stack))
         return result
 
     def constants(self) -> dict[str, Value]:

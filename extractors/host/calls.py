@@ -7,7 +7,8 @@ import ast
 from extractors.host.core import lines_of
 from extractors.host.definitions import Definitions, is_generator
 from extractors.host.events import Case, HintRecord, LaunchRecord, MadeConfig, SearchRecord
-from extractors.host.expr import is_none, make
+from extractors.host.assume import Path, settle
+from extractors.host.expr import atoms, is_none, make
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
@@ -40,19 +41,22 @@ class Calls(Definitions):
     """What happens when something is called."""
 
     def _eval_Call(self, node: ast.Call, frame: Frame) -> Value:
-        if frame.module == self.main:
-            self.machine.site = lines_of(node)
         target = self.eval(node.func, frame)
         if isinstance(target, Builtin) and target.name == "super":
             return Unknown("super() is not followed")
         args = self._row(node.args, frame)
         kwargs = self._keywords(node, frame)
         if not isinstance(args, tuple):
+            owner = target.owner if isinstance(target, Bound) else None
+            if isinstance(owner, Expr):
+                return self.view_of(owner)
             self.note("a call with arguments spread from an unknown value", node)
             return args if isinstance(args, Unknown) else Unknown("arguments of unknown number")
         if isinstance(kwargs, Unknown):
             self.note(f"a call with unknown keyword arguments: {kwargs.reason}", node)
             return kwargs
+        if frame.module == self.main:
+            self.machine.site = lines_of(node)
         return self.machine.lift(lambda one: self.call(one, args, kwargs, node), target)
 
     def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Value] | Unknown:
@@ -65,6 +69,8 @@ class Calls(Definitions):
             value = self.resolve(value)
             if isinstance(value, Choice):
                 value = self._same_dict(value)
+            if isinstance(value, Ref) and value.oid in self.machine.options:
+                continue
             if isinstance(value, Ref) and value.kind == "dict" and not value.open:
                 table.update({str(key): entry for key, entry in self.machine.mapping(value.oid).items()})
             elif not isinstance(value, Expr):
@@ -405,6 +411,14 @@ class Calls(Definitions):
         """Record a launch, once per kernel object that may be meant."""
         machine = self.machine
         kernel = self.resolve(kernel)
+        apart = _separable((kernel, *[value for _, value in getattr(kernel, "hints", ())], *[value for _, value in args]), machine.path)
+        if apart is not None:
+            machine.branch(
+                apart,
+                lambda: self.launch(self._under(kernel), grid, args, node, arg_lines),
+                lambda: self.launch(self._under(kernel), grid, args, node, arg_lines),
+            )
+            return None
         if isinstance(kernel, Choice):
             if any(atom.op == "axis" for atom in _axes(kernel.cond)):
                 return self.launch(self._one_kernel(kernel), grid, args, node, arg_lines)
@@ -420,14 +434,23 @@ class Calls(Definitions):
             return None
         if not kernel.name or kernel.module != self.main:
             return None
-        rows = tuple((name, self.resolve(value)) for name, value in args)
+        rows = tuple((name, settle(value, machine.path)) for name, value in args)
         machine.emit(
             LaunchRecord(
-                kernel=kernel, grid=self.resolve(grid), args=rows, lines=self.where(node), path=machine.path,
+                kernel=kernel, grid=settle(grid, machine.path), args=rows, lines=self.where(node), path=machine.path,
                 arg_lines=tuple(arg_lines.items()), stack=machine.stack, order=len(machine.events),
             )
         )
         return None
+
+    def _under(self, kernel: Value) -> Value:
+        """A kernel object with its hints as this path has them."""
+        kernel = self.resolve(kernel)
+        if not isinstance(kernel, KernelValue):
+            return kernel
+        rows = tuple((name, settle(value, self.machine.path)) for name, value in kernel.hints)
+        hints = tuple((name, value) for name, value in rows if value is not ABSENT)
+        return KernelValue(kernel.name, kernel.module, hints, kernel.tuner, kernel.heuristics)
 
     def _one_kernel(self, value: Value) -> Value:
         """Kernel objects that differ only in hints which an axis may leave out: one object."""
@@ -483,6 +506,30 @@ def _merged(
     hints: tuple[tuple[str, Value], ...], more: tuple[tuple[str, Value], ...]
 ) -> tuple[tuple[str, Value], ...]:
     return tuple({**dict(hints), **dict(more)}.items())
+
+
+def _separable(values: tuple[Value, ...], path: Path) -> Expr | None:
+    """A condition that tells a searched value from one that is not: the launches under it are two."""
+    for value in values:
+        if not isinstance(value, Choice) or not _axes(value):
+            continue
+        if bool(_axes(value.then)) == bool(_axes(value.other)) and not _axes(value.cond):
+            continue
+        pending: list[Value] = [value.cond]
+        while pending:
+            item = pending.pop(0)
+            if not isinstance(item, Expr):
+                continue
+            if item.op in ("and", "or", "not"):
+                pending.extend(item.args)
+            elif not _axes(item) and path.decide(item) is None and not mentions(item, "memo"):
+                return item
+    return None
+
+
+def mentions(value: Value, op: str) -> bool:
+    """Whether an atom of a kind occurs in a value."""
+    return any(atom.op == op for atom in atoms(value))
 
 
 def _axes(value: Value) -> list[Expr]:

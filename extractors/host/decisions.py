@@ -162,7 +162,15 @@ def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
 def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     """Compile-time arguments: rounded extents, extents themselves, computed tiles."""
     constexprs = {name for name, flag in material.signature.params if flag}
-    rounds = {event.result: event.lines for event in material.of_root(launch) if isinstance(event, RoundRecord)}
+    rounds: dict[Expr, Lines] = {}
+    near: set[Expr] = set()
+    for event in material.before(launch):
+        if isinstance(event, RoundRecord):
+            outer = event.stack == launch.stack[: len(event.stack)]
+            if outer or event.result not in near:
+                rounds[event.result] = event.lines
+            near |= {event.result} if outer else set()
+    picked = {name for pick in first_picks(material) for point in pick.points for name, _ in point}
     where = dict(launch.arg_lines)
     extents: list[tuple[str, Lines]] = []
     for name, value in launch.args:
@@ -176,7 +184,7 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
             )
         elif is_extent(value):
             extents.append((name, line))
-        elif _tile_rule(value):
+        elif name not in picked and _tile_rule(value):
             yield Decision(
                 axis="tile_selection", value="heuristic(shape)", pattern="closed-form-tile-heuristic",
                 lines=(line,), kind=AxisKind.TUNING, subject=name,

@@ -143,6 +143,8 @@ class RoundRecord:
 
     result: Expr
     lines: Lines
+    path: Path = field(default_factory=Path)
+    stack: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

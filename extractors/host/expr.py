@@ -37,6 +37,7 @@ OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", 
 BOOLEAN_OPS = frozenset({*OPPOSITE, "and", "or", "not", "none", "ispow2"})
 MAYBE_NONE = frozenset({"sym", "attr", "index", "call", "memo"})
 LARGEST_POWER = 512
+ATOMS = frozenset({"sym", "dim", "shape", "rank", "stride", "tensor", "axis", "memo"})
 
 
 def make(op: str, *args: Value) -> Expr | Unknown:
@@ -305,7 +306,7 @@ def atoms(value: Value) -> Iterator[Expr]:
         elif isinstance(item, Choice):
             pending.extend((item.other, item.then, item.cond))
         elif isinstance(item, Expr):
-            if item.op in ("sym", "dim", "shape", "rank", "stride", "tensor", "axis", "memo"):
+            if item.op in ATOMS:
                 yield item
             else:
                 pending.extend(reversed(item.args))

@@ -191,7 +191,7 @@ class Expressions(Core):
         """A binary operation, on every known alternative of both sides."""
         left, right = self.resolve(left), self.resolve(right)
         if isinstance(left, Choice) and isinstance(right, Expr) or isinstance(right, Choice) and isinstance(left, Expr):
-            return make(op, left, right)
+            return binary(op, left, right)
         return self.machine.lift(lambda one, two: self._combine(op, one, two), left, right)
 
     def _combine(self, op: str, left: Value, right: Value) -> Value:

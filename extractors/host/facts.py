@@ -110,7 +110,7 @@ def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | 
     """The definition of a function, by name and place."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
     exact = [node for node in found if lines[0] <= node.lineno <= lines[1] or node.lineno <= lines[0] <= (node.end_lineno or 0)]
-    return (exact or found or [None])[0]
+    return next(iter(exact or found), None)
 
 
 def read_names(node: ast.FunctionDef) -> frozenset[str]:
@@ -126,7 +126,13 @@ def read_names(node: ast.FunctionDef) -> frozenset[str]:
 def is_extent(value: Value) -> bool:
     """An expression over extents of tensors alone: no tuning axis, no rounding, no cases."""
     found = list(atoms(value))
-    return bool(found) and all(atom.op == "dim" for atom in found) and not isinstance(value, Choice)
+    return bool(found) and all(atom.op == "dim" for atom in found) and _plain(value) and not isinstance(value, Choice)
+
+
+def _plain(value: Value) -> bool:
+    if isinstance(value, Expr) and value.op not in ("dim", "sym"):
+        return value.op in ("+", "-", "*", "//", "%", "cdiv") and all(_plain(arg) for arg in value.args)
+    return True
 
 
 __all__ = [

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from extractors.host.events import SearchRecord
-from extractors.host.expr import atoms
+from extractors.host.expr import ATOMS, negate
 from extractors.host.facts import Material, axis_atoms, read_names
-from extractors.host.render import Names, leaves
+from extractors.host.render import Names
 from extractors.host.tuning import LAUNCH_AXES, axis_names, effective_axes, key_values, timed_with
-from extractors.host.values import Expr, Value
+from extractors.host.values import Choice, Expr, Value
 from kb.evidence import Finding, Lines, Severity
 from kb.space import Point
 
@@ -107,16 +107,14 @@ def _incomplete_key(material: Material, search: SearchRecord, names: Names) -> I
     key = key_values(search)
     if key is None or search.kind != "exhaustive_search":
         return
-    known = {atom for part in key for atom in atoms(part) if part == atom}
+    known = {names.text(part) for part in key}
     params = [name for name, _ in material.signature.params]
     row = search.args if isinstance(search.args, tuple) else ()
     flags = {name for name, constexpr in material.signature.params if constexpr}
     missing: dict[str, str] = {}
     for name, value in (*zip(params, row, strict=False), *(("grid", part) for part in _parts(search.grid))):
-        if value in key:
-            continue
-        for atom in _needed(value, scalars=name in flags or name == "grid"):
-            if atom not in known and atom not in key:
+        for atom in _needed(value, key, scalars=name in flags or name == "grid"):
+            if names.text(atom) not in known:
                 missing.setdefault(names.text(atom), name)
     for text, name in missing.items():
         where = "the grid" if name == "grid" else f"the argument `{name}`"
@@ -134,14 +132,33 @@ def _parts(grid: Value) -> Iterable[Value]:
     return grid if isinstance(grid, tuple) else (grid,)
 
 
-def _needed(value: Value, *, scalars: bool) -> list[Expr]:
+def _needed(value: Value, key: tuple[Value, ...], *, scalars: bool) -> list[Expr]:
     """Extents in an argument, and host scalars where they specialise the kernel or shape the grid."""
     if isinstance(value, Expr) and value.op in ("sym", "tensor") and not scalars:
         return []
-    found = [atom for leaf in leaves(value) for atom in atoms(leaf)]
+    found = _uncovered(value, key)
     kinds = ("dim", "sym") if scalars else ("dim",)
     device = ("capability", "target.", "condition@", "exception@")
     return [atom for atom in found if atom.op in kinds and not str(atom.args[0]).startswith(device)]
+
+
+def _uncovered(value: Value, key: tuple[Value, ...]) -> list[Expr]:
+    """Atoms of a value outside of the sub-expressions that the key holds."""
+    found: list[Expr] = []
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if item in key or (isinstance(item, Expr) and negate(item) in key):
+            continue
+        if isinstance(item, tuple):
+            pending.extend(reversed(item))
+        elif isinstance(item, Choice):
+            pending.extend((item.other, item.then, item.cond))
+        elif isinstance(item, Expr) and item.op in ATOMS:
+            found.append(item)
+        elif isinstance(item, Expr):
+            pending.extend(reversed(item.args))
+    return found
 
 
 def _dead_parameters(material: Material, search: SearchRecord) -> Iterator[Finding]:

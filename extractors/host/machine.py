@@ -42,6 +42,7 @@ class Machine:
     stack: tuple[str, ...] = ()
     budgets: tuple[Value, ...] = ()
     options: set[int] = field(default_factory=set)
+    aliases: dict[Value, str] = field(default_factory=dict)
     muted: int = 0
     foreign: int = 0
     site: tuple[int, int] = (1, 1)

@@ -37,21 +37,29 @@ def read_host(
     name = (loader.name_of(path) if loader else "") or "main"
     frame = reader.load_main(module, name, path)
     events = {-1: list(reader.machine.events)}
-    entries = entry_functions(reader, frame, module)
+    functions = _functions(reader, frame)
+    entries = entry_functions(functions, module)
     reader.roots = {id(func.node) for func in entries}
-    for number, func in enumerate(entries[:MAX_ENTRIES]):
-        reader.machine.events = []
-        reader.enter(func)
-        events[number] = reader.machine.events
+    _enter_all(reader, entries, events)
+    _enter_all(reader, [func for func in functions if id(func.node) not in reader.called], events)
     return {kernel: _facts(reader, module, signature, events) for kernel, signature in kernels.items()}
 
 
-def entry_functions(reader: Interpreter, frame: Frame, module: ast.Module) -> list[Func]:
-    """Functions and methods that nothing in the module calls, and those that a decorator hands out."""
-    functions = list(_functions(reader, frame))
+def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, list[object]]) -> None:
+    """Read entry functions one by one, each with its own list of events."""
+    for func in functions[: MAX_ENTRIES - len(events)]:
+        if id(func.node) in reader.called and id(func.node) not in reader.roots:
+            continue
+        reader.machine.events = []
+        reader.enter(func)
+        reader.called.add(id(func.node))
+        events[len(events)] = reader.machine.events
+
+
+def entry_functions(functions: list[Func], module: ast.Module) -> list[Func]:
+    """Functions that nothing in the module names, and those that a decorator hands out."""
     named = _mentions(module)
-    entries = [func for func in functions if _is_entry(func, named)]
-    return entries or functions
+    return [func for func in functions if _is_entry(func, named)]
 
 
 def _functions(reader: Interpreter, frame: Frame) -> list[Func]:
@@ -85,7 +93,7 @@ def _is_entry(func: Func, named: dict[str, int]) -> bool:
     if handed_out:
         return True
     inside = sum(1 for node in ast.walk(func.node) if isinstance(node, ast.Name) and node.id == func.name)
-    return named.get(func.name, 0) <= inside or func.name in ("forward", "backward", "__call__")
+    return named.get(func.name, 0) <= inside and func.frame.function == "<module>"
 
 
 def _facts(

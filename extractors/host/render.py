@@ -95,18 +95,18 @@ class Names:
 
     def _atom(self, value: Expr) -> str:
         op, args = value.op, value.args
-        if value in self.tensors and op in ("tensor", "index", "attr"):
-            return self.tensors[value]
         if value in self.extents:
             return self.extents[value]
         if op == "sym":
             return str(args[0])
+        if op in ("index", "attr") and value in self.machine.aliases:
+            return self.machine.aliases[value]
         if op == "tensor":
             fact = self.machine.tensors.get(value)
             return (fact.name if fact else None) or "tensor"
         if op in ("dim", "stride"):
             word = "shape" if op == "dim" else "stride"
-            return f"{self.owner(args[0])}.{word}[{self.text(args[1])}]"
+            return f"{self.owner(args[0])}.{word}[{self.text(self._place(args[0], args[1]))}]"
         if op in ("shape", "rank", "strides"):
             return f"{self.owner(args[0])}.{ {'shape': 'shape', 'rank': 'ndim', 'strides': 'stride'}[op] }"
         if op == "axis":
@@ -119,6 +119,12 @@ class Names:
             return "memo"
         target = args[0] if isinstance(args[0], str) else self.text(args[0], ATOM)
         return f"{target}({', '.join(self.text(arg) for arg in args[1:])})"
+
+    def _place(self, tensor: Value, index: Value) -> Value:
+        fact = self.machine.tensors.get(tensor)
+        if isinstance(index, int) and index < 0 and fact is not None and fact.rank is not None:
+            return index + fact.rank
+        return index
 
     def owner(self, value: Value) -> str:
         """The name of a tensor: the kernel parameter it is bound to, else the host's."""
@@ -138,14 +144,15 @@ class Names:
 
     def path(self, path: Path) -> str:
         """The conditions of a path; `always` when there are none to speak of."""
-        parts = []
+        parts: list[Value] = []
         for guard in path.guards:
             if not guard.shown or mentions_memo(guard.cond):
                 continue
-            text = self.text(guard.cond if guard.holds else negate(guard.cond), 4)
-            if text not in parts:
-                parts.append(text)
-        return " and ".join(parts) if parts else "always"
+            cond = guard.cond if guard.holds else negate(guard.cond)
+            if cond not in parts:
+                parts.append(cond)
+        strength = 4 if len(parts) > 1 else 0
+        return " and ".join(self.text(part, strength) for part in parts) if parts else "always"
 
 
 def leaves(value: Value) -> list[Value]:

@@ -244,6 +244,8 @@ class Statements(Comprehensions):
                 at = at.parent
         target = at or frame
         self.machine.put(target.oid, name, value)
+        if isinstance(value, Expr) and value.op in ("index", "attr") and at is not None:
+            self.machine.aliases.setdefault(value, name)
         fact = self.machine.tensors.get(value) if isinstance(value, Expr) else None
         if fact is not None and fact.name is None:
             fact.name = name

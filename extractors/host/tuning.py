@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from extractors.host.events import Case, CheckRecord, LaunchRecord, PickRecord, SearchRecord
 from extractors.host.expr import atoms, is_number
-from extractors.host.facts import Material, axis_atoms
+from extractors.host.facts import Material, axis_atoms, uses_axis
 from extractors.host.render import UNKNOWN, Names, leaves, mentions_memo
 from extractors.host.values import Choice, Expr, Ref, Unknown, Value
 from kb.evidence import Lines
@@ -116,13 +118,19 @@ def spaces_of(cases: tuple[Case, ...], names: Names, lines: Lines) -> list[Guard
     """Cases as guarded points; a later case holds where no earlier one does."""
     spaces = []
     for case in cases:
-        positive = [names.text(cond, 4) for cond, holds in case.conds if holds]
-        when = " and ".join(positive) if positive else ("otherwise" if case.conds else "always")
+        when = _first_match(case.conds, names)
         points = tuple(names.point(point) for point in case.points)
         spaces.append(
             GuardedPoints(when=when, points=points, complete=case.reason is None, reason=case.reason, lines=lines)
         )
     return spaces
+
+
+def _first_match(conds: Iterable[tuple[Expr, bool]], names: Names) -> str:
+    """The condition of a case in an ordered list of cases: what holds; what failed before is left out."""
+    rows = list(conds)
+    positive = [names.text(cond, 4) for cond, holds in rows if holds]
+    return " and ".join(positive) if positive else ("otherwise" if rows else "always")
 
 
 def cache_key(search: SearchRecord, names: Names) -> tuple[str, ...] | None:
@@ -162,12 +170,16 @@ def first_picks(material: Material) -> list[PickRecord]:
     """Configurations taken by position on the way to a launch, whose values the launch uses."""
     found: list[PickRecord] = []
     for launch in material.launches:
+        if any(uses_axis(launch, search.id) for search in material.searches):
+            continue
+        sites: dict[Lines, list[PickRecord]] = {}
         used = {leaf for _, value in (*launch.args, *launch.kernel.hints) for leaf in leaves(value) if is_number(leaf)}
         for event in material.of_root(launch):
             if isinstance(event, PickRecord) and event.order < launch.order and _same_stack(event, launch):
                 values = [value for _, value in event.points[0] if is_number(value)]
-                if values and any(value in used for value in values) and event not in found:
-                    found.append(event)
+                if values and any(value in used for value in values):
+                    sites.setdefault(event.lines, []).append(event)
+        found += [event for event in sites[list(sites)[-1]] if event not in found] if sites else []
     return found
 
 
@@ -183,12 +195,18 @@ def _first_config(material: Material, picks: list[PickRecord], launch: LaunchRec
     hints = {name for name, _ in launch.kernel.hints}
     reached = hints | {name for name, _ in launch.args}
     spaces = []
+    picks = [pick for pick in picks if pick.lines == picks[-1].lines]
+    shared = set.intersection(*({(guard.cond, guard.holds) for guard in pick.path.guards} for pick in picks))
     for pick in picks:
-        if pick.lines != picks[-1].lines:
-            continue
-        text = names.path(pick.path)
+        own = [
+            (guard.cond, guard.holds)
+            for guard in pick.path.guards
+            if guard.shown and (guard.cond, guard.holds) not in shared
+        ]
+        text = _first_match(own, names)
         points = tuple(names.point(row for row in point if row[0] in reached) for point in pick.points[:1])
-        spaces.append(GuardedPoints(when=text, points=points, lines=pick.lines))
+        space = GuardedPoints(when=text, points=points, lines=pick.lines)
+        spaces += [space] if space not in spaces else []
     return Tuning(
         mechanism="first config", spaces=tuple(spaces), launched_with=names.point(launch.kernel.hints),
         lines=picks[-1].lines,
@@ -221,11 +239,6 @@ def _launch(material: Material, record: LaunchRecord) -> Launch:
 
 
 def _binding(names: Names, value: Value) -> str:
-    known = [leaf for leaf in leaves(value) if isinstance(leaf, Expr) and leaf in names.tensors]
-    if known and isinstance(value, Expr):
-        return names.tensors[value] if value.op != "sym" else names.text(value)
-    if isinstance(value, Choice) and known and all(leaf in known or leaf is None for leaf in leaves(value)):
-        return names.tensors[known[0]]
     return UNKNOWN if isinstance(value, (Unknown, Ref)) else names.text(value)
 
 
