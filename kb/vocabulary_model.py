@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from kb.errors import UnknownName
 from kb.evidence import AxisKind
+from kb.space import Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +70,7 @@ class TransferRule:
 
     `carry` VALUE: the value itself is right. AXIS: the knob is, its value must be re-derived.
     NOTHING: the donor's value must not be used. `value` narrows the rule to donor values that
-    contain it, letter case aside.
-    `values` are proposals for the target, in order of preference.
+    contain it, letter case aside. `prefers` is what to try first on the target.
     """
 
     name: str
@@ -79,7 +79,7 @@ class TransferRule:
     carry: Carry
     reason: str
     value: str | None = None
-    values: tuple[str, ...] = ()
+    prefers: str | None = None
     source: str = ""
 
 
@@ -92,25 +92,29 @@ class Asked(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnAxis:
-    """An axis that `operation` has and no donor can supply; `values` in order of preference."""
+    """An axis or tuning parameter that `operation` has and no donor can answer."""
 
+    name: str
     operation: str
     axis: str
     asked: Asked
+    question: str
     reason: str
-    values: tuple[str, ...] = ()
+    prefers: str | None = None
+    candidates: tuple[Scalar, ...] = ()
     source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationConstraint:
-    """A constraint that every space of `operation` has."""
+class ConstraintTerm:
+    """A constraint of the ontology; it holds for every operation when `operations` is empty."""
 
     name: str
-    operation: str
     expression: str
     because: str = ""
     hint: str = ""
+    axes: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
     source: str = ""
 
 
@@ -124,7 +128,7 @@ class Vocabulary:
     patterns: tuple[PatternTerm, ...] = ()
     transfer_rules: tuple[TransferRule, ...] = ()
     own_axes: tuple[OwnAxis, ...] = ()
-    constraints: tuple[OperationConstraint, ...] = ()
+    constraints: tuple[ConstraintTerm, ...] = ()
 
     def find_axis(self, name: str) -> AxisTerm | None:
         """The axis of that name, else the one with that alias; letter case does not matter."""
@@ -159,6 +163,18 @@ class Vocabulary:
         near = get_close_matches(wanted, known, n=1)
         hint = f"Did you mean `{near[0]}`?" if near else f"Known are {', '.join(known)}."
         raise UnknownName(f"there is no operation `{name}`.", hint=hint)
+
+    def closure(self, name: str) -> tuple[OperationTerm, ...]:
+        """The operation, its components and everything broader, nearest first."""
+        known = {operation.name: operation for operation in self.operations}
+        found: list[OperationTerm] = []
+        waiting = [self.operation(name).name]
+        for step in waiting:
+            term = known.get(step)
+            if term is not None and term not in found:
+                found.append(term)
+                waiting.extend((*term.components, *term.broader))
+        return tuple(found)
 
     def patterns_of(self, axis: str) -> tuple[PatternTerm, ...]:
         """Patterns that recognise values of `axis`."""
