@@ -101,6 +101,7 @@ def test_counts() -> None:
     assert len(property_shapes()) == PROPERTY_SHAPES
     counted = {name: len(list(shapes().subject_objects(SH[name]))) for name in COUNTS}
     assert counted == COUNTS
+    assert {str(most) for most in shapes().objects(None, SH.maxCount)} == {"1"}
 
 
 def test_conforming_graph_conforms() -> None:
