@@ -55,6 +55,8 @@ class Attributes(Calls):
             return self._of_ref(owner, name, node)
         if isinstance(owner, Expr):
             return self._of_expression(owner, name)
+        if name == "value" and isinstance(owner, (int, float, str)):
+            return owner
         if isinstance(owner, (str, tuple, int, float, Meta, Func, Iterator, Builtin)):
             return Bound(owner, name)
         return Unknown(f"the attribute `{name}` of a value that has none")

@@ -240,6 +240,8 @@ def compare(op: str, left: Value, right: Value) -> Value:
             return side
     if is_known(left) and is_known(right):
         return _fold(op, left, right)
+    if op in ("<=", ">") and isinstance(right, Expr) and right.op == "npow2" and right.args[0] == left:
+        return op == "<="
     if left == right and op in ("==", "<=", ">="):
         return True
     if left == right and op in ("!=", "<", ">"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from extractors.host.events import SearchRecord
-from extractors.host.expr import ATOMS, negate
+from extractors.host.events import LaunchRecord, SearchRecord
+from extractors.host.expr import ATOMS, atoms, negate
 from extractors.host.facts import Material, axis_atoms, read_names
-from extractors.host.render import Names
+from extractors.host.render import Names, leaves
 from extractors.host.tuning import LAUNCH_AXES, axis_names, effective_axes, key_values, timed_with
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Choice, Expr, Unknown, Value
 from kb.evidence import Finding, Lines, Severity
 from kb.space import Point
 
@@ -38,6 +38,8 @@ def _dead_axes(material: Material, search: SearchRecord) -> Iterator[Finding]:
         if name in effective:
             continue
         tried = _values(search, name)
+        if len(tried) < 2:
+            continue
         shown = ", ".join(str(value) for value in tried[:6])
         carried = axis_atoms(search.args, search.id) | {name for name, _ in material.signature.params}
         why = (
@@ -65,10 +67,12 @@ def _values(search: SearchRecord, name: str) -> list[Value]:
 
 def _timed_not_launched(material: Material, search: SearchRecord, names: Names) -> Iterator[Finding]:
     """The kernel that takes the winner carries other hints than the kernel that was timed."""
-    if search.kind != "exhaustive_search":
+    if search.kind != "exhaustive_search" or isinstance(search.kernel, Choice):
         return
     timed = timed_with(material, search, names)
     for launch in material.tied(search):
+        if not _certain(launch, search.id):
+            continue
         launched = material.names(launch).point(launch.kernel.hints)
         if dict(timed) != dict(launched):
             yield Finding(
@@ -79,6 +83,15 @@ def _timed_not_launched(material: Material, search: SearchRecord, names: Names) 
                 lines=(launch.lines, search.lines),
                 fix="time the kernel with the hints it is launched with",
             )
+
+
+def _certain(launch: LaunchRecord, search: int) -> bool:
+    """Whether a launch takes the winner of this search and nothing else, with hints that are known."""
+    values = [value for _, value in (*launch.args, *launch.kernel.hints)]
+    if any(isinstance(leaf, Unknown) for _, value in launch.kernel.hints for leaf in leaves(value)):
+        return False
+    others = {atom.args[0] for value in values for atom in atoms(value) if atom.op == "axis"} - {search}
+    return not others and not any(isinstance(value, Choice) and axis_atoms(value, search) for value in values)
 
 
 def _shown(point: Point) -> str:
@@ -108,13 +121,15 @@ def _incomplete_key(material: Material, search: SearchRecord, names: Names) -> I
     if key is None or search.kind != "exhaustive_search":
         return
     known = {names.text(part) for part in key}
+    if any(isinstance(part, Unknown) for part in key):
+        return
+    whole = {part.args[0] for part in key if isinstance(part, Expr) and part.op == "shape"}
     params = [name for name, _ in material.signature.params]
     row = search.args if isinstance(search.args, tuple) else ()
-    flags = {name for name, constexpr in material.signature.params if constexpr}
     missing: dict[str, str] = {}
     for name, value in (*zip(params, row, strict=False), *(("grid", part) for part in _parts(search.grid))):
-        for atom in _needed(value, key, scalars=name in flags or name == "grid"):
-            if names.text(atom) not in known:
+        for atom in _needed(value, key, scalars=name == "grid"):
+            if names.text(atom) not in known and atom.args[0] not in whole:
                 missing.setdefault(names.text(atom), name)
     for text, name in missing.items():
         where = "the grid" if name == "grid" else f"the argument `{name}`"
@@ -133,13 +148,23 @@ def _parts(grid: Value) -> Iterable[Value]:
 
 
 def _needed(value: Value, key: tuple[Value, ...], *, scalars: bool) -> list[Expr]:
-    """Extents in an argument, and host scalars where they specialise the kernel or shape the grid."""
-    if isinstance(value, Expr) and value.op in ("sym", "tensor") and not scalars:
+    """Extents in an integer argument, and host scalars where they shape the grid."""
+    tensors = any(isinstance(leaf, Expr) and leaf.op in ("sym", "tensor") for leaf in leaves(value))
+    if not scalars and (tensors or _fractional(value)):
         return []
     found = _uncovered(value, key)
     kinds = ("dim", "sym") if scalars else ("dim",)
     device = ("capability", "target.", "condition@", "exception@")
     return [atom for atom in found if atom.op in kinds and not str(atom.args[0]).startswith(device)]
+
+
+def _fractional(value: Value) -> bool:
+    """A real number (a scale, an epsilon): it changes results, not speed."""
+    if isinstance(value, Choice):
+        return _fractional(value.then) or _fractional(value.other)
+    if isinstance(value, Expr):
+        return value.op in ("/", "**") or any(_fractional(arg) for arg in value.args)
+    return isinstance(value, float)
 
 
 def _uncovered(value: Value, key: tuple[Value, ...]) -> list[Expr]:

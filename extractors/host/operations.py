@@ -125,7 +125,8 @@ def type_test(value: Value, wanted: Value) -> Value:
     if not isinstance(wanted, Builtin):
         if isinstance(wanted, External) and isinstance(value, (int, float, str, tuple, type(None))):
             return False
-        return make("call", "isinstance", value if isinstance(value, Expr) else "?", str(wanted)[:80])
+        name = wanted.path if isinstance(wanted, External) else "class"
+        return make("call", "isinstance", value if isinstance(value, Expr) else "?", name)
     kinds = {"int": int, "float": float, "str": str, "bool": bool, "tuple": tuple, "bytes": bytes}
     if isinstance(value, Ref):
         return value.kind == wanted.name

@@ -52,6 +52,7 @@ def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, lis
             continue
         reader.machine.events = []
         reader.enter(func)
+        reader.roots.add(id(func.node))
         reader.called.add(id(func.node))
         events[len(events)] = reader.machine.events
 
