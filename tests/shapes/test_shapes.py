@@ -21,9 +21,23 @@ PREFIXES = "".join(
 NODE_SHAPES = 46
 PROPERTY_SHAPES = 233
 COUNTS = {
-    **{"minCount": 150, "maxCount": 121, "class": 79, "datatype": 113, "in": 8, "pattern": 9},
-    **{"nodeKind": 10, "equals": 4, "disjoint": 1, "lessThanOrEquals": 3, "or": 4, "not": 6},
-    **{"sparql": 3, "hasValue": 21, "minInclusive": 16, "minExclusive": 1, "minLength": 87},
+    "minCount": 150,
+    "maxCount": 121,
+    "class": 79,
+    "datatype": 113,
+    "in": 8,
+    "pattern": 9,
+    "nodeKind": 10,
+    "equals": 4,
+    "disjoint": 1,
+    "lessThanOrEquals": 3,
+    "or": 4,
+    "not": 6,
+    "sparql": 3,
+    "hasValue": 21,
+    "minInclusive": 16,
+    "minExclusive": 1,
+    "minLength": 87,
 }
 
 
