@@ -16,7 +16,7 @@ MAX_DEPTH = 64
 """Levels of brackets and indentation together; the 2,250 files of the pinned corpora reach 16."""
 
 MAX_CHAIN = 200
-"""Levels that also count operators, attributes, calls, neighbouring strings; the corpora reach 43."""
+"""Levels that also count operators, attributes, calls and strings; the corpora reach 43."""
 
 MAX_PATTERN_DEPTH = 6
 """Brackets in the pattern of a `case`: the time libcst takes grows fourfold with each of them."""
