@@ -187,7 +187,9 @@ def test_axis_is_kept_in_one_kind() -> None:
     kinds = [
         set(graph.subjects(RDF.type, kind)) for kind in (TL.DesignAxis, TL.TuningAxis, TL.HostAxis)
     ]
-    assert not (kinds[0] & kinds[1] or kinds[0] & kinds[2] or kinds[1] & kinds[2])
+    assert not (kinds[0] & kinds[1])
+    assert not (kinds[0] & kinds[2])
+    assert not (kinds[1] & kinds[2])
 
 
 def test_values_of_an_axis_have_iris_of_that_axis() -> None:
@@ -241,7 +243,10 @@ def test_constraint_stays_in_the_grammar(name: str) -> None:
     for text in re.findall(r"{([^}]*)}", entry.because + entry.hint):
         used |= names_in(text)
     assert {one for one in used if one.startswith("target.")} <= known
-    assert entry.axes and entry.because and entry.hint and entry.source
+    assert entry.axes
+    assert entry.because
+    assert entry.hint
+    assert entry.source
 
 
 def test_constraints_that_the_brief_names() -> None:
@@ -260,8 +265,11 @@ def test_fusion_rule_speaks_of_its_parts(name: str) -> None:
     conditions = [rule.tile_condition, rule.order_condition, *(text for text, _ in rule.obstacles)]
     for used in set().union(*(names_in("True" if text == "true" else text) for text in conditions)):
         part, _, fact = used.partition(".")
-        assert part in parts and fact in facts, used
-    assert len(rule.parts) >= 2 and rule.obstacles and rule.saves
+        assert part in parts, used
+        assert fact in facts, used
+    assert len(rule.parts) >= 2
+    assert rule.obstacles
+    assert rule.saves
 
 
 def test_fusion_rules_that_the_brief_names() -> None:
