@@ -286,13 +286,7 @@ class _Transfer:
     def constraints(self, taken: set[str]) -> tuple[tuple[Constraint, ...], tuple[Refusal, ...]]:
         """Constraints of the target's parts, then the donor's that speak only of what it has."""
         found = [
-            Constraint(
-                expression=term.expression,
-                origin=Origin.INHERITED,
-                because=term.because or None,
-                hint=term.hint or None,
-                source=term.source or None,
-            )
+            term.as_constraint()
             for term in self.vocabulary.constraints
             if set(term.operations) & set(self.reach)
             or (not term.operations and set(term.axes) & taken)

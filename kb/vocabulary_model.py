@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from kb.errors import UnknownName
 from kb.evidence import AxisKind
-from kb.space import Scalar
+from kb.space import Constraint, Origin, Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,16 @@ class ConstraintTerm:
     axes: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
     source: str = ""
+
+    def as_constraint(self) -> Constraint:
+        """As a space holds it."""
+        return Constraint(
+            expression=self.expression,
+            origin=Origin.INHERITED,
+            because=self.because or None,
+            hint=self.hint or None,
+            source=self.source or None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,7 @@ def _hint(error: UnexpectedInput, text: str, line: int) -> str:
 def _shown(text: str) -> str:
     if not text.strip():
         return "the end of the line"
-    first = text.split("\n")[0]
+    first = text.split("\n", maxsplit=1)[0]
     return f"`{first if len(first) <= 30 else first[:27] + '...'}`"
 
 
