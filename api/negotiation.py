@@ -50,7 +50,7 @@ def choose(header: str | None, offers: Mapping[str, Choice]) -> Choice | None:
 
 def _quality(media: str, ranges: Sequence[tuple[str, float]]) -> float:
     """The weight that the most specific matching range gives."""
-    for wanted in (media, media.split("/")[0] + "/*", "*/*"):
+    for wanted in (media, media.split("/", maxsplit=1)[0] + "/*", "*/*"):
         weights = [weight for name, weight in ranges if name == wanted]
         if weights:
             return max(weights)

@@ -117,7 +117,8 @@ class Worker:
         self, header: dict[str, Any], body: bytes, deadline: float
     ) -> tuple[dict[str, Any], bytes] | None:
         """The worker's answer, None when it died; QueryTimeout when the deadline passes."""
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         try:
             write_frame(self.process.stdin, header, body)
             return _frame_by(self.process.stdout, deadline)

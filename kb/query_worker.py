@@ -141,7 +141,7 @@ class Engine:
     """The snapshot that is open and how a request is answered from it."""
 
     def __init__(self) -> None:
-        import pyoxigraph  # after the network is gone
+        import pyoxigraph  # noqa: PLC0415 - after the network is gone
 
         self.ox = pyoxigraph
         self.path = ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from platformdirs import user_data_dir
 
 from kb.query_pool import (
     Limits,
@@ -57,23 +58,10 @@ ONTOLOGY = Path(__file__).resolve().parent.parent / "ontology"
 
 
 def default_location(environment: Mapping[str, str] | None = None) -> str:
-    """TILELORE_KB, else `tilelore/kb` in the platform's folder for a user's data.
-
-    Source: XDG Base Directory Specification; Apple File System Programming Guide; Windows
-    Known Folders (LOCALAPPDATA).
-    """
+    """TILELORE_KB, else `tilelore/kb` in the platform's folder for a user's data."""
     environ = os.environ if environment is None else environment
-    if environ.get("TILELORE_KB"):
-        return environ["TILELORE_KB"]
-    home = Path(environ.get("HOME") or Path.home())
-    if sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        given = environ.get("XDG_DATA_HOME", "")
-        base = Path(given) if os.path.isabs(given) else home / ".local" / "share"
-    return str(base / "tilelore" / "kb")
+    given = environ.get("TILELORE_KB", "")
+    return given or str(Path(user_data_dir("tilelore", appauthor=False)) / "kb")
 
 
 def open_store(

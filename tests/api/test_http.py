@@ -60,11 +60,14 @@ def is_problem(answer: Any, status: int, *said: str) -> None:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
-    assert document["status"] == status and document["title"] and document["detail"]
+    assert document["status"] == status
+    assert document["title"]
+    assert document["detail"]
     text = " ".join(str(document.get(name, "")) for name in ("where", "detail", "hint"))
     for word in said:
         assert word in text
-    assert "Traceback" not in answer.text and "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert "secret" not in answer.text
 
 
 @pytest.mark.parametrize(("query", "accept", "media", "begins"), [
@@ -194,7 +197,8 @@ def test_kernels_and_programs(client: AsgiClient) -> None:
     decision = next(d for d in found["decisions"] if d["axis"].endswith("softmax_scheme"))
     assert (decision["value"], decision["start_line"]) == ("online 1-pass", 30)
     assert [d["axis"] for d in found["tuning"] if d["effect"] == "dead"] == ["num_ctas"]
-    assert len(found["constraints"]) == 2 and len(found["findings"]) == 1
+    assert len(found["constraints"]) == 2
+    assert len(found["findings"]) == 1
     extra = client.get("/kernels/extra").json()["kernel"]
     assert client.get("/programs/" + extra["program"]).text == "kernel extra version 1\n"
     is_problem(client.get("/kernels/fhma"), 404, "Did you mean `fmha`")
@@ -240,7 +244,8 @@ def test_openapi_has_examples_and_the_page_needs_nothing_else(client: AsgiClient
     page = client.get("/")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page.text)
-    assert 'lang="en"' in page.text and "<label" in page.text
+    assert 'lang="en"' in page.text
+    assert "<label" in page.text
 
 
 @pytest.mark.parametrize(("accept", "expected"), [

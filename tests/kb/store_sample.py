@@ -6,6 +6,8 @@ import hashlib
 import sys
 from pathlib import Path
 
+from kb.store_local import LocalStore
+
 ROOT = "https://w3id.org/tilelore/"
 NS = ROOT + "ns#"
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -41,8 +43,6 @@ def kernel_graph(
 
 def add_for_ever(folder: Path, start: int) -> None:
     """Add and replace kernels until killed; a line on stdout acknowledges each."""
-    from kb.store_local import LocalStore
-
     store = LocalStore(folder)
     for count in range(start, 1_000_000):
         graph, text, programs = kernel_graph(f"k{count % 5}", version=count, decisions=40)
