@@ -1,0 +1,159 @@
+"""Signatures to compile a kernel with, derived from the program itself and from what its host does.
+
+A short list of candidates, most likely first; the first one with which the original compiles is the kernel's signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from generators.compile_model import Argument, ArgumentKind, Scalar, Signature
+from generators.usage import Facts, Role, Usage
+from kb.ir import Kernel, Parameter, ParameterKind
+from kb.space import Point, Tuning
+
+MAX_CANDIDATES = 12
+_LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+_SMALL = 2
+_COUNT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """One way to fill in what the program leaves open."""
+
+    extent: int
+    truth: bool
+    floating: str
+    integer: str = "i32"
+    rotate: int = 0
+
+
+_PROFILES = (
+    _Profile(64, True, "f16"), _Profile(64, False, "f16"), _Profile(64, True, "f32"),
+    _Profile(64, False, "f32"), _Profile(32, False, "f32", rotate=1), _Profile(16, True, "f16", rotate=1),
+    _Profile(128, False, "f16"), _Profile(64, True, "bf16", "i64"), _Profile(64, False, "f32", "i64"),
+    _Profile(16, False, "f32", rotate=2), _Profile(128, True, "f32", rotate=2), _Profile(32, True, "bf16", rotate=3),
+)  # fmt: skip
+
+
+def candidates(kernel: Kernel, tuning: Tuning | None = None) -> Iterator[Signature]:
+    """At most twelve different signatures, in the order in which they should be tried."""
+    usage = Usage(kernel)
+    points = _points(tuning)
+    seen: set[Signature] = set()
+    for profile in _PROFILES:
+        for point in points[:2] or [{}]:
+            arguments = tuple(_argument(usage, parameter, profile, point) for parameter in kernel.entry.parameters)
+            options = tuple((name, point[name]) for name in _LAUNCH_OPTIONS if point.get(name) is not None)
+            signature = Signature(arguments=arguments, options=options)
+            if signature not in seen and len(seen) < MAX_CANDIDATES:
+                seen.add(signature)
+                yield signature
+
+
+def _points(tuning: Tuning | None) -> list[dict[str, Scalar]]:
+    """Tuning points, the smallest first: small tiles compile fast."""
+    spaces: Sequence[Point] = [p for space in tuning.spaces for p in space.points] if tuning else []
+    return sorted((dict(point) for point in spaces), key=_size)
+
+
+def _size(point: dict[str, Scalar]) -> float:
+    size = 1.0
+    for value in point.values():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            size *= max(1.0, float(value))
+    return size
+
+
+def _argument(
+    usage: Usage, parameter: Parameter, profile: _Profile, point: dict[str, Scalar]
+) -> Argument:
+    name = parameter.name
+    facts = usage.of(usage.kernel.entry.name, name)
+    if parameter.kind is ParameterKind.CONSTEXPR:
+        if name in point:
+            return Argument(name=name, kind=ArgumentKind.CONSTEXPR, value=point[name])
+        return _constant(parameter, facts, profile)
+    if facts.roles & {Role.MEMORY, Role.DESCRIPTOR, Role.LIST}:
+        return _memory(usage, name, facts, profile)
+    return Argument(name=name, kind=ArgumentKind.SCALAR, dtype=_scalar_dtype(parameter, facts))
+
+
+def _scalar_dtype(parameter: Parameter, facts: Facts) -> str:
+    written = {"int": "i32", "float": "f32", "bool": "i1"}.get(parameter.annotation, parameter.annotation)
+    if written and written[:1] in "iufb" and written[1:2].isdigit():
+        return written
+    if Role.INTEGER not in facts.roles and facts.roles & {Role.FLOATING, Role.NEAR_FLOAT}:
+        return "f32"
+    return "i32"
+
+
+def _memory(usage: Usage, name: str, facts: Facts, profile: _Profile) -> Argument:
+    node = f"{usage.kernel.entry.name}:{name}"
+    dtype = _element_dtype(usage.element(node), profile)
+    if usage.kernel.dialect != "cutile":
+        kind = ArgumentKind.POINTER if Role.MEMORY in facts.roles else ArgumentKind.DESCRIPTOR
+        return Argument(name=name, kind=kind, dtype=dtype)
+    if Role.LIST in facts.roles:
+        inner = usage.element(node)
+        behind = usage.element(usage.element_node(node))
+        return Argument(
+            name=name, kind=ArgumentKind.ARRAY_LIST, rank=max(1, inner.rank), dtype=_element_dtype(behind, profile)
+        )
+    return Argument(name=name, kind=ArgumentKind.ARRAY, rank=max(1, facts.rank), dtype=dtype)
+
+
+def _element_dtype(element: Facts, profile: _Profile) -> str:
+    if Role.MEMORY in element.roles:
+        return "i64"
+    if Role.INTEGER in element.roles:
+        return profile.integer
+    if Role.TRUTH in element.roles:
+        return "i1"
+    if element.stored and Role.FLOATING not in element.stored and Role.FLOATING not in element.roles:
+        return profile.integer if Role.INTEGER in element.stored else "i1"
+    if Role.ATOMIC in element.roles:
+        return "f32"
+    exact = sorted(kind for kind in element.stored if kind[1:2].isdigit() or kind == "bf16")
+    return exact[0] if exact else profile.floating
+
+
+def _constant(parameter: Parameter, facts: Facts, profile: _Profile) -> Argument:
+    name = parameter.name
+    if Role.DTYPE in facts.roles:
+        return Argument(name=name, kind=ArgumentKind.DTYPE, dtype=profile.floating if profile.rotate % 2 == 0 else "f32")
+    return Argument(name=name, kind=ArgumentKind.CONSTEXPR, value=_value(parameter, facts, profile))
+
+
+def _value(parameter: Parameter, facts: Facts, profile: _Profile) -> Scalar:
+    compared = [value for value in facts.compared if value is not None]
+    words = [value for value in compared if isinstance(value, str)]
+    if words:
+        return words[profile.rotate % len(words)]
+    if parameter.annotation == "bool":
+        return profile.truth
+    if parameter.annotation == "float":
+        return 1.0
+    if parameter.has_default and parameter.default is not None and profile.rotate == 0:
+        return parameter.default
+    if Role.UNROLL in facts.roles:
+        return _COUNT
+    if Role.EXTENT in facts.roles:
+        return profile.extent
+    if Role.SMALL in facts.roles:
+        return _SMALL
+    if Role.WORD in facts.roles:
+        return None
+    plain = [value for value in compared if isinstance(value, int | float)]
+    integer = Role.INTEGER in facts.roles
+    if plain and not integer and Role.CONDITION not in facts.roles:
+        return plain[profile.rotate % len(plain)]
+    if integer or parameter.annotation == "int":
+        return profile.extent if integer else _COUNT
+    if facts.roles & {Role.FLOATING, Role.NEAR_FLOAT}:
+        return 1.0
+    if Role.CONDITION in facts.roles or not facts.roles:
+        return profile.truth
+    return profile.extent
