@@ -270,6 +270,8 @@ class ExpressionReader:
         for keyword in node.keywords:
             name = keyword.arg or ""
             self._operand(operands, natives.get(name, name), keyword.value, debug)
+        if row.kind in (OpKind.RANGE, OpKind.STATIC_RANGE):
+            operands = _range_roles(operands)
         preferred = self.dialect.by_kind[row.kind][0] is row and row.kind not in _OPERATORS
         attributes: list[tuple[str, Literal]] = [] if preferred else [("spelling", row.path)]
         return self.writer.add(row.kind, operands, node, attributes, hint)
@@ -299,6 +301,13 @@ class ExpressionReader:
                 if name in self.names and ("read", self.names[name]) not in reads:
                     reads.append(("read", self.names[name]))
         return self.writer.add(OpKind.OPAQUE, reads, node, [("what", what[:120])], hint)
+
+
+def _range_roles(operands: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """range(n) gives the upper bound, not the lower."""
+    if any(role == "high" for role, _ in operands):
+        return operands
+    return [("high" if role == "low" else role, value) for role, value in operands]
 
 
 _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_BY_SYMBOL.values()))

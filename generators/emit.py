@@ -1,0 +1,108 @@
+"""emit_program(kernel, dialect): a tile program as source text of its kernel and helpers."""
+
+from __future__ import annotations
+
+from generators.source.function import INDENT, function_body
+from generators.source.spelling import Spelling
+from kb.dialects.registry import dialect as dialect_named
+from kb.errors import CannotEmit
+from kb.ir import Function, Kernel, Literal, Parameter, ParameterKind, walk
+
+LINE = 100
+
+
+def emit_program(kernel: Kernel, dialect: str) -> str:
+    """Imports, constants, helpers and kernel, in that order; nothing of the original text is needed.
+
+    Raises CannotEmit, with the span, for an opaque operation or one that the dialect cannot say.
+    """
+    spelling = Spelling(dialect_named(dialect), reserved=_taken(kernel))
+    spelling.native(spelling.dialect.module)
+    bodies = [_function(kernel, function, spelling) for function in (*kernel.helpers, kernel.entry)]
+    constants = [_constant(name, value, spelling) for name, value in spelling.constants.items()]
+    if spelling.dialect.name == "triton":
+        spelling.imports.add("import triton")
+    imports = sorted(spelling.imports, key=lambda line: (line.startswith("from"), line))
+    blocks = ["\n".join(imports)]
+    if constants:
+        blocks.append("\n".join(constants))
+    return "\n\n\n".join([*blocks, *bodies]) + "\n"
+
+
+def _taken(kernel: Kernel) -> frozenset[str]:
+    """Names that a module-level constant may not use: functions, parameters and local variables."""
+    names: set[str] = set()
+    for function in kernel.functions:
+        names.add(function.name)
+        names.update(function.parameter_names)
+        for op in walk(function.body):
+            names.update(value.hint for value in op.results)
+            names.update(value.hint for region in op.regions for value in region.arguments)
+    return frozenset(names)
+
+
+def _constant(name: str, value: Literal, spelling: Spelling) -> str:
+    text = spelling.literal(value).text
+    if spelling.dialect.name == "triton":
+        return f"{name} = {spelling.native('triton.language.constexpr')}({text})"
+    return f"{name} = {text}"
+
+
+def _function(kernel: Kernel, function: Function, spelling: Spelling) -> str:
+    parameters = [_parameter(parameter, spelling) for parameter in function.parameters]
+    head = f"def {function.name}({', '.join(parameters)}):"
+    if len(head) > LINE:
+        inner = "".join(f"{INDENT}{parameter},\n" for parameter in parameters)
+        head = f"def {function.name}(\n{inner}):"
+    lines = [*_decorator(kernel, function, spelling), head]
+    return "\n".join([*lines, *function_body(kernel, function, spelling)])
+
+
+def _decorator(kernel: Kernel, function: Function, spelling: Spelling) -> list[str]:
+    if spelling.dialect.name == "triton":
+        name = spelling.native("triton.jit")
+    elif function is kernel.entry:
+        name = spelling.native("cuda.tile.kernel")
+    else:
+        return []
+    options = [f"{key}={_option(key, value, spelling, function)}" for key, value in function.options]
+    return [f"@{name}({', '.join(options)})" if options else f"@{name}"]
+
+
+def _option(key: str, value: Literal, spelling: Spelling, function: Function) -> str:
+    if value is None:
+        raise CannotEmit(
+            f"option `{key}` of {function.name} is not a constant.",
+            where=str(function.span),
+            hint="Set it with the tuning axis of that name.",
+        )
+    if isinstance(value, str) and value.startswith("by_target("):
+        return f"{spelling.native('cuda.tile.ByTarget')}({value[10:-1]})"
+    if isinstance(value, str) and value.startswith("names("):
+        return str([name for name in value[6:-1].split(", ") if name])
+    return spelling.literal(value).text
+
+
+def _parameter(parameter: Parameter, spelling: Spelling) -> str:
+    text = parameter.name
+    annotation = _annotation(parameter, spelling)
+    if annotation:
+        text += f": {annotation}"
+    if parameter.has_default:
+        text += " = " if annotation else "="
+        text += spelling.literal(parameter.default).text
+    return text
+
+
+def _annotation(parameter: Parameter, spelling: Spelling) -> str:
+    if parameter.kind is ParameterKind.CONSTEXPR:
+        if spelling.dialect.name == "triton":
+            return spelling.native("triton.language.constexpr")
+        inner = f"[{parameter.annotation}]" if parameter.annotation else ""
+        return spelling.native("cuda.tile.Constant") + inner
+    if parameter.kind is ParameterKind.SCALAR:
+        return parameter.annotation
+    if parameter.annotation == "indexed_i64":
+        return spelling.native("cuda.tile.IndexedWithInt64")
+    native = spelling.dialect.dtype_paths.get(parameter.annotation)
+    return spelling.native(native) if native else ""
