@@ -34,6 +34,9 @@ from kb.planner.expressions import unquoted
 from kb.space import Scalar
 
 MAX_CHARACTERS = 4_000_000
+MAX_TOKENS = 200_000
+"""Words outside the program: some 40,000 settings of tuning points, read in a few seconds."""
+
 MAX_DIGITS = 40
 INDENT = "    "
 
@@ -70,7 +73,10 @@ def parse_sections(text: str, *, where: str = "") -> Parsed:
     run = _parser().parse_interactive(text if text.endswith("\n") else text + "\n")
     comments: list[RawComment] = []
     try:
-        for token in run.iter_parse():
+        for count, token in enumerate(run.iter_parse()):
+            if count > MAX_TOKENS:
+                hint = f"A file holds at most {MAX_TOKENS} words."
+                raise InputError("the file is too large.", where=where, hint=hint)
             if token.type == "_NL" and "#" in token:
                 comments.extend(_comments(token))
         tree = run.resume_parse()  # type: ignore[no-untyped-call]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 
-from kb.planner.evaluation import dotted
-from kb.planner.evaluation import evaluate as evaluate
+from kb.planner.evaluation import dotted, evaluate
 from kb.planner.nodes import (
     Attribute,
     Binary,
@@ -30,9 +29,18 @@ from kb.planner.nodes import (
     UnaryOperator,
     children,
 )
-from kb.planner.parsing import LEVELS, Parser
-from kb.planner.parsing import unquoted as unquoted
+from kb.planner.parsing import LEVELS, Parser, unquoted
 from kb.space import Scalar
+
+__all__ = [
+    "evaluate",
+    "names",
+    "parse",
+    "quoted",
+    "scalar_text",
+    "to_text",
+    "unquoted",
+]
 
 CONDITIONAL, OR, AND, NOT, COMPARE, NEGATE, POWER, ATOM = 1, 2, 3, 4, 5, 8, 9, 10
 """How tightly each form binds; a child that binds less than its place asks gets parentheses."""

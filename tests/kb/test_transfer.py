@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from kb.donor import donor_from_document, merged
+from kb.donor import donor_from_decisions, donor_from_document, merged
 from kb.dsl.reader import read
 from kb.dsl.writer import write
 from kb.errors import InputError, UnknownName
-from kb.evidence import AxisKind
+from kb.evidence import AxisKind, Decision
 from kb.graph.terms import vocabulary
 from kb.space import Constraint, Origin
 from kb.template import Template
@@ -56,6 +56,21 @@ def test_only_the_axis_carries_over(operation: str, axis: str, first: object) ->
     assert found[axis].candidates[0] == first
     assert found[axis].reason
     assert found[axis].sources
+
+
+@pytest.mark.parametrize(
+    ("value", "inherited"),
+    [
+        pytest.param("int32", False, id="narrow offsets are left behind"),
+        pytest.param("int64 opt-in", True, id="wide offsets carry over"),
+    ],
+)
+def test_a_rule_for_one_value_goes_before_the_rule_for_all(value: str, inherited: bool) -> None:
+    decision = Decision(axis="index_width", value=value, pattern="p", lines=((1, 2),))
+    donor = donor_from_decisions([decision], name="k", operation="fmha", kernel=KERNEL)
+    made = transfer(donor, "layernorm", vocabulary())
+    assert ("index_width" in {axis.axis for axis in made.inherited}) is inherited
+    assert ("index_width" in {axis.axis for axis in made.adapted}) is not inherited
 
 
 @pytest.mark.parametrize(

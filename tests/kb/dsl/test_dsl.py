@@ -266,9 +266,16 @@ def test_the_kernel_names_its_own_tuning_axes(known_by: str) -> None:
     assert read(text, VOCABULARY).document.axis("BLOCK_X").kind is AxisKind.TUNING
 
 
-def test_too_large_a_file_is_refused() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(" " * 4_000_001, id="characters"),
+        pytest.param("design_space {\n    a: [" + "1," * 101_000 + "]\n}", id="words"),
+    ],
+)
+def test_too_large_a_file_is_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:
-        read(" " * 4_000_001, VOCABULARY)
+        read(text, VOCABULARY)
     assert "too large" in caught.value.text
 
 
