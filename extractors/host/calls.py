@@ -277,7 +277,7 @@ class Calls(Definitions):
             return KernelValue(value.name, value.module, value.hints, value.tuner, (*value.heuristics, *rows))
         if target.kind == "autotune":
             record = self.new_search("triton.autotune", options.get("configs"), target.lines)
-            record.kernel, record.key = value, options.get("key")
+            record.kernel, record.key = value, self.sequence(options.get("key", ()))
             record.prune = options.get("prune_configs_by")
             for name in ("reset_to_zero", "restore_value"):
                 row = self.sequence(options[name]) if options.get(name) is not None else ()

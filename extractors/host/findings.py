@@ -9,7 +9,14 @@ from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.expr import ATOMS, atoms, negate
 from extractors.host.facts import Material, axis_atoms, read_names
 from extractors.host.render import Names, leaves
-from extractors.host.tuning import LAUNCH_AXES, axis_names, effective_axes, key_values, timed_with
+from extractors.host.tuning import (
+    LAUNCH_AXES,
+    axis_names,
+    carriers_known,
+    effective_axes,
+    key_values,
+    timed_with,
+)
 from extractors.host.values import Choice, Expr, Unknown, Value
 from kb.evidence import Finding, Lines, Severity
 from kb.space import Point
@@ -35,7 +42,7 @@ def _dead_axes(material: Material, search: SearchRecord) -> Iterator[Finding]:
     """An axis that the space varies, or at least names, and that never reaches the timed kernel."""
     effective = effective_axes(material, search)
     for name in axis_names(search):
-        if name in effective:
+        if name in effective or not carriers_known(search):
             continue
         tried = _values(search, name)
         if len(tried) < 2:
@@ -91,7 +98,21 @@ def _certain(launch: LaunchRecord, search: int) -> bool:
     if any(isinstance(leaf, Unknown) for _, value in launch.kernel.hints for leaf in leaves(value)):
         return False
     others = {atom.args[0] for value in values for atom in atoms(value) if atom.op == "axis"} - {search}
-    return not others and not any(isinstance(value, Choice) and axis_atoms(value, search) for value in values)
+    return not others and not any(_mixed(value, search) for value in (*values, launch.grid))
+
+
+def _mixed(value: Value, search: int) -> bool:
+    """Whether a searched value and another one are alternatives somewhere inside."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Choice) and axis_atoms(item, search):
+            return True
+        if isinstance(item, Expr):
+            pending.extend(item.args)
+        elif isinstance(item, tuple):
+            pending.extend(item)
+    return False
 
 
 def _shown(point: Point) -> str:

@@ -120,7 +120,7 @@ class Library(Containers):
             return self._copied(args[0], node)
         if path.endswith(("Error", "Exception")) or path.startswith(("warnings.", "logging.")):
             return None
-        shown = tuple(value for value in args if isinstance(value, (Expr, int, float, str)))
+        shown = tuple(value for value in (*args, *kwargs.values()) if isinstance(value, (Expr, int, float, str)))
         return make("call", path, *shown)
 
     def _copied(self, value: Value, node: ast.AST) -> Value:

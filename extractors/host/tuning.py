@@ -12,7 +12,7 @@ from extractors.host.values import Choice, Expr, Ref, Unknown, Value
 from kb.evidence import Lines
 from kb.space import Binding, Constraint, GuardedPoints, Launch, Origin, Point, Tuning
 
-LAUNCH_AXES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override"})
+LAUNCH_AXES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override", "occupancy"})
 
 
 def tuning_of(material: Material) -> Tuning:
@@ -65,7 +65,7 @@ def _searched(material: Material) -> Tuning:
         mechanism=search.kind,
         spaces=tuple(space for one in material.searches for space in spaces_of(one.cases, material.search_names(one), _lines(one))),
         effective_axes=tuple(name for name in every if name in effective),
-        dead_axes=tuple(name for name in every if name not in effective),
+        dead_axes=tuple(name for name in every if name not in effective and carriers_known(search)),
         launched_with=timed if search.kind != "exhaustive_search" else launched,
         timed_with=timed,
         cache_key=cache_key(search, names),
@@ -114,6 +114,18 @@ def effective_axes(material: Material, search: SearchRecord) -> set[str]:
     return found
 
 
+def carriers_known(search: SearchRecord) -> bool:
+    """Whether all that could carry an axis to the timed kernel was understood."""
+    if search.kind != "exhaustive_search":
+        return True
+    if search.has_hints and not isinstance(search.hints, tuple):
+        return False
+    hints = search.hints if isinstance(search.hints, tuple) else ()
+    args = search.args if isinstance(search.args, tuple) else (Unknown("arguments"),)
+    values = [*args, *(value for _, value in hints), *(search.grid if isinstance(search.grid, tuple) else (search.grid,))]
+    return not any(isinstance(leaf, (Unknown, Ref)) for value in values for leaf in leaves(value))
+
+
 def spaces_of(cases: tuple[Case, ...], names: Names, lines: Lines) -> list[GuardedPoints]:
     """Cases as guarded points; a later case holds where no earlier one does."""
     spaces = []
@@ -136,7 +148,7 @@ def _first_match(conds: Iterable[tuple[Expr, bool]], names: Names) -> str:
 def cache_key(search: SearchRecord, names: Names) -> tuple[str, ...] | None:
     """What the winner is remembered under: the key of the table that the search stands under a miss of."""
     key = key_values(search)
-    return None if key is None else tuple(names.text(part) for part in key)
+    return None if key is None else tuple(part if isinstance(part, str) and search.kind != "exhaustive_search" else names.text(part) for part in key)
 
 
 def key_values(search: SearchRecord) -> tuple[Value, ...] | None:
