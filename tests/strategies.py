@@ -1,0 +1,165 @@
+"""Random well-formed records for law tests: `kernels()`, `knowledge()`, `design_spaces()`, `measurements()`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from kb.ir import (
+    Function,
+    Kernel,
+    Literal,
+    MemorySpace,
+    Op,
+    Parameter,
+    ParameterKind,
+    Region,
+    Span,
+    TileType,
+    TypeKind,
+    Value,
+)
+
+Draw = Callable[[st.SearchStrategy[object]], object]
+
+HINTS = st.sampled_from(["", "acc", "x", "q_1", "größe", 'a"{b', "two words", "then", "a.b", "#", "%"])
+NAMES = st.sampled_from(["x", "out", "TILE_M", "größe", "if", "with space", 'q"', "{", "kernel", "do"])
+TEXTS = st.text(max_size=12) | st.sampled_from(["", "}{", '"', "\\", "# no", "\n", "\u2028", "\x00"])
+SOME_TEXT = TEXTS.filter(bool)
+PLAIN = st.sampled_from(["a", "b c", "tile_m", "größe/2", "<x>", "100%", "..", "A", "a-", "-a"])
+LITERALS: st.SearchStrategy[Literal] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=2**255, max_value=2**300),
+    st.floats(allow_nan=False),
+    st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e300, 5e-324]),
+    TEXTS,
+)
+SPANS = st.just(Span(0)) | st.builds(
+    Span,
+    st.integers(0, 9999),
+    st.integers(0, 200),
+    st.integers(0, 9999),
+    st.sampled_from(["", "k.py", "a/größe \"x\".py"]),
+)
+EXTENTS = st.sampled_from(["16", "TILE_M", "2 * TILE_D", "?", "cdiv(N, 4)", "a, b", "", " ", "x]", "(", "-1"])
+TYPES = st.builds(
+    TileType,
+    st.sampled_from(TypeKind),
+    st.sampled_from(["f32", "?", "dtypeof(Q)", "weird type>", "", "i1"]),
+    st.lists(EXTENTS, max_size=3).map(tuple),
+    st.sampled_from(MemorySpace),
+)
+PURE_KINDS = ("const", "add", "mma", "load_tile", "opaque", "reduce_max", "cast", "store_tile")
+
+
+@dataclass
+class _Writer:
+    """Draws the body of one function; `known` are the values in scope."""
+
+    draw: Draw
+    helpers: tuple[Function, ...]
+    known: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+    def some(self, strategy: st.SearchStrategy[object]) -> object:
+        return self.draw(strategy)
+
+    def fresh(self) -> Value:
+        name = f"{self.draw(HINTS)}.{len(self.used)}"
+        self.used.add(name)
+        return Value(name, self.draw(st.none() | TYPES))  # type: ignore[arg-type]
+
+    def values(self, count: int) -> tuple[Value, ...]:
+        return tuple(self.fresh() for _ in range(count))
+
+    def operands(self, roles: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        if not self.known:
+            return ()
+        return tuple((role, self.draw(st.sampled_from(self.known))) for role in roles)  # type: ignore[misc]
+
+    def op(self, kind: str, operands: tuple[tuple[str, str], ...], results: tuple[Value, ...],
+           regions: tuple[Region, ...] = ()) -> Op:  # fmt: skip
+        """An operation with drawn attributes and span; its results come into scope."""
+        attributes = self.draw(st.lists(st.tuples(NAMES, LITERALS), max_size=2).map(tuple))
+        self.known.extend(value.name for value in results)
+        return Op(kind, operands, attributes, results, regions, self.draw(SPANS))  # type: ignore[arg-type]
+
+    def region(self, depth: int, carried: int, arguments: tuple[Value, ...], last: str) -> Region:
+        """A region that hands over `carried` values by its terminator."""
+        outer = list(self.known)
+        self.known.extend(value.name for value in arguments)
+        ops: list[Op] = []
+        if not self.known:
+            ops.append(self.op("const", (), self.values(1)))
+        for _ in range(self.draw(st.integers(0, 3))):  # type: ignore[call-overload]
+            ops.append(self.step(depth))
+        names = tuple(self.draw(NAMES) for _ in range(carried))
+        ops.append(Op(last, self.operands(names), (), (), (), self.draw(SPANS)))  # type: ignore[arg-type]
+        self.known = outer
+        return Region(arguments, tuple(ops))
+
+    def step(self, depth: int) -> Op:
+        kinds = ("pure", "pure", "call") + (("for", "while", "if", "if_expression") if depth else ())
+        kind = str(self.draw(st.sampled_from(kinds)))
+        if not self.known or kind == "pure" or (kind == "call" and not self.helpers):
+            roles = tuple(self.draw(st.lists(NAMES, max_size=3)))  # type: ignore[call-overload]
+            count = int(self.draw(st.integers(0, 2)))  # type: ignore[call-overload]
+            return self.op(str(self.draw(st.sampled_from(PURE_KINDS))), self.operands(roles), self.values(count))
+        if kind == "call":
+            return self.call()
+        carried = int(self.draw(st.integers(0, 2)))  # type: ignore[call-overload]
+        return self.nested(kind, depth, carried)
+
+    def call(self) -> Op:
+        helper: Function = self.draw(st.sampled_from(self.helpers))  # type: ignore[assignment]
+        operands = self.operands(helper.parameter_names)
+        op = self.op("call", operands, self.values(1))
+        return Op("call", operands, (("callee", helper.name),), op.results, (), op.span)
+
+    def nested(self, kind: str, depth: int, carried: int) -> Op:
+        head = {"for": ("iterable",), "while": ()}.get(kind, ("condition",))
+        carried = 1 if kind == "if_expression" else carried
+        init = ("init",) * carried if kind in ("for", "while") else ()
+        operands = self.operands((*head, *init))
+        regions: tuple[Region, ...]
+        if kind == "for":
+            last = str(self.draw(st.sampled_from(["yield", "break", "continue", "return"])))
+            regions = (self.region(depth - 1, carried if last != "return" else 1, self.values(carried + 1), last),)
+        elif kind == "while":
+            test = self.region(depth - 1, 1, self.values(carried), "yield")
+            regions = (test, self.region(depth - 1, carried, self.values(carried), "yield"))
+        else:
+            regions = tuple(self.region(depth - 1, carried, (), "yield") for _ in range(2))
+        return self.op(kind, operands, self.values(carried), regions)
+
+
+@st.composite
+def functions(draw: Draw, name: str, helpers: tuple[Function, ...] = (), depth: int = 2) -> Function:
+    """A function that may call `helpers`."""
+    names = draw(st.lists(NAMES, max_size=4, unique=True))
+    parameters = []
+    for parameter in names:  # type: ignore[attr-defined]
+        default = draw(st.none() | LITERALS.map(lambda value: (value,)))
+        annotation = draw(st.sampled_from(["", "f32", "int", "odd >"]))
+        kind = draw(st.sampled_from(ParameterKind))
+        plain = default[0] if default else None  # type: ignore[index]
+        parameters.append(Parameter(parameter, kind, annotation, plain, default is not None))  # type: ignore[arg-type]
+    writer = _Writer(draw, helpers, list(names), set(names))  # type: ignore[call-overload]
+    body = writer.region(depth, 0, (), "return")
+    options = draw(st.lists(st.tuples(NAMES, LITERALS), max_size=2).map(tuple))
+    return Function(name, tuple(parameters), body, draw(SPANS), options, draw(st.booleans()))  # type: ignore[arg-type]
+
+
+@st.composite
+def kernels(draw: Draw, depth: int = 2) -> Kernel:
+    """A well-formed program: nested control flow, helpers that call earlier helpers, odd names and literals."""
+    helpers: tuple[Function, ...] = ()
+    for name in ("helper", "größe 2")[: draw(st.integers(0, 2))]:  # type: ignore[misc]
+        helpers += (draw(functions(name, helpers, 1)),)  # type: ignore[operator]
+    entry: Function = draw(functions("kernel_entry", helpers, depth))  # type: ignore[assignment]
+    return Kernel(entry, helpers, draw(st.sampled_from(["cutile", "triton", ""])))  # type: ignore[arg-type]
