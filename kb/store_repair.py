@@ -103,6 +103,12 @@ def fill_index(folder: Folder, index: ox.Store) -> int:
     StoreError when a file is damaged or two files hold the same graph: the truth is then in doubt.
     """
     seen: dict[str, Path] = {}
+    index.bulk_extend(_all_quads(folder, seen))
+    return len(seen)
+
+
+def _all_quads(folder: Folder, seen: dict[str, Path]) -> Iterator[Quad]:
+    """The quads of all graph files with their catalogue entries; `seen` gets file by graph."""
     for path in folder.kernel_digests().values():
         quads = _sound(path)
         if not quads:
@@ -116,10 +122,9 @@ def fill_index(folder: Folder, index: ox.Store) -> int:
                 f"Two files hold <{graph}>.", where=str(path), hint=f"Delete it or {seen[graph]}.",
             )
         seen[graph] = path
-        entry = Quad(NamedNode(graph), sq.CONTENT_DIGEST, ox.Literal(path.stem),
-                     NamedNode(sq.CATALOGUE))
-        index.bulk_extend([*quads, entry])
-    return len(seen)
+        yield from quads
+        name, digest = NamedNode(graph), ox.Literal(path.stem)
+        yield Quad(name, sq.CONTENT_DIGEST, digest, NamedNode(sq.CATALOGUE))
 
 
 def check_folder(folder: Folder, index: ox.Store) -> tuple[Problem, ...]:

@@ -16,7 +16,7 @@ from pyoxigraph import Quad
 from kb.errors import DoesNotConform, InputError, StoreError, SyntaxProblem, UnknownName
 from kb.results import Rows
 from kb.store import AddResult, DumpFormat, LocalStore, StoreLocked, default_location, open_store
-from kb.store_quads import CATALOGUE, NS, ROOT, VOCABULARY
+from kb.store_quads import CATALOGUE, NS, ROOT, VOCABULARY, digest
 from tests.kb.store_sample import kernel_graph
 
 REPO = Path(__file__).resolve().parents[2]
@@ -237,6 +237,19 @@ def test_export_and_load_lose_nothing(store: LocalStore, tmp_path: Path, form: D
         assert [row.result for row in copy.load(path)] == [AddResult.ADDED] * 2
         assert [row.result for row in copy.load(path)] == [AddResult.UNCHANGED] * 2
         assert state(copy.folder.root) == state(store.folder.root)
+
+
+def test_two_files_for_one_graph_are_not_guessed_about(store: LocalStore) -> None:
+    store.add(GRAPH, TEXT, PROGRAMS)
+    _, other, programs = kernel_graph("fmha", version=2)
+    store.folder.begin(digest(canonical_bytes(other)), canonical_bytes(other), programs)
+    with pytest.raises(StoreError, match="Two files hold"):
+        store.rebuild()
+    assert len(store.kernels()) == 1
+
+
+def canonical_bytes(text: str) -> bytes:
+    return "".join(sorted(text.splitlines(keepends=True))).encode()
 
 
 def test_load_is_all_or_nothing_and_takes_turtle(store: LocalStore, tmp_path: Path) -> None:
