@@ -146,11 +146,17 @@ class _Transfer:
                 values=tuple(dict.fromkeys(verdict.fact.decision.value for verdict in group)),
                 facts=tuple(verdict.fact for verdict in group),
                 via=self.bringing(axis),
-                reason=group[0].reason,
+                reason=self.with_rationale(group[0]),
                 rule=_by(group[0].rule),
             )
             for axis, group in self.grouped(verdicts, Carry.VALUE)
         )
+
+    def with_rationale(self, verdict: _Verdict) -> str:
+        """Why the value carries over, and why one would choose it at all."""
+        pattern = verdict.fact.decision.pattern
+        known = [p.rationale for p in self.vocabulary.patterns if p.name == pattern]
+        return f"{verdict.reason}; {known[0]}" if known and known[0] else verdict.reason
 
     def adapted(self, verdicts: Sequence[_Verdict], taken: set[str]) -> tuple[AdaptedAxis, ...]:
         """Axes of which only the question carries over."""

@@ -27,6 +27,7 @@ def template(operation: str) -> Template:
     [
         pytest.param("layernorm", "accum_dtype", id="sums stay wide"),
         pytest.param("conv2d", "accum_dtype", id="products stay wide"),
+        pytest.param("softmax", "accum_dtype", id="sums of rows stay wide"),
     ],
 )
 def test_values_carry_over_with_their_lines(operation: str, axis: str) -> None:
