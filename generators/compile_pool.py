@@ -33,12 +33,16 @@ _REMEMBERED = frozenset({Outcome.DONE, Outcome.REFUSED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """`workers` processes per dialect; `cache` folder; wall seconds and bytes of address space per compile."""
+    """`workers` processes per dialect; `cache` folder; wall seconds and bytes of address space per compile.
+
+    `reuse` lets a worker look machine code up by the compiler's input form instead of compiling again.
+    """
 
     cache: Path
     workers: int = 1
     seconds: float = 60.0
     memory_bytes: int = 32 << 30
+    reuse: bool = True
 
 
 def available(dialect: str) -> bool:
@@ -71,7 +75,7 @@ class CompilerProcess:
         limits = [str(self._settings.seconds), str(self._settings.memory_bytes)]
         command = [sys.executable, "-m", "generators.compile_worker", self._dialect]
         self._process = subprocess.Popen(
-            [*command, str(self._settings.cache), *limits],
+            [*command, str(self._settings.cache) if self._settings.reuse else "", *limits],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip

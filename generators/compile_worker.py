@@ -1,6 +1,6 @@
 """A compiler process: reads jobs as JSON lines, compiles each in a child with limits, answers with JSON lines.
 
-`python -m generators.compile_worker DIALECT CACHE_DIR TIMEOUT_S MEMORY_BYTES`. The libraries are imported once; each job runs in a
+`python -m generators.compile_worker DIALECT CACHE_DIR TIMEOUT_S MEMORY_BYTES`; an empty CACHE_DIR compiles always. The libraries are imported once; each job runs in a
 forked child, so that a crash or a hang of a compiler costs one job. The executed text holds function
 definitions and literal constants only (api/lift.py, generators/emit.py); it still runs nowhere else.
 """
@@ -58,12 +58,12 @@ def main(arguments: list[str]) -> int:
     limits = Limits(float(seconds), int(memory))
     print(json.dumps({"toolchain": backend.toolchain()}), flush=True)
     for line in sys.stdin:
-        result = run_limited(job_from_json(line), backend, Path(cache), limits)
+        result = run_limited(job_from_json(line), backend, Path(cache) if cache else None, limits)
         print(result_to_json(result), flush=True)
     return 0
 
 
-def run_limited(job: CompileJob, backend: ModuleType, cache: Path, limits: Limits) -> CompileResult:
+def run_limited(job: CompileJob, backend: ModuleType, cache: Path | None, limits: Limits) -> CompileResult:
     """Compile in a forked child; killed with everything it started when its time is over."""
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="tilelore-compile-")
@@ -124,7 +124,7 @@ def _ending(status: int) -> str:
 
 
 def _child(
-    job: CompileJob, backend: ModuleType, cache: Path, limits: Limits, folder: Path, writer: int
+    job: CompileJob, backend: ModuleType, cache: Path | None, limits: Limits, folder: Path, writer: int
 ) -> None:
     """The forked side: limits first, then the compile; never returns."""
     os.setpgid(0, 0)
@@ -147,7 +147,7 @@ def _child(
 
 
 def compile_here(
-    job: CompileJob, backend: ModuleType, cache: Path, folder: Path
+    job: CompileJob, backend: ModuleType, cache: Path | None, folder: Path
 ) -> CompileResult:
     """Execute the definitions of the job and compile; machine code of a known front-end form is looked up."""
     path = folder / "kernel.py"
@@ -162,10 +162,11 @@ def compile_here(
     front_end = backend.front_end(prepared)
     if not job.full:
         return CompileResult(outcome=Outcome.DONE, front_end=front_end)
-    machine = _stored(job, backend, cache, front_end)
+    machine = _stored(job, backend, cache, front_end) if cache is not None else None
     if machine is None:
         machine = backend.machine_code(prepared)
-        _store(machine, _place(job, backend, cache, front_end))
+        if cache is not None:
+            _store(machine, _place(job, backend, cache, front_end))
     return CompileResult(outcome=Outcome.DONE, front_end=front_end, machine=machine)
 
 

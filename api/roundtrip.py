@@ -1,0 +1,348 @@
+"""verify --roundtrip: extract, write the program text, emit in a process that sees only that text, compile both, compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from api.lift import lift
+from api.source_files import FolderModules, SourceTree, module_text
+from extractors.read import opaque_ops, read
+from generators.compile_model import CompileJob, CompileResult, MachineCode, Signature
+from generators.compile_pool import CompilerPool, PoolSettings, available
+from generators.emit_process import EmitProcess
+from generators.signatures import candidates
+from kb.errors import CannotEmit, TileloreError
+from kb.ir import Kernel
+from kb.ir_text import to_text
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    "cutile": ("sm_80", "sm_90", "sm_120"),
+    "triton": ("sm_80", "sm_90", "sm_100"),
+}
+"""Targets whose machine code is deterministic; the verdict stands on these."""
+
+FIRST_TARGET = "sm_90"
+_REASON_CHARS = 400
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Stage(StrEnum):
+    """How far a kernel came: the step that stopped it, or `compared`."""
+
+    READ = "read"
+    SIGNATURE = "signature"
+    EMIT = "emit"
+    COMPILE = "compile"
+    COMPARED = "compared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCheck:
+    """The verdict on one kernel. `targets` says per target whether machine code is identical, None when unknown.
+
+    `front_end` says the same of the compiler's input form (Tile IR text, TTIR), which sees what machine code can hide.
+    `original` is what the original compiled to, per target.
+    """
+
+    name: str
+    dialect: str
+    path: str
+    line: int
+    stage: Stage
+    targets: dict[str, bool | None] = field(default_factory=dict)
+    front_end: dict[str, bool | None] = field(default_factory=dict)
+    original: dict[str, MachineCode | None] = field(default_factory=dict)
+    opaque: int = 0
+    signature: str = ""
+    reason: str = ""
+
+    @property
+    def identical(self) -> bool | None:
+        """True or False when the original compiles for at least one target; None otherwise."""
+        known = [value for value in self.targets.values() if value is not None]
+        if self.stage in (Stage.READ, Stage.SIGNATURE) or not known:
+            return None
+        return all(known)
+
+    def to_json(self) -> dict[str, object]:
+        """The public form: name, dialect, targets, identical, reason."""
+        return {
+            "name": self.name,
+            "dialect": self.dialect,
+            "targets": self.targets,
+            "identical": self.identical,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to verify and with what: `jobs` processes, results kept under `cache`, compile limit in seconds.
+
+    `reuse` lets machine code be looked up by the compiler's input form; without it every compile is made.
+    """
+
+    tree: SourceTree
+    cache: Path
+    jobs: int = 1
+    seconds: float = 60.0
+    targets: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(TARGETS))
+    reuse: bool = True
+
+
+Progress = Callable[[int, int, KernelCheck], None]
+"""Called after each kernel with files finished, files in all, and the verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One kernel as read: program text for the emitter, lifted source and signatures for the compiler."""
+
+    name: str
+    dialect: str
+    path: str
+    line: int
+    program: str
+    source: str
+    entry: str
+    signatures: tuple[Signature, ...]
+    opaque: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def roundtrip(request: Request, progress: Progress | None = None) -> tuple[KernelCheck, ...]:
+    """Verify every kernel of a tree; finished files are remembered under `cache`, so that a stopped run resumes."""
+    settings = PoolSettings(
+        cache=request.cache, workers=request.jobs, seconds=request.seconds, reuse=request.reuse
+    )
+    journal = _Journal(request)
+    done: dict[Path, tuple[KernelCheck, ...]] = {}
+    with (
+        CompilerPool(settings) as pool,
+        EmitProcess() as emitter,
+        ProcessPoolExecutor(request.jobs) as readers,
+        ThreadPoolExecutor(request.jobs) as checkers,
+    ):
+        running: dict[Future[tuple[KernelCheck, ...]], Path] = {}
+        for file in request.tree.files:
+            known = journal.load(file)
+            if known is not None:
+                done[file] = known
+                continue
+            subjects = readers.submit(subjects_of, request.tree.root, file)
+            checker = _Checker(request, pool, emitter)
+            running[checkers.submit(checker.file, subjects)] = file
+        for future in as_completed(running):
+            checks, file = future.result(), running[future]
+            journal.save(file, checks)
+            done[file] = checks
+            for check in checks if progress else ():
+                if progress:
+                    progress(len(done), len(request.tree.files), check)
+    return tuple(check for file in request.tree.files for check in done[file])
+
+
+def subjects_of(root: Path, file: Path) -> tuple[Subject, ...]:
+    """Read one file; runs in a reader process. A file that cannot be read gives one subject with the problem."""
+    path = str(file.relative_to(root))
+    text = module_text(root, file)
+    if text is None:
+        return ()
+    try:
+        module = read(text, FolderModules(root))
+    except TileloreError as problem:
+        return (_unread(path, problem),)
+    found: list[Subject] = []
+    for kernel in module.kernels:
+        try:
+            lifted = lift(module, kernel)
+            program = to_text(kernel)
+        except TileloreError as problem:
+            found.append(replace(_unread(path, problem), name=kernel.name, dialect=kernel.dialect))
+            continue
+        found.append(
+            Subject(
+                name=kernel.name, dialect=kernel.dialect, path=path, line=kernel.entry.span.line,
+                program=program, source=lifted.text, entry=lifted.kernel,
+                signatures=tuple(candidates(kernel)), opaque=_opaque(kernel), missing=lifted.missing,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _unread(path: str, problem: TileloreError) -> Subject:
+    return Subject(
+        name="", dialect="", path=path, line=0, program="", source="", entry="", signatures=(),
+        problem=problem.text,
+    )  # fmt: skip
+
+
+def _opaque(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(f"{op.span.line}: {op.attribute('what')}" for op in opaque_ops(kernel))
+
+
+@dataclass(frozen=True)
+class _Checker:
+    """Takes kernels as read through signature, emission and both compiles."""
+
+    request: Request
+    pool: CompilerPool
+    emitter: EmitProcess
+
+    def file(self, subjects: Future[tuple[Subject, ...]]) -> tuple[KernelCheck, ...]:
+        """The verdict on every kernel of one file."""
+        return tuple(self.check(subject) for subject in subjects.result())
+
+    def check(self, subject: Subject) -> KernelCheck:
+        """The verdict on one kernel."""
+        blank = KernelCheck(
+            name=subject.name, dialect=subject.dialect, path=subject.path, line=subject.line,
+            stage=Stage.READ, opaque=len(subject.opaque),
+        )  # fmt: skip
+        if subject.problem:
+            return replace(blank, reason=subject.problem)
+        if not available(subject.dialect):
+            return replace(blank, reason=f"the compiler of {subject.dialect} is not installed")
+        signature, why = self._signature(subject)
+        if signature is None:
+            missing = f"names that are computed at import: {', '.join(subject.missing)}; " if subject.missing else ""
+            return replace(blank, stage=Stage.SIGNATURE, reason=f"{missing}the original does not compile: {why}")
+        return self._compare(replace(blank, signature=str(signature)), subject, signature)
+
+    def _signature(self, subject: Subject) -> tuple[Signature | None, str]:
+        """The first candidate with which the original gets through the front end of the first target."""
+        first = ""
+        targets = self.request.targets.get(subject.dialect, ())
+        target = FIRST_TARGET if FIRST_TARGET in targets else (targets or (FIRST_TARGET,))[0]
+        for signature in subject.signatures:
+            job = _job(subject, subject.source, subject.entry, signature, target)
+            result = self.pool.compile(replace(job, full=False))
+            if result.done:
+                return signature, ""
+            first = first or _short(result.message)
+        return None, f"{first} (with {subject.signatures[0]})" if subject.signatures else "no signature"
+
+    def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:
+        emitted, reason = self._emit(subject)
+        stage = Stage.COMPARED if emitted is not None else Stage.EMIT
+        targets: dict[str, bool | None] = {}
+        front: dict[str, bool | None] = {}
+        original: dict[str, MachineCode | None] = {}
+        for target in self.request.targets.get(subject.dialect, ()):
+            left = self.pool.compile(_job(subject, subject.source, subject.entry, signature, target))
+            original[target] = left.machine
+            if left.machine is None:
+                targets[target] = front[target] = None
+                reason = reason or f"{target}: the original does not compile: {_short(left.message)}"
+                continue
+            if emitted is None:
+                targets[target] = front[target] = False
+                continue
+            right = self.pool.compile(_job(subject, emitted, subject.entry, signature, target))
+            targets[target], front[target], why = _same(left, right)
+            reason = reason or (f"{target}: {why}" if why else "")
+        if not any(original.values()):
+            stage = Stage.COMPILE
+        return replace(
+            blank, stage=stage, targets=targets, front_end=front, original=original, reason=reason
+        )
+
+    def _emit(self, subject: Subject) -> tuple[str | None, str]:
+        """Emitted source, or None with the emitter's words."""
+        try:
+            return self.emitter.emit(subject.program, subject.dialect), ""
+        except CannotEmit as problem:
+            return None, f"not emitted: {_short(problem.text)}"
+
+
+def _job(
+    subject: Subject, text: str, entry: str, signature: Signature, target: str
+) -> CompileJob:
+    return CompileJob(dialect=subject.dialect, text=text, kernel=entry, signature=signature, target=target)
+
+
+def _same(left: CompileResult, right: CompileResult) -> tuple[bool, bool, str]:
+    """Machine code equal, front-end form equal, and what to say about it."""
+    if left.machine is None or right.machine is None:
+        return False, False, f"the regenerated kernel does not compile: {_short(right.message)}"
+    machine = left.machine.digest == right.machine.digest
+    front = left.front_end == right.front_end
+    if not machine:
+        return machine, front, "machine code differs"
+    return machine, front, "" if front else "machine code is identical, the compiler's input form differs"
+
+
+def _short(message: str) -> str:
+    flat = " ".join(message.split())
+    return flat if len(flat) <= _REASON_CHARS else f"…{flat[-_REASON_CHARS:]}"
+
+
+@cache
+def tool_digest() -> str:
+    """sha256 of tilelore's own reading, emitting and compiling code; a change makes old verdicts void."""
+    state = hashlib.sha256()
+    for folder in ("extractors", "generators", "kb", "api"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            state.update(file.read_bytes())
+    return state.hexdigest()
+
+
+class _Journal:
+    """Verdicts of finished files, by content of the tree and of the tool."""
+
+    def __init__(self, request: Request) -> None:
+        key = json.dumps([tool_digest(), request.tree.digest, request.targets, request.reuse], sort_keys=True)
+        self._folder = request.cache / "verdicts" / hashlib.sha256(key.encode()).hexdigest()[:24]
+        self._root = request.tree.root
+
+    def _place(self, file: Path) -> Path:
+        name = hashlib.sha256(str(file.relative_to(self._root)).encode()).hexdigest()[:24]
+        return self._folder / f"{name}.json"
+
+    def load(self, file: Path) -> tuple[KernelCheck, ...] | None:
+        """Verdicts on the kernels of a finished file."""
+        try:
+            rows = json.loads(self._place(file).read_text(encoding="utf-8"))
+            return tuple(check_from_dict(row) for row in rows)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def save(self, file: Path, checks: Sequence[KernelCheck]) -> None:
+        """Write beside and rename; a full disk only costs the memory of this file."""
+        path = self._place(file)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside = path.with_suffix(f".{os.getpid()}")
+            beside.write_text(json.dumps([asdict(check) for check in checks]), encoding="utf-8")
+            beside.replace(path)
+        except OSError:
+            return
+
+
+def check_from_dict(row: dict[str, object]) -> KernelCheck:
+    """The inverse of `dataclasses.asdict` on a verdict."""
+    data: dict[str, object] = dict(row)
+    original = data["original"]
+    machines = original if isinstance(original, dict) else {}
+    data["original"] = {t: MachineCode(**m) if m else None for t, m in machines.items()}
+    data["stage"] = Stage(str(data["stage"]))
+    return KernelCheck(**data)  # type: ignore[arg-type]
+
+
+def report(checks: Iterable[KernelCheck]) -> dict[str, object]:
+    """The JSON form of `verify --roundtrip`."""
+    return {"kernels": [check.to_json() for check in checks if check.name]}
+
+
+def unread(checks: Iterable[KernelCheck]) -> Iterator[KernelCheck]:
+    """Files that could not be read at all."""
+    return (check for check in checks if not check.name)

@@ -1,0 +1,113 @@
+"""Source files of a path or of a pinned wheel, as module texts with a loader for their siblings. Nothing is imported."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+from api.corpora import fetch
+from extractors.modules import ModuleText
+from kb.errors import InputError
+
+MAX_MODULE_BYTES = 2_000_000
+MAX_FILES = 20_000
+_MARKS = (b"cuda.tile", b"triton")
+"""A file that names none of these holds no kernel of a dialect that compiles ahead of time."""
+
+
+@dataclass
+class FolderModules:
+    """A loader over one import root: the folder that holds the top package. Never leaves it."""
+
+    root: Path
+    _texts: dict[str, ModuleText | None] = field(default_factory=dict)
+
+    def load(self, dotted: str) -> ModuleText | None:
+        """Text of a module, None when it is not under the root."""
+        if dotted not in self._texts:
+            self._texts[dotted] = self._read(dotted)
+        return self._texts[dotted]
+
+    def _read(self, dotted: str) -> ModuleText | None:
+        parts = dotted.split(".")
+        if not all(part.isidentifier() for part in parts):
+            return None
+        base = self.root.joinpath(*parts)
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if path.is_file() and path.resolve().is_relative_to(self.root.resolve()):
+                return module_text(self.root, path)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTree:
+    """Files to read under one import root; `name` stands for them in reports."""
+
+    name: str
+    root: Path
+    files: tuple[Path, ...]
+
+    @property
+    def digest(self) -> str:
+        """sha256 over names and contents of the files."""
+        state = hashlib.sha256()
+        for file in self.files:
+            state.update(str(file.relative_to(self.root)).encode())
+            state.update(hashlib.sha256(file.read_bytes()).digest())
+        return state.hexdigest()
+
+
+def module_text(root: Path, path: Path) -> ModuleText | None:
+    """One file as a module of its root; None when it is too large, unreadable or not UTF-8."""
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8") if len(data) <= MAX_MODULE_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return None
+    if text is None:
+        return None
+    relative = path.relative_to(root)
+    parts = relative.with_suffix("").parts
+    package = path.name == "__init__.py"
+    return ModuleText(".".join(parts[:-1] if package else parts), str(relative), text, package)
+
+
+def source_tree(source: str, skip: Iterable[str] = ()) -> SourceTree:
+    """The tree of a file, a folder, or a pinned wheel such as `tilegym==1.5.1`; `skip` are path patterns to leave out.
+
+    Raises InputError when there is no such path or wheel.
+    """
+    path = Path(source)
+    if path.exists():
+        name, start = path.resolve().stem, path.resolve()
+    elif "==" in source:
+        wheel = fetch(source)
+        name, start = wheel.package, wheel.folder.resolve()
+    else:
+        raise InputError(
+            "there is no such file or folder.",
+            where=source,
+            hint="Give a path, or a pinned wheel such as `tilegym==1.5.1`.",
+        )
+    root = start.parent if start.is_file() else start
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    found = [start] if start.is_file() else sorted(start.rglob("*.py"))
+    files = [f for f in found if not any(fnmatch(f.relative_to(root).as_posix(), p) for p in skip)]
+    return SourceTree(name, root, tuple(_with_kernels(files, root)))
+
+
+def _with_kernels(files: list[Path], root: Path) -> Iterator[Path]:
+    """Regular files inside the root that name a dialect, at most MAX_FILES of them."""
+    count = 0
+    for file in files:
+        inside = file.is_file() and file.resolve().is_relative_to(root)
+        if not inside or count >= MAX_FILES or file.stat().st_size > MAX_MODULE_BYTES:
+            continue
+        data = file.read_bytes()
+        if any(mark in data for mark in _MARKS):
+            count += 1
+            yield file
