@@ -10,7 +10,8 @@ from extractors.host.values import Choice, Expr, Unknown, Value
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One condition of a path; `shown` is False for conditions that only say that a check has passed."""
+    """One condition of a path; `shown` is False for conditions that only say that a check has
+    passed."""
 
     cond: Expr
     holds: bool
@@ -147,7 +148,9 @@ def _narrow(value: Value) -> bool | Expr | Unknown:
     return value if isinstance(value, (bool, Expr, Unknown)) else Unknown("not a condition")
 
 
-def _both(op: str, left: bool | Expr | Unknown, right: bool | Expr | Unknown) -> bool | Expr | Unknown:
+def _both(
+    op: str, left: bool | Expr | Unknown, right: bool | Expr | Unknown
+) -> bool | Expr | Unknown:
     for side, rest in ((left, right), (right, left)):
         if isinstance(side, bool):
             return rest if side == (op == "and") else side

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from extractors.host.calls import Calls
-from extractors.host.events import NormaliseRecord, RoundRecord, SentinelRecord
+from extractors.host.events import NormaliseRecord, SentinelRecord
 from extractors.host.expr import make, sym
 from extractors.host.machine import TensorFact, present
 from extractors.host.operations import text_of
 from extractors.host.tables import MEMO_METHODS, SAME_SHAPE, TEXT_METHODS
+from extractors.host.tensors import Tensors
 from extractors.host.values import (
     ABSENT,
     Bound,
     Builtin,
-    Choice,
     ClassValue,
     Expr,
     External,
@@ -32,7 +31,7 @@ from extractors.host.values import (
 )
 
 
-class Attributes(Calls):
+class Attributes(Tensors):
     """What a value answers to `.name`, `[key]` and method calls."""
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
@@ -135,7 +134,11 @@ class Attributes(Calls):
                 machine.put(owner.oid, key, value)
         elif isinstance(owner, Ref) and owner.kind == "list":
             content = machine.items(owner)
-            if isinstance(content, tuple) and isinstance(key, int) and -len(content) <= key < len(content):
+            if (
+                isinstance(content, tuple)
+                and isinstance(key, int)
+                and -len(content) <= key < len(content)
+            ):
                 row = list(content)
                 row[key] = value
                 machine.heap[owner.oid] = tuple(row)
@@ -147,58 +150,9 @@ class Attributes(Calls):
                 fact.partly_copied = True
                 machine.emit(SentinelRecord(tensor=owner, fill=fact.fill, lines=self.where(node)))
 
-    def dim(self, tensor: Value, index: Value) -> Value:
-        """Extent of a tensor along an axis."""
-        if isinstance(tensor, Choice):
-            return self.machine.lift(lambda one: self.dim(one, index), tensor)
-        fact = self.machine.tensors.get(tensor)
-        if fact is not None and fact.dims is not None and isinstance(index, int):
-            if -len(fact.dims) <= index < len(fact.dims):
-                return self.resolve(fact.dims[index])
-        if fact is not None and fact.like is not None:
-            return self.dim(fact.like, index)
-        if isinstance(index, int) and index < 0 and fact is not None and fact.rank is not None:
-            index += fact.rank
-        return make("dim", tensor, index)
-
-    def rank(self, tensor: Value) -> Value:
-        """Number of axes of a tensor."""
-        fact = self.machine.tensors.get(tensor)
-        if fact is not None and fact.dims is not None:
-            return len(fact.dims)
-        if fact is not None and fact.rank is not None:
-            return fact.rank
-        if fact is not None and fact.like is not None:
-            return self.rank(fact.like)
-        return make("rank", tensor)
-
-    def view_of(self, tensor: Value) -> Value:
-        """A tensor made from another by slicing: its extents are its own."""
-        return self.new_tensor(TensorFact(base=tensor))
-
-    def transposed(self, tensor: Expr) -> Value:
-        """`t.T` of a matrix."""
-        return self.new_tensor(TensorFact(base=tensor, dims=(self.dim(tensor, 1), self.dim(tensor, 0))))
-
-    def new_tensor(self, fact: TensorFact) -> Value:
-        """A tensor the host makes."""
-        value = make("tensor", self.machine.fresh())
-        self.machine.tensors[value] = fact
-        return value
-
-    def reshaped(self, tensor: Expr, dims: tuple[Value, ...]) -> Value:
-        """`view` and `reshape`; an extent of -1 is the tensor's own."""
-        if len(dims) == 1 and isinstance(dims[0], (tuple, Ref, Expr)):
-            spread = self.sequence(dims[0]) if not (isinstance(dims[0], Expr) and dims[0].op != "shape") else dims
-            dims = spread if isinstance(spread, tuple) else ()
-        if not dims:
-            return self.new_tensor(TensorFact(base=tensor))
-        value = self.new_tensor(TensorFact(base=tensor))
-        known = tuple(make("dim", value, at) if one == -1 else one for at, one in enumerate(dims))
-        self.machine.tensors[value].dims = known
-        return value
-
-    def method(self, target: Bound, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    def method(
+        self, target: Bound, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+    ) -> Value:
         """A method call, by the kind of its owner."""
         owner, name = target.owner, target.name
         if isinstance(owner, KernelValue):
@@ -212,7 +166,11 @@ class Attributes(Calls):
         if isinstance(owner, ClassValue) and name == "apply":
             return self._applied(owner, args, node)
         if isinstance(owner, tuple) and name in ("index", "count"):
-            return getattr(owner, name)(args[0]) if args and args[0] in owner else Unknown(f"tuple.{name}")
+            return (
+                getattr(owner, name)(args[0])
+                if args and args[0] in owner
+                else Unknown(f"tuple.{name}")
+            )
         if isinstance(owner, int) and name == "bit_length":
             return owner.bit_length()
         if isinstance(owner, Meta) and name == "get":
@@ -222,12 +180,24 @@ class Attributes(Calls):
         return Unknown(f"the method `{name}` is not modelled")
 
     def _kernel_method(
-        self, owner: KernelValue, name: str, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+        self,
+        owner: KernelValue,
+        name: str,
+        args: tuple[Value, ...],
+        kwargs: dict[str, Value],
+        node: ast.AST,
     ) -> Value:
         if name == "replace_hints":
-            self.hinted(owner.name, tuple((key, present(value)) for key, value in kwargs.items()), node)
-            kept = {**dict(owner.hints), **{key: value for key, value in kwargs.items() if value is not ABSENT}}
-            return KernelValue(owner.name, owner.module, tuple(kept.items()), owner.tuner, owner.heuristics)
+            self.hinted(
+                owner.name, tuple((key, present(value)) for key, value in kwargs.items()), node
+            )
+            kept = {
+                **dict(owner.hints),
+                **{key: value for key, value in kwargs.items() if value is not ABSENT},
+            }
+            return KernelValue(
+                owner.name, owner.module, tuple(kept.items()), owner.tuner, owner.heuristics
+            )
         if name in ("run", "warmup"):
             grid = kwargs.get("grid")
             rest = {key: value for key, value in kwargs.items() if key not in ("grid", "warmup")}
@@ -244,12 +214,22 @@ class Attributes(Calls):
         return self.call_function(forward, (context, *args), {}, node)
 
     def _tensor_method(
-        self, owner: Expr, name: str, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+        self,
+        owner: Expr,
+        name: str,
+        args: tuple[Value, ...],
+        kwargs: dict[str, Value],
+        node: ast.AST,
     ) -> Value:
         machine = self.machine
         if name == "contiguous":
             machine.emit(
-                NormaliseRecord(tensor=owner, lines=self.where(node), path=machine.path, order=len(machine.events))
+                NormaliseRecord(
+                    tensor=owner,
+                    lines=self.where(node),
+                    path=machine.path,
+                    order=len(machine.events),
+                )
             )
         if name in SAME_SHAPE:
             return owner
@@ -271,21 +251,6 @@ class Attributes(Calls):
             return make("call", make("attr", owner, name))
         return self.new_tensor(TensorFact(base=owner))
 
-    def made_tensor(self, shape: Value, fill: Value = None) -> Value:
-        """A tensor of a given shape."""
-        shape = self.resolve(shape)
-        if isinstance(shape, Choice):
-            return self.machine.lift(lambda one: self.made_tensor(one, fill), shape)
-        fact = TensorFact(fill=fill)
-        row = self.sequence(shape) if isinstance(shape, (tuple, Ref, Expr)) else shape
-        if isinstance(row, tuple):
-            fact.dims = row
-        elif isinstance(shape, Expr) and shape.op == "shape":
-            fact.like = shape.args[0]
-        elif isinstance(shape, (int, Expr)):
-            fact.dims = (shape,)
-        return self.new_tensor(fact)
-
     def _text_method(self, owner: str, name: str, args: tuple[Value, ...]) -> Value:
         if name == "join" and args:
             rows = self.sequence(args[0])
@@ -302,28 +267,90 @@ class Attributes(Calls):
             return self.machine.alloc("list", tuple(result)) if isinstance(result, list) else result
         return Unknown(f"the method str.{name} is not modelled")
 
-    def rounded(self, known: str, value: Value, node: ast.AST) -> Value:
-        """An extent through a recognised helper."""
-        if isinstance(value, int):
-            return 1 << max(value - 1, 0).bit_length() if known == "npow2" else value > 0 and not value & (value - 1)
-        result = make(known, value) if value is not None and not isinstance(value, Unknown) else value
-        if isinstance(result, Expr) and known == "npow2":
-            self.machine.emit(RoundRecord(result=result, lines=self.where(node), path=self.machine.path, stack=self.machine.stack))
-        return result
-
     def constants(self) -> dict[str, Value]:
         raise NotImplementedError
 
     def container_method(
-        self, owner: Ref, name: str, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+        self,
+        owner: Ref,
+        name: str,
+        args: tuple[Value, ...],
+        kwargs: dict[str, Value],
+        node: ast.AST,
     ) -> Value:
         raise NotImplementedError
 
 
 TENSOR_METHODS = frozenset(
-    "size stride dim ndimension view reshape t new_empty new_zeros new_full numel element_size is_contiguous unsqueeze "
-    "squeeze expand permute transpose sum mean max min any all item tolist data_ptr is_floating_point is_cuda flatten "
-    "narrow split chunk unbind repeat repeat_interleave index_select gather scatter argmax argsort cumsum get_device "
-    "copy_ zero_ fill_ add_ mul_ div_ sub_ storage_offset untyped_storage __getitem__ view_as reshape_as expand_as".split()
+    [
+        "size",
+        "stride",
+        "dim",
+        "ndimension",
+        "view",
+        "reshape",
+        "t",
+        "new_empty",
+        "new_zeros",
+        "new_full",
+        "numel",
+        "element_size",
+        "is_contiguous",
+        "unsqueeze",
+        "squeeze",
+        "expand",
+        "permute",
+        "transpose",
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "any",
+        "all",
+        "item",
+        "tolist",
+        "data_ptr",
+        "is_floating_point",
+        "is_cuda",
+        "flatten",
+        "narrow",
+        "split",
+        "chunk",
+        "unbind",
+        "repeat",
+        "repeat_interleave",
+        "index_select",
+        "gather",
+        "scatter",
+        "argmax",
+        "argsort",
+        "cumsum",
+        "get_device",
+        "copy_",
+        "zero_",
+        "fill_",
+        "add_",
+        "mul_",
+        "div_",
+        "sub_",
+        "storage_offset",
+        "untyped_storage",
+        "__getitem__",
+        "view_as",
+        "reshape_as",
+        "expand_as",
+    ]
 )
-SCALAR_METHODS = frozenset("numel element_size is_contiguous item is_floating_point get_device data_ptr any all".split())
+SCALAR_METHODS = frozenset(
+    [
+        "numel",
+        "element_size",
+        "is_contiguous",
+        "item",
+        "is_floating_point",
+        "get_device",
+        "data_ptr",
+        "any",
+        "all",
+    ]
+)

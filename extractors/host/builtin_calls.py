@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 
-from extractors.host.expr import binary, choose, compare, conjoin, disjoin, extremum, is_known, make, negate
+from extractors.host.expr import (
+    binary,
+    choose,
+    compare,
+    conjoin,
+    disjoin,
+    extremum,
+    is_known,
+    make,
+    negate,
+)
 from extractors.host.library import Library
 from extractors.host.machine import present
 from extractors.host.operations import is_callable, text_of, type_test
@@ -35,7 +46,10 @@ class BuiltinCalls(Library):
         value = self.resolve(args[0])
         if isinstance(value, Expr):
             return self.rank(value.args[0]) if value.op == "shape" else make("call", "len", value)
-        return self.machine.lift(lambda row: len(row) if isinstance(row, tuple) else Unknown("a length"), self._rows(value))
+        return self.machine.lift(
+            lambda row: len(row) if isinstance(row, tuple) else Unknown("a length"),
+            self._rows(value),
+        )
 
     def _call_list(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         rows = self._rows(args[0]) if args else ()
@@ -68,7 +82,8 @@ class BuiltinCalls(Library):
     def _call_next(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         default = args[1] if len(args) > 1 else Unknown("next() of an empty sequence")
         return self.machine.lift(
-            lambda row: self.subscript(row, 0, node) if isinstance(row, tuple) and row else default, self._rows(args[0])
+            lambda row: self.subscript(row, 0, node) if isinstance(row, tuple) and row else default,
+            self._rows(args[0]),
         )
 
     def _call_range(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -86,7 +101,8 @@ class BuiltinCalls(Library):
         start = args[1] if len(args) > 1 else kwargs.get("start", 0)
         first = start if isinstance(start, int) else 0
         return self.machine.lift(
-            lambda row: tuple(enumerate(row, first)) if isinstance(row, tuple) else row, self._rows(args[0])
+            lambda row: tuple(enumerate(row, first)) if isinstance(row, tuple) else row,
+            self._rows(args[0]),
         )
 
     def _call_zip(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -94,13 +110,21 @@ class BuiltinCalls(Library):
 
     def _zipped(self, *rows: Value) -> Value:
         known = [row for row in rows if isinstance(row, tuple)]
-        return tuple(zip(*known, strict=False)) if len(known) == len(rows) else Unknown("a zip of unknown sequences")
+        return (
+            tuple(zip(*known, strict=False))
+            if len(known) == len(rows)
+            else Unknown("a zip of unknown sequences")
+        )
 
     def _call_reversed(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-        return self.machine.lift(lambda row: row[::-1] if isinstance(row, tuple) else row, self._rows(args[0]))
+        return self.machine.lift(
+            lambda row: row[::-1] if isinstance(row, tuple) else row, self._rows(args[0])
+        )
 
     def _call_sorted(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-        ordered = self.machine.lift(lambda row: self.sort_row(row, kwargs, node), self._rows(args[0]))
+        ordered = self.machine.lift(
+            lambda row: self.sort_row(row, kwargs, node), self._rows(args[0])
+        )
         return self.machine.lift(self._list, ordered)
 
     def _call_map(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -113,7 +137,13 @@ class BuiltinCalls(Library):
     def _mapped_rows(self, function: Value, row: Value, node: ast.AST) -> Value:
         if not isinstance(row, tuple):
             return row
-        return self._list(tuple(self.call(function, tuple(item), {}, node) for item in row if isinstance(item, tuple)))
+        return self._list(
+            tuple(
+                self.call(function, tuple(item), {}, node)
+                for item in row
+                if isinstance(item, tuple)
+            )
+        )
 
     def _call_filter(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         return self.machine.lift(lambda row: self._kept(args[0], row, node), self._rows(args[1]))
@@ -124,14 +154,16 @@ class BuiltinCalls(Library):
             return row
         target = self.machine.alloc("list", ())
         for item in row:
-            verdict = self.test(item if function is None else self.call(function, (item,), {}, node))
+            verdict = self.test(
+                item if function is None else self.call(function, (item,), {}, node)
+            )
             if isinstance(verdict, Unknown):
                 return verdict
             if isinstance(verdict, bool):
                 if verdict:
                     self.append(target, item)
             else:
-                self.machine.branch(verdict, lambda item=item: self.append(target, item), lambda: None)  # type: ignore[misc]
+                self.machine.branch(verdict, partial(self.append, target, item), lambda: None)
         return target
 
     def _call_any(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -168,9 +200,14 @@ class BuiltinCalls(Library):
         rows: Value = args if len(args) > 1 else self._rows(args[0])
         if "key" in kwargs:
             ordered = self.machine.lift(
-                lambda row: self.sort_row(row, {"key": kwargs["key"], "reverse": op == "max"}, node), rows
+                lambda row: self.sort_row(
+                    row, {"key": kwargs["key"], "reverse": op == "max"}, node
+                ),
+                rows,
             )
-            return self.machine.lift(lambda row: row[0] if isinstance(row, tuple) and row else Unknown(op), ordered)
+            return self.machine.lift(
+                lambda row: row[0] if isinstance(row, tuple) and row else Unknown(op), ordered
+            )
         default = kwargs.get("default", Unknown(f"{op}() of an empty sequence"))
         return self.machine.lift(lambda row: self._best(op, row, default), rows)
 
@@ -185,7 +222,9 @@ class BuiltinCalls(Library):
         return self.machine.lift(lambda *known: extremum(op, known), *row)
 
     def _call_abs(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-        return self.machine.lift(lambda one: abs(one) if isinstance(one, (int, float)) else make("abs", one), args[0])
+        return self.machine.lift(
+            lambda one: abs(one) if isinstance(one, (int, float)) else make("abs", one), args[0]
+        )
 
     def _call_int(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         return self.machine.lift(self._int, *args) if args else 0
@@ -195,13 +234,28 @@ class BuiltinCalls(Library):
             return int(value, base)
         if isinstance(value, (int, float)):
             return int(value)
-        if isinstance(value, Expr) and value.op in ("dim", "cdiv", "//", "npow2", "ceil", "int", "min", "max", "axis", "*", "+", "-", "%"):
+        if isinstance(value, Expr) and value.op in (
+            "dim",
+            "cdiv",
+            "//",
+            "npow2",
+            "ceil",
+            "int",
+            "min",
+            "max",
+            "axis",
+            "*",
+            "+",
+            "-",
+            "%",
+        ):
             return value
         return make("int", value)
 
     def _call_float(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         return self.machine.lift(
-            lambda one: float(one) if isinstance(one, (int, float, str)) else make("float", one), args[0]
+            lambda one: float(one) if isinstance(one, (int, float, str)) else make("float", one),
+            args[0],
         )
 
     def _call_bool(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -214,7 +268,10 @@ class BuiltinCalls(Library):
 
     def _call_round(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         return self.machine.lift(
-            lambda one, *more: round(one, *more) if is_known((one, *more)) else make("call", "round", one, *more), *args
+            lambda one, *more: (
+                round(one, *more) if is_known((one, *more)) else make("call", "round", one, *more)
+            ),
+            *args,
         )
 
     def _call_pow(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -277,7 +334,11 @@ class BuiltinCalls(Library):
         names = {bool: "bool", int: "int", float: "float", str: "str", tuple: "tuple"}
         if isinstance(value, Ref) and value.kind in ("list", "dict", "set"):
             return Builtin(value.kind)
-        return Builtin(names[type(value)]) if type(value) in names else Unknown("the type of a value from outside")
+        return (
+            Builtin(names[type(value)])
+            if type(value) in names
+            else Unknown("the type of a value from outside")
+        )
 
     def _call_print(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         return None
@@ -285,7 +346,11 @@ class BuiltinCalls(Library):
     def _call_vars(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         value = self.resolve(args[0]) if args else None
         if isinstance(value, Ref) and value.kind == "record":
-            table = {key: present(item) for key, item in self.machine.mapping(value.oid).items() if key != "class of"}
+            table = {
+                key: present(item)
+                for key, item in self.machine.mapping(value.oid).items()
+                if key != "class of"
+            }
             return self.machine.alloc("dict", table)
         return Unknown("vars() of something unknown")
 

@@ -24,7 +24,11 @@ class Comprehensions(Expressions):
             if isinstance(element, ast.Starred):
                 spread = self.sequence(value)
                 if not isinstance(spread, tuple):
-                    return spread if isinstance(spread, Unknown) else Unknown("a spread of unknown length")
+                    return (
+                        spread
+                        if isinstance(spread, Unknown)
+                        else Unknown("a spread of unknown length")
+                    )
                 row.extend(spread)
             else:
                 row.append(value)
@@ -39,7 +43,11 @@ class Comprehensions(Expressions):
         if isinstance(value, str):
             return tuple(value)
         if isinstance(value, Ref) and value.kind in ("list", "set", "dict"):
-            return Unknown("the contents of a table filled by earlier calls") if value.open else self.machine.items(value)
+            return (
+                Unknown("the contents of a table filled by earlier calls")
+                if value.open
+                else self.machine.items(value)
+            )
         if isinstance(value, Choice):
             return self.machine.lift(self.sequence, value)
         if isinstance(value, Unknown):
@@ -64,7 +72,9 @@ class Comprehensions(Expressions):
 
     def _eval_Set(self, node: ast.Set, frame: Frame) -> Value:
         row = self._row(node.elts, frame)
-        return self.machine.alloc("set", tuple(dict.fromkeys(row))) if isinstance(row, tuple) else row
+        return (
+            self.machine.alloc("set", tuple(dict.fromkeys(row))) if isinstance(row, tuple) else row
+        )
 
     def _eval_Dict(self, node: ast.Dict, frame: Frame) -> Value:
         table: dict[Value, Value] = {}
@@ -86,13 +96,21 @@ class Comprehensions(Expressions):
     def _eval_JoinedStr(self, node: ast.JoinedStr, frame: Frame) -> Value:
         parts: list[str] = []
         for piece in node.values:
-            value = self.eval(piece.value if isinstance(piece, ast.FormattedValue) else piece, frame)
+            value = self.eval(
+                piece.value if isinstance(piece, ast.FormattedValue) else piece, frame
+            )
             text = text_of(self.resolve(value))
-            if not isinstance(text, str) or (isinstance(piece, ast.FormattedValue) and piece.format_spec):
+            if not isinstance(text, str) or (
+                isinstance(piece, ast.FormattedValue) and piece.format_spec
+            ):
                 return Unknown("a text that depends on the problem")
             parts.append(text)
         joined = "".join(parts)
-        return joined if len(joined) <= self.machine.limits.text else Unknown("a text that long is not kept")
+        return (
+            joined
+            if len(joined) <= self.machine.limits.text
+            else Unknown("a text that long is not kept")
+        )
 
     def _eval_ListComp(self, node: ast.ListComp, frame: Frame) -> Value:
         return self._collect("list", node.elt, node.generators, frame)
@@ -113,21 +131,33 @@ class Comprehensions(Expressions):
         pairs = self.sequence(rows)
         if isinstance(pairs, Choice):
             return self.machine.lift(self.dict_of, pairs)
-        if not isinstance(pairs, tuple) or any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
-            return pairs if isinstance(pairs, Unknown) else Unknown("a dictionary from unknown pairs")
+        if not isinstance(pairs, tuple) or any(
+            not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs
+        ):
+            return (
+                pairs if isinstance(pairs, Unknown) else Unknown("a dictionary from unknown pairs")
+            )
         return self.machine.alloc("dict", dict(pairs))
 
-    def _collect(self, kind: str, element: ast.expr, parts: list[ast.comprehension], frame: Frame) -> Value:
+    def _collect(
+        self, kind: str, element: ast.expr, parts: list[ast.comprehension], frame: Frame
+    ) -> Value:
         """The items a comprehension gives; its own frame sees the enclosing names."""
         machine = self.machine
         inner = machine.new_frame(frame, frame.module, frame.function)
         target = machine.alloc("list", ())
-        failure = self._each(parts, 0, inner, lambda: self.append(target, self.eval(element, inner)))
+        failure = self._each(
+            parts, 0, inner, lambda: self.append(target, self.eval(element, inner))
+        )
         if isinstance(failure, Unknown):
             return failure
         if kind == "set":
             return machine.lift(
-                lambda row: machine.alloc("set", tuple(dict.fromkeys(row))) if isinstance(row, tuple) else row,
+                lambda row: (
+                    machine.alloc("set", tuple(dict.fromkeys(row)))
+                    if isinstance(row, tuple)
+                    else row
+                ),
                 machine.items(target),
             )
         return target
@@ -139,14 +169,19 @@ class Comprehensions(Expressions):
 
     def _appended(self, content: Value, value: Value) -> Value:
         if isinstance(content, Choice):
-            from_then, from_other = self._appended(content.then, value), self._appended(content.other, value)
+            from_then, from_other = (
+                self._appended(content.then, value),
+                self._appended(content.other, value),
+            )
             return merge(content.cond, from_then, from_other)
         if not isinstance(content, tuple):
             return content
         self._bounded(len(content) + 1)
         return (*content, value)
 
-    def _each(self, parts: list[ast.comprehension], at: int, frame: Frame, body: Callable[[], None]) -> Value:
+    def _each(
+        self, parts: list[ast.comprehension], at: int, frame: Frame, body: Callable[[], None]
+    ) -> Value:
         if at == len(parts):
             body()
             return None
@@ -154,7 +189,12 @@ class Comprehensions(Expressions):
         return self._each_row(parts, at, frame, body, rows)
 
     def _each_row(
-        self, parts: list[ast.comprehension], at: int, frame: Frame, body: Callable[[], None], rows: Value
+        self,
+        parts: list[ast.comprehension],
+        at: int,
+        frame: Frame,
+        body: Callable[[], None],
+        rows: Value,
     ) -> Value:
         rows = self.resolve(rows)
         if isinstance(rows, Choice):
@@ -165,7 +205,11 @@ class Comprehensions(Expressions):
             )
             return left if isinstance(left, Unknown) else right
         if not isinstance(rows, tuple):
-            return rows if isinstance(rows, Unknown) else Unknown("a comprehension over an unknown sequence")
+            return (
+                rows
+                if isinstance(rows, Unknown)
+                else Unknown("a comprehension over an unknown sequence")
+            )
         for item in rows:
             self.machine.tick()
             self.assign(parts[at].target, item, frame)
@@ -175,7 +219,12 @@ class Comprehensions(Expressions):
         return None
 
     def _filtered(
-        self, parts: list[ast.comprehension], at: int, frame: Frame, body: Callable[[], None], test: int
+        self,
+        parts: list[ast.comprehension],
+        at: int,
+        frame: Frame,
+        body: Callable[[], None],
+        test: int,
     ) -> Value:
         if test == len(parts[at].ifs):
             return self._each(parts, at + 1, frame, body)

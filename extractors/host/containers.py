@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from operator import itemgetter
+from typing import Any, cast
 
 from extractors.host.attributes import Attributes
 from extractors.host.expr import choose, make
@@ -34,9 +36,13 @@ class Containers(Attributes):
             default = args[1] if len(args) > 1 else None
             found = machine.lift(lambda key: self.dict_get(owner, key, default), args[0])
             if name == "setdefault" and not isinstance(self.resolve(args[0]), (Ref, Unknown)):
-                machine.put(owner.oid, self.resolve(args[0]), found if found is not None else default)
+                machine.put(
+                    owner.oid, self.resolve(args[0]), found if found is not None else default
+                )
             if name == "pop" and args[0] in table:
-                machine.heap[owner.oid] = {key: value for key, value in table.items() if key != args[0]}
+                machine.heap[owner.oid] = {
+                    key: value for key, value in table.items() if key != args[0]
+                }
             return found
         if owner.open and name in ("items", "keys", "values", "popitem"):
             return make("memo", f"table {owner.oid}")
@@ -49,7 +55,11 @@ class Containers(Attributes):
             return machine.alloc("list", rows[name])
         if name == "update":
             more = self.resolve(args[0]) if args else None
-            extra = dict(machine.mapping(more.oid)) if isinstance(more, Ref) and more.kind == "dict" else {}
+            extra = (
+                dict(machine.mapping(more.oid))
+                if isinstance(more, Ref) and more.kind == "dict"
+                else {}
+            )
             joined: dict[Value, Value] = dict(table)
             joined.update(extra)
             joined.update(kwargs)
@@ -61,7 +71,9 @@ class Containers(Attributes):
             machine.heap[owner.oid] = {}
         return None
 
-    def _list_method(self, owner: Ref, name: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def _list_method(
+        self, owner: Ref, name: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
+    ) -> Value:
         machine = self.machine
         if name in ("append", "add") and args:
             if name == "append" or args[0] not in self._known(owner):
@@ -70,7 +82,9 @@ class Containers(Attributes):
         if name in ("extend", "update") and args:
             rows = self.sequence(args[0])
             if isinstance(rows, Choice):
-                machine.heap[owner.oid] = machine.lift(lambda a, b: (*a, *b), machine.items(owner), rows)
+                machine.heap[owner.oid] = machine.lift(
+                    lambda a, b: (*a, *b), machine.items(owner), rows
+                )
             elif isinstance(rows, tuple):
                 for item in rows:
                     self.append(owner, item)
@@ -81,12 +95,18 @@ class Containers(Attributes):
             return machine.alloc(owner.kind, machine.items(owner))
         if name == "index" and args:
             known = self._known(owner)
-            return known.index(args[0]) if args[0] in known else Unknown("an item that is not in the list")
+            return (
+                known.index(args[0])
+                if args[0] in known
+                else Unknown("an item that is not in the list")
+            )
         if name == "count" and args:
             return self._known(owner).count(args[0])
         return self._reordered(owner, name, args, kwargs, node)
 
-    def _reordered(self, owner: Ref, name: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def _reordered(
+        self, owner: Ref, name: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
+    ) -> Value:
         machine = self.machine
         content = machine.items(owner)
         if name == "pop" and isinstance(content, tuple) and content:
@@ -96,7 +116,12 @@ class Containers(Attributes):
                 value = row.pop(at)
                 machine.heap[owner.oid] = tuple(row)
                 return value
-        if name == "insert" and len(args) == 2 and isinstance(content, tuple) and isinstance(args[0], int):
+        if (
+            name == "insert"
+            and len(args) == 2
+            and isinstance(content, tuple)
+            and isinstance(args[0], int)
+        ):
             row = list(content)
             row.insert(args[0], args[1])
             machine.heap[owner.oid] = tuple(row)
@@ -105,7 +130,9 @@ class Containers(Attributes):
             machine.heap[owner.oid] = content[::-1]
             return None
         if name == "sort":
-            machine.heap[owner.oid] = machine.lift(lambda row: self.sort_row(row, kwargs, node), content)
+            machine.heap[owner.oid] = machine.lift(
+                lambda row: self.sort_row(row, kwargs, node), content
+            )
             return None
         if name in ("union", "intersection", "difference") and args:
             symbol = {"union": "|", "intersection": "&", "difference": "-"}[name]
@@ -120,7 +147,12 @@ class Containers(Attributes):
         """A set of the items of a sequence."""
         rows = self.sequence(value)
         return self.machine.lift(
-            lambda row: self.machine.alloc("set", tuple(dict.fromkeys(row))) if isinstance(row, tuple) else row, rows
+            lambda row: (
+                self.machine.alloc("set", tuple(dict.fromkeys(row)))
+                if isinstance(row, tuple)
+                else row
+            ),
+            rows,
         )
 
     def sort_row(self, row: Value, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -130,10 +162,14 @@ class Containers(Attributes):
         rank = kwargs.get("key")
         keys = [item if rank is None else self.call(rank, (item,), {}, node) for item in row]
         try:
-            order = sorted(range(len(row)), key=lambda at: keys[at], reverse=kwargs.get("reverse") is True)  # type: ignore[arg-type,return-value]
+            places: list[Any] = sorted(
+                zip(cast("list[Any]", keys), range(len(row)), strict=True),
+                key=itemgetter(0),
+                reverse=kwargs.get("reverse") is True,
+            )
         except TypeError:
             return Unknown("items that do not compare")
-        return tuple(row[at] for at in order)
+        return tuple(row[at] for _, at in places)
 
     def point_of(self, value: Value) -> tuple[tuple[str, Value], ...]:
         """A configuration as ordered (axis, value) pairs; empty when it is none."""
@@ -155,7 +191,10 @@ class Containers(Attributes):
             if key == "pre_hook":
                 continue
             if key == "kwargs" and isinstance(item, Ref) and item.kind == "dict":
-                rows.extend((str(name), present(one)) for name, one in self.machine.mapping(item.oid).items())
+                rows.extend(
+                    (str(name), present(one))
+                    for name, one in self.machine.mapping(item.oid).items()
+                )
             elif isinstance(item, Choice):
                 rows.append((str(key), choose(item.cond, item.then, item.other)))
             else:

@@ -1,4 +1,5 @@
-"""The interpreter's common ground: what its parts (expressions, statements, calls) offer one another."""
+"""The interpreter's common ground: what its parts (expressions, statements, calls) offer one
+another."""
 
 from __future__ import annotations
 
@@ -12,13 +13,24 @@ from extractors.host.events import KernelSignature, MadeConfig, SearchRecord, Ta
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
-from extractors.host.values import Choice, Expr, Frame, Func, KernelValue, Module, Ref, Unknown, Value
+from extractors.host.values import (
+    Choice,
+    Expr,
+    Frame,
+    Func,
+    KernelValue,
+    Module,
+    Ref,
+    Unknown,
+    Value,
+)
 from kb.evidence import Lines
 
 
 @dataclass
 class Core:
-    """State shared by all parts of the interpreter; the methods here are filled in by those parts."""
+    """State shared by all parts of the interpreter; the methods here are filled in by those
+    parts."""
 
     machine: Machine
     kernels: Mapping[str, KernelSignature]
@@ -39,7 +51,9 @@ class Core:
         """The value of an expression."""
         raise NotImplementedError
 
-    def call(self, target: Value, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    def call(
+        self, target: Value, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+    ) -> Value:
         """The value of a call."""
         raise NotImplementedError
 
@@ -105,7 +119,8 @@ class Core:
         return truth(value)
 
     def where(self, node: ast.AST) -> Lines:
-        """Lines in the analysed file: of the node, or of the call that led into a sibling module."""
+        """Lines in the analysed file: of the node, or of the call that led into a sibling
+        module."""
         return self.machine.site if self.machine.foreign else lines_of(node)
 
     def note(self, message: str, node: ast.AST | None = None) -> None:

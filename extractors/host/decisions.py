@@ -50,7 +50,12 @@ def _joined(rows: list[Decision]) -> list[Decision]:
         lines = merged[key].lines if key in merged else ()
         both = tuple(dict.fromkeys((*lines, *row.lines)))
         merged[key] = Decision(
-            axis=row.axis, value=row.value, pattern=row.pattern, lines=both, kind=row.kind, subject=row.subject
+            axis=row.axis,
+            value=row.value,
+            pattern=row.pattern,
+            lines=both,
+            kind=row.kind,
+            subject=row.subject,
         )
     return list(merged.values())
 
@@ -60,33 +65,53 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
     value = "exhaustive_search" if search.kind == "exhaustive_search" else "autotune"
     if key_values(search) is not None or search.kind != "exhaustive_search":
         yield Decision(
-            axis="autotuning", value=value, pattern="exhaustive-search-with-memoised-winner", lines=(search.lines,), kind=kind
+            axis="autotuning",
+            value=value,
+            pattern="exhaustive-search-with-memoised-winner",
+            lines=(search.lines,),
+            kind=kind,
         )
     conds = [cond for case in search.cases for cond, _ in case.conds]
     if any(_on_device(cond) for cond in conds):
         yield Decision(
-            axis="arch_dispatch", value="if capability", pattern="architecture-dispatched-tuning-space",
-            lines=(_branch_lines(material.tree, search),), kind=kind,
+            axis="arch_dispatch",
+            value="if capability",
+            pattern="architecture-dispatched-tuning-space",
+            lines=(_branch_lines(material.tree, search),),
+            kind=kind,
         )
     if search.budget is not None:
         yield Decision(
-            axis="search_pruning", value=f"compiler_timeout({search.budget})",
-            pattern="compile-time-budget-as-an-implicit-prune", lines=(search.lines,), kind=kind,
+            axis="search_pruning",
+            value=f"compiler_timeout({search.budget})",
+            pattern="compile-time-budget-as-an-implicit-prune",
+            lines=(search.lines,),
+            kind=kind,
         )
     if search.prune is not None:
         yield Decision(
-            axis="search_pruning", value="predicate", pattern="config-pruning-predicate", lines=(search.lines,), kind=kind
+            axis="search_pruning",
+            value="predicate",
+            pattern="config-pruning-predicate",
+            lines=(search.lines,),
+            kind=kind,
         )
     if search.resets:
         yield Decision(
-            axis="autotuning", value="zero accumulators", pattern="side-effect-isolation-of-tuning-trials",
-            lines=(search.lines,), kind=kind, subject=", ".join(search.resets),
+            axis="autotuning",
+            value="zero accumulators",
+            pattern="side-effect-isolation-of-tuning-trials",
+            lines=(search.lines,),
+            kind=kind,
+            subject=", ".join(search.resets),
         )
 
 
 def _on_device(cond: Expr) -> bool:
     names = [str(atom.args[0]) for atom in atoms(cond) if atom.op == "sym"]
-    return any(name == "capability" or name.startswith(("capability[", "target.")) for name in names)
+    return any(
+        name == "capability" or name.startswith(("capability[", "target.")) for name in names
+    )
 
 
 def _branch_lines(tree: ast.Module, search: SearchRecord) -> Lines:
@@ -105,7 +130,10 @@ def _branch_lines(tree: ast.Module, search: SearchRecord) -> Lines:
 def _fallback(material: Material) -> Iterator[Decision]:
     for pick in first_picks(material):
         yield Decision(
-            axis="autotuning", value="first config", pattern="autotune-off-fallback-config", lines=(pick.lines,),
+            axis="autotuning",
+            value="first config",
+            pattern="autotune-off-fallback-config",
+            lines=(pick.lines,),
             kind=AxisKind.HOST,
         )
 
@@ -123,7 +151,9 @@ def _hints(material: Material) -> Iterator[Decision]:
             for name in effective_axes(material, search) & set(HINTS):
                 seen.setdefault(name, []).append(Expr("axis", (search.id, name)))
     for name, values in seen.items():
-        if name in HINTS and not (name == "num_ctas" and all(leaf == 1 for value in values for leaf in leaves(value))):
+        if name in HINTS and not (
+            name == "num_ctas" and all(leaf == 1 for value in values for leaf in leaves(value))
+        ):
             yield from _hint(material, name, values)
 
 
@@ -132,17 +162,31 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     tuned = any(axis_atoms(value, search.id) for value in values for search in material.searches)
     coupled = any(name in axis_atoms(search.grid, search.id) for search in material.searches)
     fixed = [str(leaf) for value in values for leaf in leaves(value) if isinstance(leaf, int)]
-    text = ("grid-coupled" if coupled else "tuned") if tuned else f"fixed {fixed[0]}" if fixed else "fixed"
+    text = (
+        ("grid-coupled" if coupled else "tuned")
+        if tuned
+        else f"fixed {fixed[0]}"
+        if fixed
+        else "fixed"
+    )
     lines = [
         event.lines
         for events in material.events.values()
         for event in events
-        if isinstance(event, HintRecord) and event.kernel == material.signature.name and name in dict(event.hints)
+        if isinstance(event, HintRecord)
+        and event.kernel == material.signature.name
+        and name in dict(event.hints)
     ]
     lines += [search.lines for search in material.searches if search.kind != "exhaustive_search"]
     lines += [] if lines else [launch.lines for launch in material.launches[:1]]
     if text and lines:
-        yield Decision(axis=axis, value=text, pattern=pattern, lines=tuple(dict.fromkeys(lines)), kind=AxisKind.TUNING)
+        yield Decision(
+            axis=axis,
+            value=text,
+            pattern=pattern,
+            lines=tuple(dict.fromkeys(lines)),
+            kind=AxisKind.TUNING,
+        )
 
 
 def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
@@ -154,8 +198,11 @@ def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     if lines:
         first, last = min(lines), max(lines)
         yield Decision(
-            axis="layout_contract", value=".contiguous() on host", pattern="host-contiguity-alignment-normalisation",
-            lines=((first[0], last[1]),), kind=AxisKind.HOST,
+            axis="layout_contract",
+            value=".contiguous() on host",
+            pattern="host-contiguity-alignment-normalisation",
+            lines=((first[0], last[1]),),
+            kind=AxisKind.HOST,
         )
 
 
@@ -179,20 +226,30 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
         line = where.get(name, launch.lines)
         if isinstance(value, Expr) and value.op == "npow2" and is_extent(value.args[0]):
             yield Decision(
-                axis="tile_padding", value="next_pow2 + OOB handling", pattern="power-of-two-tile-padding-of-an-extent",
-                lines=(rounds.get(value, line),), subject=name,
+                axis="tile_padding",
+                value="next_pow2 + OOB handling",
+                pattern="power-of-two-tile-padding-of-an-extent",
+                lines=(rounds.get(value, line),),
+                subject=name,
             )
         elif is_extent(value):
             extents.append((name, line))
         elif name not in picked and _tile_rule(value):
             yield Decision(
-                axis="tile_selection", value="heuristic(shape)", pattern="closed-form-tile-heuristic",
-                lines=(line,), kind=AxisKind.TUNING, subject=name,
+                axis="tile_selection",
+                value="heuristic(shape)",
+                pattern="closed-form-tile-heuristic",
+                lines=(line,),
+                kind=AxisKind.TUNING,
+                subject=name,
             )
     if extents:
         yield Decision(
-            axis="specialization", value="constexpr", pattern="problem-extents-as-compile-time-constants",
-            lines=tuple(dict.fromkeys(line for _, line in extents)), kind=AxisKind.HOST,
+            axis="specialization",
+            value="constexpr",
+            pattern="problem-extents-as-compile-time-constants",
+            lines=tuple(dict.fromkeys(line for _, line in extents)),
+            kind=AxisKind.HOST,
             subject=", ".join(name for name, _ in extents),
         )
 
@@ -216,8 +273,11 @@ def _sentinels(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
             for mark in marks:
                 if mark.tensor in bases:
                     yield Decision(
-                        axis="oob_rows", value="host-filled sentinel statistic",
-                        pattern="query-tile-padding-sentinel-on-the-host", lines=(mark.lines,), kind=AxisKind.HOST,
+                        axis="oob_rows",
+                        value="host-filled sentinel statistic",
+                        pattern="query-tile-padding-sentinel-on-the-host",
+                        lines=(mark.lines,),
+                        kind=AxisKind.HOST,
                         subject=name,
                     )
 

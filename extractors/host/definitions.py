@@ -8,7 +8,17 @@ from extractors.host.core import function_lines, lines_of
 from extractors.host.expr import sym
 from extractors.host.operations import OPERATORS
 from extractors.host.statements import NORMAL, AnyFlow, Arm, Flow, Kind, Split, Statements
-from extractors.host.values import ABSENT, ClassValue, Decorating, External, Frame, Func, KernelValue, Unknown, Value
+from extractors.host.values import (
+    ABSENT,
+    ClassValue,
+    Decorating,
+    External,
+    Frame,
+    Func,
+    KernelValue,
+    Unknown,
+    Value,
+)
 
 
 class Definitions(Statements):
@@ -41,7 +51,8 @@ class Definitions(Statements):
         return found if inside or found.lines == (1, 1) else None
 
     def _decorated(self, decorator: ast.expr, value: Value, frame: Frame) -> Value:
-        """A definition after one decorator; a decorator that is not understood leaves it as it was."""
+        """A definition after one decorator; a decorator that is not understood leaves it as it
+        was."""
         applied = self.eval(decorator, frame)
         if isinstance(applied, Unknown):
             return value
@@ -50,11 +61,19 @@ class Definitions(Statements):
             if isinstance(result, KernelValue):
                 return result
             if isinstance(applied, Decorating) or not isinstance(applied, External):
-                self.note(f"the decorator at line {decorator.lineno} does not give a kernel; it is passed over", decorator)
+                self.note(
+                    f"the decorator at line {decorator.lineno} does not give a kernel; it is passed over",
+                    decorator,
+                )
             return value
         if isinstance(applied, External) and applied.path in ("cuda.tile.kernel", "triton.jit"):
             return KernelValue(value.name, frame.module) if isinstance(value, Func) else value
-        if isinstance(applied, Decorating) and applied.kind in ("kernel", "jit", "autotune", "heuristics"):
+        if isinstance(applied, Decorating) and applied.kind in (
+            "kernel",
+            "jit",
+            "autotune",
+            "heuristics",
+        ):
             base = KernelValue(value.name, frame.module) if isinstance(value, Func) else value
             return self.call(applied, (base,), {}, decorator)
         return value
@@ -63,13 +82,17 @@ class Definitions(Statements):
         bases = tuple(self.eval(base, frame) for base in node.bases)
         inner = self.machine.new_frame(frame, frame.module, node.name)
         self.run_body(node.body, inner)
-        attributes = tuple((str(name), value) for name, value in self.machine.mapping(inner.oid).items())
+        attributes = tuple(
+            (str(name), value) for name, value in self.machine.mapping(inner.oid).items()
+        )
         fields = tuple(
             item.target.id
             for item in node.body
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
         )
-        self.bind(node.name, ClassValue(node.name, attributes, bases, fields, lines_of(node)), frame)
+        self.bind(
+            node.name, ClassValue(node.name, attributes, bases, fields, lines_of(node)), frame
+        )
         return NORMAL
 
     def _do_Import(self, node: ast.Import, frame: Frame) -> AnyFlow:
@@ -96,7 +119,9 @@ class Definitions(Statements):
         module = self.modules.get(frame.module)
         parts = (module.package if module else "").split(".")
         parts = parts[: len(parts) - (node.level - 1)] if node.level > 1 else parts
-        return ".".join([*(part for part in parts if part), *([node.module] if node.module else [])])
+        return ".".join(
+            [*(part for part in parts if part), *([node.module] if node.module else [])]
+        )
 
     def _do_Global(self, node: ast.Global, frame: Frame) -> AnyFlow:
         for name in node.names:
@@ -130,7 +155,8 @@ class Definitions(Statements):
     _do_AsyncWith = _do_With
 
     def _do_Try(self, node: ast.Try, frame: Frame) -> AnyFlow:
-        """The body as if nothing was raised; each handler on its own, under a condition of its own."""
+        """The body as if nothing was raised; each handler on its own, under a condition of its
+        own."""
         before = dict(self.machine.heap)
         flow = self.run(node.body, frame)
         kept = self.machine.heap
@@ -140,7 +166,9 @@ class Definitions(Statements):
             path = self.machine.path
             self.machine.path = path.under(cond, True)
             try:
-                self._handler(handler, frame, raised=isinstance(flow, Flow) and flow.kind is Kind.RAISE)
+                self._handler(
+                    handler, frame, raised=isinstance(flow, Flow) and flow.kind is Kind.RAISE
+                )
             finally:
                 self.machine.path = path
         self.machine.heap = kept
@@ -166,7 +194,11 @@ class Definitions(Statements):
         if isinstance(pattern, ast.MatchValue):
             verdict = self.test(self._compare("Eq", subject, self.eval(pattern.value, frame)))
             if isinstance(verdict, bool):
-                return self.run(cases[0].body, frame) if verdict else self._cases(cases[1:], subject, frame)
+                return (
+                    self.run(cases[0].body, frame)
+                    if verdict
+                    else self._cases(cases[1:], subject, frame)
+                )
             if not isinstance(verdict, Unknown):
                 return self._both(
                     verdict,
@@ -175,7 +207,9 @@ class Definitions(Statements):
                 )
         cond = sym(f"case@{cases[0].body[0].lineno}")
         return self._both(
-            cond, lambda: self.run(cases[0].body, frame), lambda: self._cases(cases[1:], subject, frame)
+            cond,
+            lambda: self.run(cases[0].body, frame),
+            lambda: self._cases(cases[1:], subject, frame),
         )
 
     def imported(self, base: str, name: str) -> Value:

@@ -1,4 +1,5 @@
-"""What the reading of host code observes: signatures given to it, and the events it records on the way."""
+"""What the reading of host code observes: signatures given to it, and the events it records on
+the way."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from kb.space import Point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSignature:
-    """What the kernel reader knows of one kernel: parameters with their constexpr flag, hints of its decorator."""
+    """What the kernel reader knows of one kernel: parameters with their constexpr flag, hints of
+    its decorator."""
 
     name: str
     params: tuple[tuple[str, bool], ...]
@@ -44,7 +46,8 @@ PROFILES: Mapping[str, TargetProfile] = {
     )
 }
 """A100, A40, L40S, H100 SXM, B200, B300, RTX 5090. Source: CUDA C++ Programming Guide, technical
-specifications per compute capability (shared memory, opt-in); SM counts from NVIDIA's product data sheets."""
+specifications per compute capability (shared memory, opt-in); SM counts from NVIDIA's product data
+sheets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Expressions over problem sizes: construction in normal form, truth under assumptions.
 
-Operations: sym(name) dim(tensor, axis) shape(tensor) rank(tensor) stride(tensor, axis) tensor(id) axis(search, name)
+Operations: sym(name) dim(tensor, axis) shape(tensor) rank(tensor) stride(tensor, axis) tensor(id)
+axis(search, name)
 memo(...) attr(value, name) index(value, key) call(name, ...) ; + - * / // % ** << >> & | ^ neg ; == != < <= > >= in
 `not in` none ; and or not ; min max cdiv ceil npow2 ispow2 abs int float. `none(x)` is `x is None`.
 """
@@ -25,15 +26,37 @@ from extractors.host.values import (
 Number = int | float
 
 ARITHMETIC: dict[str, Callable[..., object]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "<<": operator.lshift,
-    ">>": operator.rshift, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
 }
 COMPARE: dict[str, Callable[..., object]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
-OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in"}
+OPPOSITE = {
+    "==": "!=",
+    "!=": "==",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "in": "not in",
+    "not in": "in",
+}
 BOOLEAN_OPS = frozenset({*OPPOSITE, "and", "or", "not", "none", "ispow2"})
 MAYBE_NONE = frozenset({"sym", "attr", "index", "call", "memo"})
 LARGEST_POWER = 512
@@ -67,7 +90,8 @@ def is_known(value: Value) -> bool:
 
 
 def choose(cond: Value, then: Value, other: Value) -> Value:
-    """`then if cond else other`, folded where it can be; a memo read gives way to what was stored."""
+    """`then if cond else other`, folded where it can be; a memo read gives way to what was
+    stored."""
     if isinstance(cond, bool):
         return then if cond else other
     then = True if isinstance(then, Expr) and then == cond else then
@@ -132,7 +156,9 @@ def _fold(op: str, left: Value, right: Value) -> Value:
     if op in ("**", "<<") and is_number(left) and is_number(right):
         if isinstance(right, (int, float)) and abs(right) > LARGEST_POWER:
             return Unknown("a power that large is not computed")
-    if op == "*" and (isinstance(left, (str, tuple, bytes)) or isinstance(right, (str, tuple, bytes))):
+    if op == "*" and (
+        isinstance(left, (str, tuple, bytes)) or isinstance(right, (str, tuple, bytes))
+    ):
         count = left if isinstance(left, int) else right
         body = right if isinstance(left, int) else left
         if not isinstance(count, int) or len(body) * count > 4096:  # type: ignore[arg-type]
@@ -240,7 +266,12 @@ def compare(op: str, left: Value, right: Value) -> Value:
             return side
     if is_known(left) and is_known(right):
         return _fold(op, left, right)
-    if op in ("<=", ">") and isinstance(right, Expr) and right.op == "npow2" and right.args[0] == left:
+    if (
+        op in ("<=", ">")
+        and isinstance(right, Expr)
+        and right.op == "npow2"
+        and right.args[0] == left
+    ):
         return op == "<="
     if left == right and op in ("==", "<=", ">="):
         return True
@@ -299,7 +330,8 @@ def disjoin(left: Value, right: Value) -> Value:
 
 
 def atoms(value: Value) -> Iterator[Expr]:
-    """The names, dims, axes and calls that an expression is built from, each as often as it occurs."""
+    """The names, dims, axes and calls that an expression is built from, each as often as it
+    occurs."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -5,44 +5,97 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from extractors.host.core import Core, lines_of
-from extractors.host.events import PickRecord
-from extractors.host.expr import binary, choose, compare, conjoin, disjoin, make, negate, negate_number
+from extractors.host.expr import (
+    binary,
+    choose,
+    compare,
+    conjoin,
+    disjoin,
+    negate,
+    negate_number,
+)
+from extractors.host.items import Items
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
-from extractors.host.operations import OPERATORS, absolute_index, contains, identical, invert, slice_of, text_of
+from extractors.host.operations import (
+    OPERATORS,
+    contains,
+    identical,
+    invert,
+    text_of,
+)
 from extractors.host.values import (
     ABSENT,
     Bound,
-    BoundLaunch,
     Builtin,
     Choice,
     Expr,
     External,
     Frame,
     Func,
-    Iterator,
-    KernelValue,
-    Meta,
     Ref,
-    Tuned,
     Unknown,
     Value,
 )
 
 BUILTINS = frozenset(
-    "abs all any bool callable dict divmod enumerate filter float frozenset getattr hasattr id int isinstance iter len "
-    "list map max min next pow print range repr reversed round set sorted str sum tuple type zip slice setattr super "
-    "vars bytes object issubclass hash".split()
+    [
+        "abs",
+        "all",
+        "any",
+        "bool",
+        "callable",
+        "dict",
+        "divmod",
+        "enumerate",
+        "filter",
+        "float",
+        "frozenset",
+        "getattr",
+        "hasattr",
+        "id",
+        "int",
+        "isinstance",
+        "iter",
+        "len",
+        "list",
+        "map",
+        "max",
+        "min",
+        "next",
+        "pow",
+        "print",
+        "range",
+        "repr",
+        "reversed",
+        "round",
+        "set",
+        "sorted",
+        "str",
+        "sum",
+        "tuple",
+        "type",
+        "zip",
+        "slice",
+        "setattr",
+        "super",
+        "vars",
+        "bytes",
+        "object",
+        "issubclass",
+        "hash",
+    ]
 )
 
 
-class Expressions(Core):
+class Expressions(Items):
     """Names, literals, operators, subscripts, comprehensions."""
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; Unknown with a reason where the source does not tell."""
-        handler: Callable[[ast.expr, Frame], Value] | None = getattr(self, f"_eval_{type(node).__name__}", None)
+        handler: Callable[[ast.expr, Frame], Value] | None = getattr(
+            self, f"_eval_{type(node).__name__}", None
+        )
         if handler is None:
             return Unknown(f"a {type(node).__name__} expression is not evaluated")
         with self.deeper():
@@ -64,123 +117,20 @@ class Expressions(Core):
             at = at.parent
         if name in BUILTINS:
             return Builtin(name)
-        if name in ("ValueError", "RuntimeError", "Exception", "NotImplementedError", "TypeError", "KeyError"):
+        if name in (
+            "ValueError",
+            "RuntimeError",
+            "Exception",
+            "NotImplementedError",
+            "TypeError",
+            "KeyError",
+        ):
             return External(f"builtins.{name}")
         return Unknown(f"the name `{name}` is not defined in the source that was read")
 
     def _eval_Attribute(self, node: ast.Attribute, frame: Frame) -> Value:
         owner = self.eval(node.value, frame)
         return self.machine.lift(lambda value: self.attribute(value, node.attr, node), owner)
-
-    def _eval_Subscript(self, node: ast.Subscript, frame: Frame) -> Value:
-        owner = self.eval(node.value, frame)
-        if isinstance(node.slice, ast.Slice):
-            return self._sliced(owner, node.slice, frame)
-        key = self.eval(node.slice, frame)
-        owner = self.resolve(owner)
-        if isinstance(owner, KernelValue):
-            return BoundLaunch(owner, key)
-        return self.machine.lift(lambda value, at: self.subscript(value, at, node), owner, key)
-
-    def _sliced(self, owner: Value, node: ast.Slice, frame: Frame) -> Value:
-        ends = [None if end is None else self.eval(end, frame) for end in (node.lower, node.upper, node.step)]
-        return self.machine.lift(lambda value, *cut: self._slice(value, cut), owner, *ends)
-
-    def _slice(self, owner: Value, cut: tuple[Value, ...]) -> Value:
-        if isinstance(owner, Ref) and owner.kind == "list" and not owner.open:
-            content = self.machine.items(owner)
-            return self.machine.lift(lambda row: self._list(slice_of(row, cut)), content)
-        return slice_of(owner, cut)
-
-    def _list(self, row: Value) -> Value:
-        return self.machine.alloc("list", row) if isinstance(row, tuple) else row
-
-    def subscript(self, owner: Value, key: Value, node: ast.AST) -> Value:
-        """`owner[key]` for one known alternative of each."""
-        machine = self.machine
-        if isinstance(owner, Tuned):
-            return self.axis(owner, str(key) if isinstance(key, int) else key)
-        if isinstance(owner, Meta):
-            return self.meta(owner, key)
-        if isinstance(owner, Iterator):
-            return Unknown("an iterator has no items by position")
-        if isinstance(owner, KernelValue):
-            return BoundLaunch(owner, key)
-        if isinstance(owner, (tuple, str)):
-            picked = absolute_index(owner, key)
-            if isinstance(owner, tuple):
-                self._picked(owner, key, node)
-            return picked
-        if isinstance(owner, Ref):
-            return self._item(owner, key, node)
-        if isinstance(owner, Expr):
-            return self._symbolic_item(owner, key)
-        if isinstance(owner, (External, Builtin)):
-            return owner
-        if isinstance(owner, Unknown):
-            return owner
-        return machine.lift(lambda item: item, Unknown("this value has no items"))
-
-    def _item(self, owner: Ref, key: Value, node: ast.AST) -> Value:
-        machine = self.machine
-        if owner.kind == "dict":
-            return self.dict_get(owner, key, ABSENT)
-        if owner.kind == "list":
-            if owner.open:
-                return make("memo", f"list at line {lines_of(node)[0]}")
-            return machine.lift(lambda row: self.subscript(row, key, node), machine.items(owner))
-        if owner.kind == "record":
-            method = self.attribute(owner, "__getitem__", node)
-            if not isinstance(method, (Unknown, Expr)):
-                return self.call(method, (key,), {}, node)
-        return Unknown("this value has no items")
-
-    def _symbolic_item(self, owner: Expr, key: Value) -> Value:
-        if owner.op == "shape":
-            return self.dim(owner.args[0], key)
-        if owner.op == "strides":
-            return make("stride", owner.args[0], key)
-        if owner.op == "memo":
-            return make("index", owner, key)
-        if not isinstance(key, (int, str, Expr, Choice)):
-            return self.view_of(owner)
-        return make("index", owner, key)
-
-    def _picked(self, owner: tuple[Value, ...], key: Value, node: ast.AST) -> None:
-        records = [item for item in owner if isinstance(item, Ref) and item.oid in self.made]
-        if len(records) == len(owner) and len(owner) > 0 and key == 0 and isinstance(key, int):
-            m = self.machine
-            order = len(m.events)
-            points = tuple(self.point_of(item) for item in owner)
-            m.emit(PickRecord(points=points, lines=self.where(node), path=m.path, stack=m.stack, order=order))
-
-    def dict_get(self, owner: Ref, key: Value, default: Value) -> Value:
-        """A dictionary entry: by value when the key is known, one case per key when it is not."""
-        table = self.machine.mapping(owner.oid)
-        if isinstance(key, Unknown):
-            return key
-        if isinstance(key, Ref):
-            return Unknown("a mutable key")
-        if key in table:
-            return self._found(table[key], default)
-        if owner.oid in self.machine.options:
-            return make("sym", key) if isinstance(key, str) else Unknown("an option with an unknown name")
-        if owner.open:
-            return make("memo", f"table {owner.oid}", key)
-        if isinstance(key, Expr):
-            result: Value = default if default is not ABSENT else Unknown("the key is not in the table")
-            for known in reversed([item for item in table if isinstance(item, (int, str, float, type(None)))]):
-                result = choose(compare("==", key, known), self._found(table[known], default), result)
-            return self.resolve(result)
-        return default if default is not ABSENT else Unknown(f"the key {key!r} is not in the table")
-
-    def _found(self, value: Value, default: Value) -> Value:
-        if default is ABSENT:
-            return self.resolve(present(value))
-        if isinstance(value, Choice):
-            then, other = self._found(value.then, default), self._found(value.other, default)
-            return self.resolve(choose(value.cond, then, other))
-        return default if value is ABSENT else value
 
     def _eval_BinOp(self, node: ast.BinOp, frame: Frame) -> Value:
         op = OPERATORS.get(type(node.op).__name__)
@@ -190,16 +140,22 @@ class Expressions(Core):
     def operate(self, op: str, left: Value, right: Value) -> Value:
         """A binary operation, on every known alternative of both sides."""
         left, right = self.resolve(left), self.resolve(right)
-        if isinstance(left, Choice) and isinstance(right, Expr) or isinstance(right, Choice) and isinstance(left, Expr):
+        if (isinstance(left, Choice) and isinstance(right, Expr)) or (
+            isinstance(right, Choice) and isinstance(left, Expr)
+        ):
             return binary(op, left, right)
         return self.machine.lift(lambda one, two: self._combine(op, one, two), left, right)
 
     def _combine(self, op: str, left: Value, right: Value) -> Value:
         machine = self.machine
         if isinstance(left, Ref) and isinstance(right, Ref) and op in ("+", "|", "&", "-"):
-            return machine.lift(lambda a, b: self._join(op, left, a, b), machine.items(left), machine.items(right))
+            return machine.lift(
+                lambda a, b: self._join(op, left, a, b), machine.items(left), machine.items(right)
+            )
         if isinstance(left, Ref) and left.kind == "list" and op == "*" and isinstance(right, int):
-            return machine.lift(lambda row: self._list(binary("*", row, right)), machine.items(left))
+            return machine.lift(
+                lambda row: self._list(binary("*", row, right)), machine.items(left)
+            )
         if op == "+" and isinstance(left, tuple) and isinstance(right, tuple):
             return left + right
         if isinstance(left, str) and op == "%":
@@ -230,7 +186,8 @@ class Expressions(Core):
         return value
 
     def _eval_BoolOp(self, node: ast.BoolOp, frame: Frame) -> Value:
-        """`a and b`, `a or b`: the deciding operand where it is known, a condition or a choice where not."""
+        """`a and b`, `a or b`: the deciding operand where it is known, a condition or a choice
+        where not."""
         return self._bool_rest(node, 0, frame)
 
     def _bool_rest(self, node: ast.BoolOp, at: int, frame: Frame) -> Value:
@@ -295,7 +252,11 @@ class Expressions(Core):
         """The default values of a signature, by parameter name."""
         named = [*args.posonlyargs, *args.args]
         rows = list(zip(reversed(named), reversed(args.defaults), strict=False))
-        rows += [(arg, value) for arg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
+        rows += [
+            (arg, value)
+            for arg, value in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+            if value
+        ]
         return tuple((arg.arg, self.eval(value, frame)) for arg, value in rows)
 
     def _eval_NamedExpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
@@ -309,25 +270,6 @@ class Expressions(Core):
     def _eval_Await(self, node: ast.Await, frame: Frame) -> Value:
         return self.eval(node.value, frame)
 
-    def _bounded(self, count: int) -> None:
-        if count > self.machine.limits.items:
-            raise OutOfBounds(f"a collection of more than {self.machine.limits.items} items")
-
-    def point_of(self, value: Value) -> tuple[tuple[str, Value], ...]:
-        raise NotImplementedError
-
-    def axis(self, owner: Tuned, name: Value) -> Value:
-        raise NotImplementedError
-
-    def meta(self, owner: Meta, key: Value) -> Value:
-        raise NotImplementedError
-
-    def dim(self, tensor: Value, index: Value) -> Value:
-        raise NotImplementedError
-
-    def view_of(self, tensor: Value) -> Value:
-        raise NotImplementedError
-
 
 def _expr(value: Value) -> Expr:
     if not isinstance(value, Expr):
@@ -336,7 +278,24 @@ def _expr(value: Value) -> Expr:
 
 
 def _is_condition(value: Value) -> bool:
-    return isinstance(value, Expr) and value.op in ("==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or", "not", "none", "call", "sym", "index", "attr")
+    return isinstance(value, Expr) and value.op in (
+        "==",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "in",
+        "not in",
+        "and",
+        "or",
+        "not",
+        "none",
+        "call",
+        "sym",
+        "index",
+        "attr",
+    )
 
 
 __all__ = ["Bound", "Expressions"]

@@ -73,7 +73,11 @@ class Material:
             if event is launch:
                 break
             path = getattr(event, "path", None)
-            own = [] if path is None else [guard for guard in path.guards if not _self_check(event, guard.cond)]
+            own = (
+                []
+                if path is None
+                else [guard for guard in path.guards if not _self_check(event, guard.cond)]
+            )
             if all((guard.cond, guard.holds) in held or mentions_memo(guard.cond) for guard in own):
                 found.append(event)
         return found
@@ -87,7 +91,11 @@ class Material:
 
     def tied(self, search: SearchRecord) -> list[LaunchRecord]:
         """Launches that take the winner of a search."""
-        return [one for one in self.launches if one.kernel.tuner == search.id or uses_axis(one, search.id)]
+        return [
+            one
+            for one in self.launches
+            if one.kernel.tuner == search.id or uses_axis(one, search.id)
+        ]
 
 
 def _self_check(event: object, cond: Expr) -> bool:
@@ -97,19 +105,31 @@ def _self_check(event: object, cond: Expr) -> bool:
 
 def axis_atoms(value: Value, search: int) -> set[str]:
     """Names of the axes of a search that a value depends on."""
-    return {str(atom.args[1]) for atom in atoms(value) if atom.op == "axis" and atom.args[0] == search}
+    return {
+        str(atom.args[1]) for atom in atoms(value) if atom.op == "axis" and atom.args[0] == search
+    }
 
 
 def uses_axis(launch: LaunchRecord, search: int) -> bool:
     """Whether anything about a launch depends on the winner of a search."""
-    values: tuple[Value, ...] = (launch.grid, *(value for _, value in launch.args), *(v for _, v in launch.kernel.hints))
+    values: tuple[Value, ...] = (
+        launch.grid,
+        *(value for _, value in launch.args),
+        *(v for _, v in launch.kernel.hints),
+    )
     return any(axis_atoms(value, search) for value in values)
 
 
 def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | None:
     """The definition of a function, by name and place."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
-    exact = [node for node in found if lines[0] <= node.lineno <= lines[1] or node.lineno <= lines[0] <= (node.end_lineno or 0)]
+    found = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    exact = [
+        node
+        for node in found
+        if lines[0] <= node.lineno <= lines[1] or node.lineno <= lines[0] <= (node.end_lineno or 0)
+    ]
     return next(iter(exact or found), None)
 
 
@@ -126,16 +146,33 @@ def read_names(node: ast.FunctionDef) -> frozenset[str]:
 def is_extent(value: Value) -> bool:
     """An expression over extents of tensors alone: no tuning axis, no rounding, no cases."""
     found = list(atoms(value))
-    return bool(found) and all(atom.op == "dim" for atom in found) and _plain(value) and not isinstance(value, Choice)
+    return (
+        bool(found)
+        and all(atom.op == "dim" for atom in found)
+        and _plain(value)
+        and not isinstance(value, Choice)
+    )
 
 
 def _plain(value: Value) -> bool:
     if isinstance(value, Expr) and value.op not in ("dim", "sym"):
-        return value.op in ("+", "-", "*", "//", "%", "cdiv") and all(_plain(arg) for arg in value.args)
+        return value.op in ("+", "-", "*", "//", "%", "cdiv") and all(
+            _plain(arg) for arg in value.args
+        )
     return True
 
 
 __all__ = [
-    "CheckRecord", "HintRecord", "HostFacts", "Material", "PickRecord", "RoundRecord", "SentinelRecord", "axis_atoms",
-    "function_at", "is_extent", "read_names", "uses_axis",
+    "CheckRecord",
+    "HintRecord",
+    "HostFacts",
+    "Material",
+    "PickRecord",
+    "RoundRecord",
+    "SentinelRecord",
+    "axis_atoms",
+    "function_at",
+    "is_extent",
+    "read_names",
+    "uses_axis",
 ]

@@ -1,4 +1,5 @@
-"""General rules over the host facts of a kernel: axes that go nowhere, settings that were never timed."""
+"""General rules over the host facts of a kernel: axes that go nowhere, settings that were never
+timed."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def _dead_axes(material: Material, search: SearchRecord) -> Iterator[Finding]:
         if len(tried) < 2:
             continue
         shown = ", ".join(str(value) for value in tried[:6])
-        carried = axis_atoms(search.args, search.id) | {name for name, _ in material.signature.params}
+        carried = axis_atoms(search.args, search.id) | {
+            name for name, _ in material.signature.params
+        }
         why = (
             "the kernel never reads the parameter it is bound to"
             if name in carried
@@ -68,11 +71,19 @@ def _lines(search: SearchRecord) -> tuple[Lines, ...]:
 
 
 def _values(search: SearchRecord, name: str) -> list[Value]:
-    values = [value for case in search.cases for point in case.points for key, value in point if key == name]
+    values = [
+        value
+        for case in search.cases
+        for point in case.points
+        for key, value in point
+        if key == name
+    ]
     return list(dict.fromkeys(values))
 
 
-def _timed_not_launched(material: Material, search: SearchRecord, names: Names) -> Iterator[Finding]:
+def _timed_not_launched(
+    material: Material, search: SearchRecord, names: Names
+) -> Iterator[Finding]:
     """The kernel that takes the winner carries other hints than the kernel that was timed."""
     if search.kind != "exhaustive_search" or isinstance(search.kernel, Choice):
         return
@@ -93,11 +104,14 @@ def _timed_not_launched(material: Material, search: SearchRecord, names: Names) 
 
 
 def _certain(launch: LaunchRecord, search: int) -> bool:
-    """Whether a launch takes the winner of this search and nothing else, with hints that are known."""
+    """Whether a launch takes the winner of this search and nothing else, with hints that are
+    known."""
     values = [value for _, value in (*launch.args, *launch.kernel.hints)]
     if any(isinstance(leaf, Unknown) for _, value in launch.kernel.hints for leaf in leaves(value)):
         return False
-    others = {atom.args[0] for value in values for atom in atoms(value) if atom.op == "axis"} - {search}
+    others = {atom.args[0] for value in values for atom in atoms(value) if atom.op == "axis"} - {
+        search
+    }
     return not others and not any(_mixed(value, search) for value in (*values, launch.grid))
 
 
@@ -148,7 +162,10 @@ def _incomplete_key(material: Material, search: SearchRecord, names: Names) -> I
     params = [name for name, _ in material.signature.params]
     row = search.args if isinstance(search.args, tuple) else ()
     missing: dict[str, str] = {}
-    for name, value in (*zip(params, row, strict=False), *(("grid", part) for part in _parts(search.grid))):
+    for name, value in (
+        *zip(params, row, strict=False),
+        *(("grid", part) for part in _parts(search.grid)),
+    ):
         for atom in _needed(value, key, scalars=name == "grid"):
             if names.text(atom) not in known and atom.args[0] not in whole:
                 missing.setdefault(names.text(atom), name)

@@ -40,7 +40,9 @@ class Interpreter(BuiltinCalls):
         machine = self.machine
         frame = machine.new_frame(None, module.name, "<module>")
         del machine.heap[frame.oid]
-        self.modules[module.name] = Module(module.name, module.path, module.tree, module.package, frame)
+        self.modules[module.name] = Module(
+            module.name, module.path, module.tree, module.package, frame
+        )
         saved = (machine.heap, machine.path, machine.steps, machine.stack, machine.depth)
         machine.heap, machine.path, machine.steps, machine.depth = {frame.oid: {}}, Path(), 0, 0
         try:
@@ -174,7 +176,13 @@ def written_in_functions(tree: ast.Module) -> set[str]:
                     names.add(item.value.id)
             if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute):
                 owner = item.func.value
-                if isinstance(owner, ast.Name) and item.func.attr in ("append", "update", "setdefault", "pop", "add"):
+                if isinstance(owner, ast.Name) and item.func.attr in (
+                    "append",
+                    "update",
+                    "setdefault",
+                    "pop",
+                    "add",
+                ):
                     names.add(owner.id)
     return names
 

@@ -7,12 +7,23 @@ import itertools
 import math
 from collections.abc import Callable
 
-from extractors.host.core import lines_of
-from extractors.host.expr import binary, cdiv, ceiling, choose, compare, extremum, is_known, make, negate, sym
+from extractors.host import tables
 from extractors.host.containers import Containers
+from extractors.host.core import lines_of
+from extractors.host.expr import (
+    binary,
+    cdiv,
+    ceiling,
+    choose,
+    compare,
+    extremum,
+    is_known,
+    make,
+    negate,
+    sym,
+)
 from extractors.host.machine import TensorFact
 from extractors.host.operations import is_callable, text_of, type_test
-from extractors.host import tables
 from extractors.host.values import (
     ABSENT,
     Bound,
@@ -34,7 +45,11 @@ from extractors.host.values import (
 )
 
 MATH: dict[str, Callable[[float], object]] = {
-    "sqrt": math.sqrt, "log": math.log, "log2": math.log2, "exp": math.exp, "floor": math.floor,
+    "sqrt": math.sqrt,
+    "log": math.log,
+    "log2": math.log2,
+    "exp": math.exp,
+    "floor": math.floor,
 }
 Kwargs = dict[str, Value]
 
@@ -42,7 +57,9 @@ Kwargs = dict[str, Value]
 class Library(Containers):
     """Calls of things that are not in the source."""
 
-    def library(self, target: External | Builtin, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def library(
+        self, target: External | Builtin, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
+    ) -> Value:
         """A call of a builtin or of a library."""
         name = target.name if isinstance(target, Builtin) else target.path
         if isinstance(target, Builtin):
@@ -52,14 +69,23 @@ class Library(Containers):
             return self._guarded(handler, name, args, kwargs, node)
         return self._external_call(name, args, kwargs, node)
 
-    def _guarded(self, handler: Callable[..., Value], name: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def _guarded(
+        self,
+        handler: Callable[..., Value],
+        name: str,
+        args: tuple[Value, ...],
+        kwargs: Kwargs,
+        node: ast.AST,
+    ) -> Value:
         """A builtin on arguments of the wrong number or type is Unknown, as Python would raise."""
         try:
             return handler(args, kwargs, node)
         except (IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             return Unknown(f"`{name}` raises {type(error).__name__}")
 
-    def _external_call(self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def _external_call(
+        self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
+    ) -> Value:
         if path in tables.LAUNCH:
             return self._cutile_launch(args, kwargs, node)
         if path in tables.SEARCH:
@@ -83,7 +109,9 @@ class Library(Containers):
             return self._tuner("alias", args, kwargs, node)
         return self._host_call(path, args, kwargs, node)
 
-    def _host_call(self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def _host_call(
+        self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
+    ) -> Value:
         machine = self.machine
         if path in tables.CAPABILITY:
             return self.profile.capability if self.profile else sym("capability")
@@ -92,15 +120,28 @@ class Library(Containers):
         if path in tables.NEXT_POWER and args:
             return machine.lift(lambda one: self.rounded("npow2", one, node), args[0])
         if path in tables.CEIL_DIVIDE and len(args) > 1:
-            return machine.lift(cdiv, args[0], args[1]) if not _symbolic(args) else cdiv(args[0], args[1])
+            return (
+                machine.lift(cdiv, args[0], args[1])
+                if not _symbolic(args)
+                else cdiv(args[0], args[1])
+            )
         if path.startswith("math."):
-            return machine.lift(lambda one, *more: self._math(path[5:], one, more), *args) if args else Unknown(path)
+            return (
+                machine.lift(lambda one, *more: self._math(path[5:], one, more), *args)
+                if args
+                else Unknown(path)
+            )
         if path in tables.TRANSPARENT:
             return args[0] if args and is_callable(args[0]) else External("identity")
         if path == "identity":
             return args[0] if args else None
         if path in tables.LIKE and args:
-            return self.new_tensor(TensorFact(like=args[0], fill=args[1] if path.endswith("full_like") and len(args) > 1 else None))
+            return self.new_tensor(
+                TensorFact(
+                    like=args[0],
+                    fill=args[1] if path.endswith("full_like") and len(args) > 1 else None,
+                )
+            )
         if path in tables.MADE:
             return self._made(path, args, kwargs)
         if path in tables.CONSTEXPR and args:
@@ -113,14 +154,20 @@ class Library(Containers):
         if path == "itertools.product":
             return self._product(args, kwargs)
         if path == "itertools.chain":
-            return self.machine.lift(lambda *rows: self._chained(rows), *[self.sequence(arg) for arg in args])
+            return self.machine.lift(
+                lambda *rows: self._chained(rows), *[self.sequence(arg) for arg in args]
+            )
         if path == "functools.partial" and args:
             return Partial(args[0], args[1:], tuple(kwargs.items()))
         if path in ("copy.copy", "copy.deepcopy") and args:
             return self._copied(args[0], node)
         if path.endswith(("Error", "Exception")) or path.startswith(("warnings.", "logging.")):
             return None
-        shown = tuple(value for value in (*args, *kwargs.values()) if isinstance(value, (Expr, int, float, str)))
+        shown = tuple(
+            value
+            for value in (*args, *kwargs.values())
+            if isinstance(value, (Expr, int, float, str))
+        )
         return make("call", path, *shown)
 
     def _copied(self, value: Value, node: ast.AST) -> Value:
@@ -135,13 +182,22 @@ class Library(Containers):
         shape: Value = kwargs.get("size", args[0] if args else None)
         if len(args) > 1 and path != "torch.full":
             shape = args
-        fill = kwargs.get("fill_value", args[1] if len(args) > 1 else None) if path == "torch.full" else None
+        fill = (
+            kwargs.get("fill_value", args[1] if len(args) > 1 else None)
+            if path == "torch.full"
+            else None
+        )
         return self.made_tensor(shape, fill)
 
     def _cutile_launch(self, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
-        given: Kwargs = {**dict(zip(("stream", "grid", "kernel", "kernel_args"), args, strict=False)), **kwargs}
+        given: Kwargs = {
+            **dict(zip(("stream", "grid", "kernel", "kernel_args"), args, strict=False)),
+            **kwargs,
+        }
         kernel, values = self.resolve(given.get("kernel")), self.resolve(given.get("kernel_args"))
-        return self.machine.lift(lambda row: self._cutile_bound(kernel, given.get("grid"), row, node), values)
+        return self.machine.lift(
+            lambda row: self._cutile_bound(kernel, given.get("grid"), row, node), values
+        )
 
     def _cutile_bound(self, kernel: Value, grid: Value, values: Value, node: ast.AST) -> Value:
         row = self.sequence(values)
@@ -150,9 +206,13 @@ class Library(Containers):
         if not isinstance(row, tuple):
             self.note("a launch whose arguments cannot be told", node)
             row = ()
-        return self.launch(kernel, grid, tuple(zip(names, row, strict=False)), node, _argument_lines(node, names))
+        return self.launch(
+            kernel, grid, tuple(zip(names, row, strict=False)), node, _argument_lines(node, names)
+        )
 
-    def _decorator(self, kind: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
+    def _decorator(
+        self, kind: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
+    ) -> Value:
         factory = Decorating(kind, tuple(kwargs.items()), lines_of(node))
         if args and isinstance(args[0], (KernelValue, Func)):
             kernel = args[0]
@@ -181,11 +241,19 @@ class Library(Containers):
             return ceiling(value)
         if name == "prod":
             return make("call", "prod", value) if isinstance(value, Expr) else Unknown("math.prod")
-        if name in ("gcd", "lcm") and isinstance(value, int) and all(isinstance(item, int) for item in more):
+        if (
+            name in ("gcd", "lcm")
+            and isinstance(value, int)
+            and all(isinstance(item, int) for item in more)
+        ):
             return getattr(math, name)(value, *more)
         if name in MATH and isinstance(value, (int, float)):
             try:
-                return MATH[name](value) if not more else math.log(value, *[float(str(item)) for item in more])
+                return (
+                    MATH[name](value)
+                    if not more
+                    else math.log(value, *[float(str(item)) for item in more])
+                )
             except (ValueError, OverflowError):
                 return Unknown(f"math.{name} raises")
         if name == "sqrt":
@@ -194,7 +262,9 @@ class Library(Containers):
 
     def _product(self, args: tuple[Value, ...], kwargs: Kwargs) -> Value:
         repeat = kwargs.get("repeat", 1)
-        rows = [self.sequence(arg) for arg in args] * (repeat if isinstance(repeat, int) and 0 < repeat < 8 else 1)
+        rows = [self.sequence(arg) for arg in args] * (
+            repeat if isinstance(repeat, int) and 0 < repeat < 8 else 1
+        )
         return self.machine.lift(lambda *known: self._crossed(known), *rows)
 
     def _crossed(self, rows: tuple[Value, ...]) -> Value:
@@ -203,7 +273,9 @@ class Library(Containers):
             return Unknown("a product of unknown sequences")
         count = math.prod(len(row) for row in known)
         if count > self.machine.limits.items:
-            return Unknown(f"a product of {count} items, more than the {self.machine.limits.items} that are read")
+            return Unknown(
+                f"a product of {count} items, more than the {self.machine.limits.items} that are read"
+            )
         return self.machine.alloc("list", tuple(itertools.product(*known)))
 
     def _chained(self, rows: tuple[Value, ...]) -> Value:
@@ -215,12 +287,20 @@ class Library(Containers):
     def constants(self) -> dict[str, Value]:
         """Values of libraries that host code computes with, and device facts."""
         profile = self.profile
-        facts: dict[str, Value] = {f"device properties.{key}": sym(name) for key, name in tables.PROPERTY_NAMES.items()}
+        facts: dict[str, Value] = {
+            f"device properties.{key}": sym(name) for key, name in tables.PROPERTY_NAMES.items()
+        }
         if profile is not None:
             facts["device properties.multi_processor_count"] = profile.sms
             facts["device properties.shared_memory_per_block_optin"] = profile.shared_bytes
             facts["device properties.major"], facts["device properties.minor"] = profile.capability
-        return {"math.inf": math.inf, "math.pi": math.pi, "math.e": math.e, "math.nan": math.nan, **facts}
+        return {
+            "math.inf": math.inf,
+            "math.pi": math.pi,
+            "math.e": math.e,
+            "math.nan": math.nan,
+            **facts,
+        }
 
     def outcome(self, search: int) -> Value:
         """What the search call returns."""
@@ -239,12 +319,27 @@ def _symbolic(args: tuple[Value, ...]) -> bool:
 
 def _argument_lines(node: ast.AST, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
     """Lines of each argument where the call spells them out."""
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[-1], (ast.Tuple, ast.List)):
+    if (
+        isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.args[-1], (ast.Tuple, ast.List))
+    ):
         return {name: lines_of(item) for name, item in zip(names, node.args[-1].elts, strict=False)}
     return {}
 
 
 __all__ = [
-    "ABSENT", "Bound", "ClassValue", "Iterator", "Library", "Tuned", "choose", "compare", "extremum", "is_known",
-    "negate", "text_of", "type_test",
+    "ABSENT",
+    "Bound",
+    "ClassValue",
+    "Iterator",
+    "Library",
+    "Tuned",
+    "choose",
+    "compare",
+    "extremum",
+    "is_known",
+    "negate",
+    "text_of",
+    "type_test",
 ]

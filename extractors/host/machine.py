@@ -1,4 +1,5 @@
-"""The state of one reading: heap, path, events, bounds; and how two branches become one state again."""
+"""The state of one reading: heap, path, events, bounds; and how two branches become one state
+again."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from extractors.host.limits import Limits, OutOfBounds
 from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unknown, Value
 
 Content = object
-"""Contents of a heap object: a dict (frame, dict, record) or a tuple, or a Choice of tuples (list, set)."""
+"""Contents of a heap object: a dict (frame, dict, record) or a tuple, or a Choice of tuples
+(list, set)."""
 
 
 @dataclass(slots=True)
 class TensorFact:
-    """What is known of a tensor the host made: its name, extents, fill value and what it was made from."""
+    """What is known of a tensor the host made: its name, extents, fill value and what it was
+    made from."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
@@ -83,7 +86,11 @@ class Machine:
         if ref.kind == "dict":
             return tuple(self.mapping(ref.oid))
         content = self.read(ref.oid)
-        return resolve(content, self.path) if not isinstance(content, dict) else tuple(content.values())
+        return (
+            resolve(content, self.path)
+            if not isinstance(content, dict)
+            else tuple(content.values())
+        )
 
     def put(self, oid: int, key: Value, value: Value) -> None:
         """Write one name, key or attribute."""
@@ -109,7 +116,12 @@ class Machine:
         return self.tensors.setdefault(value, TensorFact())
 
     def branch(
-        self, cond: Expr, then: Callable[[], Value], other: Callable[[], Value], *, shown: bool = True
+        self,
+        cond: Expr,
+        then: Callable[[], Value],
+        other: Callable[[], Value],
+        *,
+        shown: bool = True,
     ) -> tuple[Value, Value]:
         """Run both sides, each on its own copy of the heap, and merge the heaps."""
         (left, heap_left), (right, heap_right) = self.fork(cond, then, other, shown=shown)
@@ -122,7 +134,12 @@ class Machine:
         return left, right
 
     def fork(
-        self, cond: Expr, then: Callable[[], Value], other: Callable[[], Value], *, shown: bool = True
+        self,
+        cond: Expr,
+        then: Callable[[], Value],
+        other: Callable[[], Value],
+        *,
+        shown: bool = True,
     ) -> tuple[tuple[Value, dict[int, Content]], tuple[Value, dict[int, Content]]]:
         """Run both sides and give each result with its heap, unmerged."""
         before, path = self.heap, self.path
@@ -157,7 +174,9 @@ class Machine:
                 return value
         return compute(*resolved)
 
-    def _lift_at(self, compute: Callable[..., Value], values: list[Value], at: int, value: Value) -> Value:
+    def _lift_at(
+        self, compute: Callable[..., Value], values: list[Value], at: int, value: Value
+    ) -> Value:
         return self.lift(compute, *values[:at], value, *values[at + 1 :])
 
 

@@ -1,4 +1,5 @@
-"""Sibling modules as text: found inside the package's own folder, bounded in number and size, never imported."""
+"""Sibling modules as text: found inside the package's own folder, bounded in number and size,
+never imported."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class ModuleLoader(Protocol):
 
 @dataclass
 class FolderLoader:
-    """Modules under one root folder (the folder that holds the package); refuses paths that leave it."""
+    """Modules under one root folder (the folder that holds the package); refuses paths that
+    leave it."""
 
     root: FilePath
     max_modules: int = 200
@@ -54,7 +56,11 @@ class FolderLoader:
         root = self.root.resolve()
         try:
             real = file.resolve()
-            if not real.is_relative_to(root) or not real.is_file() or real.stat().st_size > MAX_MODULE_BYTES:
+            if (
+                not real.is_relative_to(root)
+                or not real.is_file()
+                or real.stat().st_size > MAX_MODULE_BYTES
+            ):
                 return None
             return real.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError, ValueError):
@@ -64,7 +70,11 @@ class FolderLoader:
         """`tilegym/ops/x.py` or the absolute path of it is `tilegym.ops.x`."""
         file = FilePath(path)
         try:
-            relative = (file if file.is_absolute() else self.root / file).resolve().relative_to(self.root.resolve())
+            relative = (
+                (file if file.is_absolute() else self.root / file)
+                .resolve()
+                .relative_to(self.root.resolve())
+            )
         except (ValueError, OSError):
             return ""
         parts = list(relative.with_suffix("").parts)

@@ -4,12 +4,38 @@ from __future__ import annotations
 
 from extractors.host.expr import choose, compare, disjoin, is_known, is_memo, is_none, make
 from extractors.host.machine import Machine
-from extractors.host.values import Builtin, Choice, Expr, External, Func, KernelValue, Ref, Tuned, Unknown, Value
+from extractors.host.values import (
+    Builtin,
+    Choice,
+    Expr,
+    External,
+    Func,
+    KernelValue,
+    Ref,
+    Tuned,
+    Unknown,
+    Value,
+)
 
 OPERATORS = {
-    "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**",
-    "LShift": "<<", "RShift": ">>", "BitAnd": "&", "BitOr": "|", "BitXor": "^",
-    "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=",
+    "Add": "+",
+    "Sub": "-",
+    "Mult": "*",
+    "Div": "/",
+    "FloorDiv": "//",
+    "Mod": "%",
+    "Pow": "**",
+    "LShift": "<<",
+    "RShift": ">>",
+    "BitAnd": "&",
+    "BitOr": "|",
+    "BitXor": "^",
+    "Eq": "==",
+    "NotEq": "!=",
+    "Lt": "<",
+    "LtE": "<=",
+    "Gt": ">",
+    "GtE": ">=",
 }
 
 
@@ -27,15 +53,25 @@ def absolute_index(owner: tuple[Value, ...] | str, key: Value) -> Value:
 def slice_of(owner: Value, cut: tuple[Value, ...]) -> Value:
     """`owner[a:b:c]` of a known sequence or of a shape."""
     if any(not (end is None or isinstance(end, int)) for end in cut):
-        return Unknown("a slice with bounds that are not known") if not isinstance(owner, Expr) else _part(owner)
-    lower, upper, step = (end if isinstance(end, int) else None for end in (*cut, *(None,) * (3 - len(cut))))
+        return (
+            Unknown("a slice with bounds that are not known")
+            if not isinstance(owner, Expr)
+            else _part(owner)
+        )
+    lower, upper, step = (
+        end if isinstance(end, int) else None for end in (*cut, *(None,) * (3 - len(cut)))
+    )
     if step == 0:
         return Unknown("a slice with step zero")
     if isinstance(owner, (tuple, str)):
         return owner[lower:upper:step]
     if isinstance(owner, Expr):
         return _part(owner, cut)
-    return owner if isinstance(owner, Unknown) else Unknown("a slice of something that is not a sequence")
+    return (
+        owner
+        if isinstance(owner, Unknown)
+        else Unknown("a slice of something that is not a sequence")
+    )
 
 
 def _part(owner: Expr, cut: tuple[Value, ...] = ()) -> Value:
@@ -76,7 +112,11 @@ def contains(machine: Machine, item: Value, box: Value) -> Value:
         return _member(item, members)
     if isinstance(members, Unknown):
         return members
-    return make("in", item, members) if isinstance(members, Expr) else Unknown("membership in something unknown")
+    return (
+        make("in", item, members)
+        if isinstance(members, Expr)
+        else Unknown("membership in something unknown")
+    )
 
 
 def _member(item: Value, members: tuple[Value, ...]) -> Value:
@@ -131,7 +171,11 @@ def type_test(value: Value, wanted: Value) -> Value:
     if isinstance(value, Ref):
         return value.kind == wanted.name
     if isinstance(value, (Expr, Tuned)) and not is_memo(value):
-        if isinstance(value, Expr) and value.op in ("dim", "stride", "cdiv", "//") and wanted.name == "int":
+        if (
+            isinstance(value, Expr)
+            and value.op in ("dim", "stride", "cdiv", "//")
+            and wanted.name == "int"
+        ):
             return True
         return make("call", "isinstance", value if isinstance(value, Expr) else "?", wanted.name)
     if isinstance(value, (Func, KernelValue, External, Builtin)):

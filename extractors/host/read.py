@@ -1,4 +1,5 @@
-"""Host code to facts: `read_host` evaluates a module and its entry functions, bounded, and never runs them."""
+"""Host code to facts: `read_host` evaluates a module and its entry functions, bounded, and never
+runs them."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def read_host(
     reader.roots = {id(func.node) for func in entries}
     _enter_all(reader, entries, events)
     _enter_all(reader, [func for func in functions if id(func.node) not in reader.called], events)
-    return {kernel: _facts(reader, module, signature, events) for kernel, signature in kernels.items()}
+    return {
+        kernel: _facts(reader, module, signature, events) for kernel, signature in kernels.items()
+    }
 
 
 def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, list[object]]) -> None:
@@ -93,12 +96,17 @@ def _is_entry(func: Func, named: dict[str, int]) -> bool:
     handed_out = [item for item in func.node.decorator_list if isinstance(item, ast.Call)]
     if handed_out:
         return True
-    inside = sum(1 for node in ast.walk(func.node) if isinstance(node, ast.Name) and node.id == func.name)
+    inside = sum(
+        1 for node in ast.walk(func.node) if isinstance(node, ast.Name) and node.id == func.name
+    )
     return named.get(func.name, 0) <= inside and func.frame.function == "<module>"
 
 
 def _facts(
-    reader: Interpreter, module: ast.Module, signature: KernelSignature, events: Mapping[int, list[object]]
+    reader: Interpreter,
+    module: ast.Module,
+    signature: KernelSignature,
+    events: Mapping[int, list[object]],
 ) -> HostFacts:
     """The facts of one kernel out of everything that was observed."""
     material = Material(reader.machine, module, signature, events=events)
@@ -148,7 +156,8 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
             if case.reason:
                 rows.append(
                     Diagnostic(
-                        severity=Severity.WARNING, lines=search.lines,
+                        severity=Severity.WARNING,
+                        lines=search.lines,
                         message=f"the configurations of `{material.signature.name}` are not all known: {case.reason}",
                     )
                 )
@@ -158,9 +167,13 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
             if reason and not isinstance(value, Expr):
                 rows.append(
                     Diagnostic(
-                        severity=Severity.NOTE, lines=launch.lines,
+                        severity=Severity.NOTE,
+                        lines=launch.lines,
                         message=f"the argument `{name}` of `{material.signature.name}` is not known: {reason}",
                     )
                 )
-    rows += [Diagnostic(severity=Severity.NOTE, message=message, lines=lines) for message, lines in reader.notes[:20]]
+    rows += [
+        Diagnostic(severity=Severity.NOTE, message=message, lines=lines)
+        for message, lines in reader.notes[:20]
+    ]
     return tuple(dict.fromkeys(rows))

@@ -23,11 +23,15 @@ def is_power_of_two(number: int) -> bool:
     return number > 0 and not number & (number - 1)
 
 
-KNOWN: tuple[tuple[str, Callable[[int], object]], ...] = (("npow2", next_power_of_two), ("ispow2", is_power_of_two))
+KNOWN: tuple[tuple[str, Callable[[int], object]], ...] = (
+    ("npow2", next_power_of_two),
+    ("ispow2", is_power_of_two),
+)
 
 
 def recognise(core: Core, func: Func) -> str | None:
-    """`npow2` or `ispow2` when the helper agrees with it on every sample from 1 to 4097, else None."""
+    """`npow2` or `ispow2` when the helper agrees with it on every sample from 1 to 4097, else
+    None."""
     key = id(func.node)
     if key not in core.recognised:
         core.recognised[key] = None

@@ -13,8 +13,30 @@ from kb.space import Point, Scalar
 
 UNKNOWN = "unknown"
 STRENGTH = {
-    "or": 2, "and": 3, "not": 4, "in": 5, "not in": 5, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5,
-    "|": 6, "^": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "/": 11, "//": 11, "%": 11, "neg": 12, "**": 13,
+    "or": 2,
+    "and": 3,
+    "not": 4,
+    "in": 5,
+    "not in": 5,
+    "==": 5,
+    "!=": 5,
+    "<": 5,
+    "<=": 5,
+    ">": 5,
+    ">=": 5,
+    "|": 6,
+    "^": 7,
+    "&": 8,
+    "<<": 9,
+    ">>": 9,
+    "+": 10,
+    "-": 10,
+    "*": 11,
+    "/": 11,
+    "//": 11,
+    "%": 11,
+    "neg": 12,
+    "**": 13,
 }
 FUNCTIONS = {"npow2": "next_power_of_two", "ispow2": "is_power_of_two"}
 CALLS = frozenset({"min", "max", "cdiv", "ceil", "npow2", "ispow2", "abs", "int", "float"})
@@ -71,7 +93,20 @@ class Names:
 
     def _expression(self, value: Expr) -> tuple[str, int]:
         op, args = value.op, value.args
-        if op in ("sym", "tensor", "dim", "shape", "rank", "stride", "strides", "axis", "memo", "attr", "index", "call"):
+        if op in (
+            "sym",
+            "tensor",
+            "dim",
+            "shape",
+            "rank",
+            "stride",
+            "strides",
+            "axis",
+            "memo",
+            "attr",
+            "index",
+            "call",
+        ):
             return self._atom(value), ATOM
         if op in CALLS:
             inner = ", ".join(self.text(arg) for arg in args)

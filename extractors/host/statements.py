@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from extractors.host.comprehensions import Comprehensions
+from extractors.host.assignments import Assignments, as_load
 from extractors.host.core import lines_of
 from extractors.host.events import CheckRecord
-from extractors.host.expr import make, negate, sym
+from extractors.host.expr import negate, sym
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import Content, merge, merge_heaps
 from extractors.host.values import NEVER, Choice, Expr, Frame, Ref, Unknown, Value
@@ -57,7 +57,7 @@ RAISED = Flow(Kind.RAISE)
 AnyFlow = Flow | Split
 
 
-class Statements(Comprehensions):
+class Statements(Assignments):
     """Execution of statements."""
 
     def run_body(self, body: list[ast.stmt], frame: Frame) -> Value:
@@ -77,7 +77,9 @@ class Statements(Comprehensions):
         self._join_heaps(flow.cond, values[0] is not NEVER, values[1] is not NEVER, heaps)
         return merge(flow.cond, values[0], values[1])
 
-    def _join_heaps(self, cond: Expr, first: bool, second: bool, heaps: list[dict[int, Content]]) -> None:
+    def _join_heaps(
+        self, cond: Expr, first: bool, second: bool, heaps: list[dict[int, Content]]
+    ) -> None:
         machine = self.machine
         if first and second:
             machine.heap = merge_heaps(cond, heaps[0], heaps[1], machine.base)
@@ -175,7 +177,13 @@ class Statements(Comprehensions):
             kept = tuple(guard for guard in path.guards if guard.cond is not drop)
             path = type(path)(kept)
         machine.emit(
-            CheckRecord(cond=cond, lines=lines_of(node), path=path, stack=machine.stack, order=len(machine.events))
+            CheckRecord(
+                cond=cond,
+                lines=lines_of(node),
+                path=path,
+                stack=machine.stack,
+                order=len(machine.events),
+            )
         )
 
     def _do_Assign(self, node: ast.Assign, frame: Frame) -> AnyFlow:
@@ -192,7 +200,7 @@ class Statements(Comprehensions):
         return NORMAL
 
     def _do_AugAssign(self, node: ast.AugAssign, frame: Frame) -> AnyFlow:
-        from_target = ast.copy_location(_as_load(node.target), node)
+        from_target = ast.copy_location(as_load(node.target), node)
         current, value = self.eval(from_target, frame), self.eval(node.value, frame)
         op = type(node.op).__name__
         current = self.resolve(current)
@@ -204,91 +212,6 @@ class Statements(Comprehensions):
         self.assign(node.target, joined, frame)
         return NORMAL
 
-    def _spread(self, value: Value) -> tuple[Value, ...]:
-        row = self.sequence(value)
-        return row if isinstance(row, tuple) else (Unknown("items of an unknown sequence"),)
-
-    def _eval_operation(self, op: str, left: Value, right: Value) -> Value:
-        from_table = self._symbol(op)
-        return self.operate(from_table, left, right)
-
-    def _symbol(self, op: str) -> str:
-        raise NotImplementedError
-
-    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
-        """Bind a value to a name, a tuple of targets, an attribute or an item."""
-        if isinstance(target, ast.Name):
-            self.bind(target.id, value, frame)
-        elif isinstance(target, (ast.Tuple, ast.List)):
-            self._unpack(target.elts, value, frame)
-        elif isinstance(target, ast.Starred):
-            self.assign(target.value, value, frame)
-        elif isinstance(target, ast.Attribute):
-            owner = self.eval(target.value, frame)
-            self.machine.lift(lambda item: self.set_attribute(item, target.attr, value), owner)
-        elif isinstance(target, ast.Subscript):
-            owner = self.resolve(self.eval(target.value, frame))
-            key: Value = Ellipsis
-            if not isinstance(target.slice, ast.Slice):
-                key = self.resolve(self.eval(target.slice, frame))
-            self.set_item(owner, key, value, target)
-
-    def bind(self, name: str, value: Value, frame: Frame) -> None:
-        """Give a name its value; `global` and `nonlocal` names go to the frame that owns them."""
-        table = self.machine.mapping(frame.oid)
-        outer = table.get(f"nonlocal {name}")
-        at: Frame | None = frame
-        if outer:
-            at = frame.parent
-            while at is not None and at.parent is not None and name not in self.machine.mapping(at.oid):
-                at = at.parent
-        target = at or frame
-        self.machine.put(target.oid, name, value)
-        if isinstance(value, Expr) and value.op in ("index", "attr") and at is not None:
-            self.machine.aliases.setdefault(value, name)
-        fact = self.machine.tensors.get(value) if isinstance(value, Expr) else None
-        if fact is not None and fact.name is None:
-            fact.name = name
-
-    def _unpack(self, targets: list[ast.expr], value: Value, frame: Frame) -> None:
-        value = self.resolve(value)
-        count = len(targets)
-        if isinstance(value, Expr) and value.op == "shape" and not any(isinstance(t, ast.Starred) for t in targets):
-            self.machine.tensor(value.args[0]).rank = count
-        for place, target in enumerate(targets):
-            self.assign(target, self._part_of(value, place, targets, target), frame)
-
-    def _part_of(self, value: Value, place: int, targets: list[ast.expr], target: ast.expr) -> Value:
-        return self.machine.lift(lambda item: self._element(item, place, targets, target), value)
-
-    def _element(self, value: Value, place: int, targets: list[ast.expr], target: ast.expr) -> Value:
-        count = len(targets)
-        star = next((at for at, item in enumerate(targets) if isinstance(item, ast.Starred)), None)
-        if isinstance(value, Expr):
-            if star is not None and place >= star:
-                place = place - count if place > star else place
-                if isinstance(targets[place], ast.Starred):
-                    return make("call", "slice", value)
-            return self.subscript(value, place, target)
-        row = self.sequence(value) if not isinstance(value, tuple) else value
-        if not isinstance(row, tuple):
-            return self.subscript(value, place, target) if not isinstance(row, (Unknown, Choice)) else self._lift_part(
-                row, place, targets, target
-            )
-        if star is not None:
-            extra = len(row) - count
-            if place == star:
-                return self.machine.alloc("list", row[star : star + extra + 1])
-            place = place if place < star else place + extra
-        elif len(row) != count:
-            return Unknown(f"{len(row)} values for {count} names")
-        return row[place] if 0 <= place < len(row) else Unknown("too few values to unpack")
-
-    def _lift_part(self, row: Value, place: int, targets: list[ast.expr], target: ast.expr) -> Value:
-        if isinstance(row, Choice):
-            return self.machine.lift(lambda item: self._element(item, place, targets, target), row)
-        return row
-
     def _do_If(self, node: ast.If, frame: Frame) -> AnyFlow:
         verdict = self.test(self.eval(node.test, frame))
         if isinstance(verdict, bool):
@@ -296,9 +219,13 @@ class Statements(Comprehensions):
         if isinstance(verdict, Unknown):
             self.note(f"a branch on an unknown condition: {verdict.reason}", node)
             verdict = sym(f"condition@{node.lineno}")
-        return self._both(verdict, lambda: self.run(node.body, frame), lambda: self.run(node.orelse, frame))
+        return self._both(
+            verdict, lambda: self.run(node.body, frame), lambda: self.run(node.orelse, frame)
+        )
 
-    def _both(self, cond: Expr, then: Callable[[], AnyFlow], other: Callable[[], AnyFlow]) -> AnyFlow:
+    def _both(
+        self, cond: Expr, then: Callable[[], AnyFlow], other: Callable[[], AnyFlow]
+    ) -> AnyFlow:
         (left, heap_left), (right, heap_right) = self.machine.fork(cond, then, other)
         first, second = _as_flow(left), _as_flow(right)
         return self._settle(cond, Arm(first, heap_left), Arm(second, heap_right))
@@ -349,15 +276,20 @@ class Statements(Comprehensions):
         return self._settle(flow.cond, arms[0], arms[1], flow.check)
 
     def _once(self, node: ast.For | ast.While, frame: Frame, target: ast.expr | None) -> AnyFlow:
-        """A loop whose rounds are not known: its body is read once, with everything it assigns unknown."""
+        """A loop whose rounds are not known: its body is read once, with everything it assigns
+        unknown."""
         names = assigned_names(node)
         for name in names:
-            self.machine.put(frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}"))
+            self.machine.put(
+                frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}")
+            )
         if isinstance(target, ast.Name):
             self.machine.put(frame.oid, target.id, sym(target.id))
         flow = self.run(node.body, frame)
         for name in names:
-            self.machine.put(frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}"))
+            self.machine.put(
+                frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}")
+            )
         flow = self._end_loop(self._continued(flow))
         return NORMAL if isinstance(flow, Flow) else flow
 
@@ -375,29 +307,16 @@ class Statements(Comprehensions):
                 return self._once(node, frame, None)
         raise OutOfBounds(f"a loop of more than {self.machine.limits.loop_rounds} rounds")
 
-    def set_attribute(self, owner: Value, name: str, value: Value) -> Value:
-        raise NotImplementedError
-
-    def set_item(self, owner: Value, key: Value, value: Value, node: ast.AST) -> None:
-        raise NotImplementedError
-
 
 def _as_flow(value: Value) -> AnyFlow:
     return value if isinstance(value, (Flow, Split)) else NORMAL
 
 
-def _as_load(target: ast.expr) -> ast.expr:
-    """The same target, read instead of written."""
-    if isinstance(target, ast.Name):
-        return ast.Name(id=target.id, ctx=ast.Load())
-    if isinstance(target, ast.Attribute):
-        return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
-    if isinstance(target, ast.Subscript):
-        return ast.Subscript(value=target.value, slice=target.slice, ctx=ast.Load())
-    return target
-
-
 def assigned_names(node: ast.AST) -> list[str]:
     """Names that the code under a node assigns."""
-    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)]
+    names = [
+        item.id
+        for item in ast.walk(node)
+        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
+    ]
     return list(dict.fromkeys(names))

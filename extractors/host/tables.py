@@ -3,16 +3,79 @@
 from __future__ import annotations
 
 SAME_SHAPE = frozenset(
-    "contiguous detach clone to float half bfloat16 double int long cuda cpu requires_grad_ type type_as view_as_real "
-    "pin_memory zero_ fill_ copy_ add_ mul_ div_ sub_ sigmoid exp abs neg sqrt rsqrt relu bool".split()
+    [
+        "contiguous",
+        "detach",
+        "clone",
+        "to",
+        "float",
+        "half",
+        "bfloat16",
+        "double",
+        "int",
+        "long",
+        "cuda",
+        "cpu",
+        "requires_grad_",
+        "type",
+        "type_as",
+        "view_as_real",
+        "pin_memory",
+        "zero_",
+        "fill_",
+        "copy_",
+        "add_",
+        "mul_",
+        "div_",
+        "sub_",
+        "sigmoid",
+        "exp",
+        "abs",
+        "neg",
+        "sqrt",
+        "rsqrt",
+        "relu",
+        "bool",
+    ]
 )
 """Tensor methods whose result has the extents of the tensor."""
 
-MEMO_METHODS = frozenset("get items keys values append update pop popitem move_to_end setdefault".split())
+MEMO_METHODS = frozenset(
+    [
+        "get",
+        "items",
+        "keys",
+        "values",
+        "append",
+        "update",
+        "pop",
+        "popitem",
+        "move_to_end",
+        "setdefault",
+    ]
+)
 
 TEXT_METHODS = frozenset(
-    "lower upper strip lstrip rstrip startswith endswith replace split rsplit find isdigit title capitalize "
-    "removeprefix removesuffix zfill count".split()
+    [
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "startswith",
+        "endswith",
+        "replace",
+        "split",
+        "rsplit",
+        "find",
+        "isdigit",
+        "title",
+        "capitalize",
+        "removeprefix",
+        "removesuffix",
+        "zfill",
+        "count",
+    ]
 )
 
 NEXT_POWER = frozenset({"triton.next_power_of_2", "triton.language.math.next_power_of_2"})
@@ -30,16 +93,39 @@ NAMESPACE = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
 TABLE = frozenset({"collections.OrderedDict", "collections.defaultdict", "builtins.dict"})
 CAPABILITY = frozenset({"torch.cuda.get_device_capability"})
 PROPERTIES = frozenset({"torch.cuda.get_device_properties"})
-WRAPPED = frozenset({"torch.library.wrap_triton", "torch._library.triton.wrap_triton", "torch.library.triton_op"})
+WRAPPED = frozenset(
+    {"torch.library.wrap_triton", "torch._library.triton.wrap_triton", "torch.library.triton_op"}
+)
 TRANSPARENT = frozenset(
-    {"functools.lru_cache", "functools.cache", "functools.wraps", "torch.compiler.disable", "torch.no_grad",
-     "torch.jit.ignore", "contextlib.contextmanager", "typing.cast", "torch.compile", "torch._dynamo.disable",
-     "torch.compiler.allow_in_graph", "torch.inference_mode"}
+    {
+        "functools.lru_cache",
+        "functools.cache",
+        "functools.wraps",
+        "torch.compiler.disable",
+        "torch.no_grad",
+        "torch.jit.ignore",
+        "contextlib.contextmanager",
+        "typing.cast",
+        "torch.compile",
+        "torch._dynamo.disable",
+        "torch.compiler.allow_in_graph",
+        "torch.inference_mode",
+    }
 )
 """Decorators and casts that leave what they are given."""
 
-LIKE = frozenset({"torch.empty_like", "torch.zeros_like", "torch.ones_like", "torch.full_like", "torch.rand_like"})
-MADE = frozenset({"torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.rand", "torch.randn"})
+LIKE = frozenset(
+    {
+        "torch.empty_like",
+        "torch.zeros_like",
+        "torch.ones_like",
+        "torch.full_like",
+        "torch.rand_like",
+    }
+)
+MADE = frozenset(
+    {"torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.rand", "torch.randn"}
+)
 
 PROPERTY_NAMES = {
     "multi_processor_count": "target.sms",

@@ -12,7 +12,9 @@ from extractors.host.values import Choice, Expr, Ref, Unknown, Value
 from kb.evidence import Lines
 from kb.space import Binding, Constraint, GuardedPoints, Launch, Origin, Point, Tuning
 
-LAUNCH_AXES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override", "occupancy"})
+LAUNCH_AXES = frozenset(
+    {"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override", "occupancy"}
+)
 
 
 def tuning_of(material: Material) -> Tuning:
@@ -31,9 +33,12 @@ def tuning_of(material: Material) -> Tuning:
 
 
 def _rule(material: Material, launch: LaunchRecord) -> str:
-    """`host rule` when a compile-time argument or hint is computed, `fixed` when all are constants."""
+    """`host rule` when a compile-time argument or hint is computed, `fixed` when all are
+    constants."""
     constexprs = {name for name, flag in material.signature.params if flag}
-    values = [value for name, value in launch.args if name in constexprs] + [value for _, value in launch.kernel.hints]
+    values = [value for name, value in launch.args if name in constexprs] + [
+        value for _, value in launch.kernel.hints
+    ]
     if any(computed(value) for value in values):
         return "host rule"
     return "fixed" if values else "none"
@@ -47,7 +52,9 @@ def computed(value: Value) -> bool:
     if isinstance(value, Expr):
         if value.op in ("npow2", "cdiv"):
             return True
-        return value.op in ("min", "max", "*", "//", "int") and any(is_number(leaf) or computed(leaf) for leaf in value.args)
+        return value.op in ("min", "max", "*", "//", "int") and any(
+            is_number(leaf) or computed(leaf) for leaf in value.args
+        )
     return False
 
 
@@ -63,7 +70,11 @@ def _searched(material: Material) -> Tuning:
     launched = names.point(tied[0].kernel.hints) if tied else ()
     return Tuning(
         mechanism=search.kind,
-        spaces=tuple(space for one in material.searches for space in spaces_of(one.cases, material.search_names(one), _lines(one))),
+        spaces=tuple(
+            space
+            for one in material.searches
+            for space in spaces_of(one.cases, material.search_names(one), _lines(one))
+        ),
         effective_axes=tuple(name for name in every if name in effective),
         dead_axes=tuple(name for name in every if name not in effective and carriers_known(search)),
         launched_with=timed if search.kind != "exhaustive_search" else launched,
@@ -91,7 +102,11 @@ def timed_with(material: Material, search: SearchRecord, names: Names) -> Point:
     base = dict(getattr(kernel, "hints", ()))
     rows = search.hints if isinstance(search.hints, tuple) else ()
     if search.kind != "exhaustive_search":
-        rows = tuple((name, Expr("axis", (search.id, name))) for name in axis_names(search) if name in LAUNCH_AXES)
+        rows = tuple(
+            (name, Expr("axis", (search.id, name)))
+            for name in axis_names(search)
+            if name in LAUNCH_AXES
+        )
     return names.point({**base, **dict(rows)}.items())
 
 
@@ -103,7 +118,11 @@ def effective_axes(material: Material, search: SearchRecord) -> set[str]:
     unread = material.unread()
     params = [name for name, _ in material.signature.params]
     if search.kind != "exhaustive_search":
-        direct = {name for name in axis_names(search) if name in LAUNCH_AXES or (name in params and name not in unread)}
+        direct = {
+            name
+            for name in axis_names(search)
+            if name in LAUNCH_AXES or (name in params and name not in unread)
+        }
         for launch in material.tied(search):
             direct |= axis_atoms(launch.grid, search.id)
         return found | direct
@@ -122,7 +141,11 @@ def carriers_known(search: SearchRecord) -> bool:
         return False
     hints = search.hints if isinstance(search.hints, tuple) else ()
     args = search.args if isinstance(search.args, tuple) else (Unknown("arguments"),)
-    values = [*args, *(value for _, value in hints), *(search.grid if isinstance(search.grid, tuple) else (search.grid,))]
+    values = [
+        *args,
+        *(value for _, value in hints),
+        *(search.grid if isinstance(search.grid, tuple) else (search.grid,)),
+    ]
     return not any(isinstance(leaf, (Unknown, Ref)) for value in values for leaf in leaves(value))
 
 
@@ -133,22 +156,39 @@ def spaces_of(cases: tuple[Case, ...], names: Names, lines: Lines) -> list[Guard
         when = _first_match(case.conds, names)
         points = tuple(names.point(point) for point in case.points)
         spaces.append(
-            GuardedPoints(when=when, points=points, complete=case.reason is None, reason=case.reason, lines=lines)
+            GuardedPoints(
+                when=when,
+                points=points,
+                complete=case.reason is None,
+                reason=case.reason,
+                lines=lines,
+            )
         )
     return spaces
 
 
 def _first_match(conds: Iterable[tuple[Expr, bool]], names: Names) -> str:
-    """The condition of a case in an ordered list of cases: what holds; what failed before is left out."""
+    """The condition of a case in an ordered list of cases: what holds; what failed before is
+    left out."""
     rows = list(conds)
     positive = [names.text(cond, 4) for cond, holds in rows if holds]
     return " and ".join(positive) if positive else ("otherwise" if rows else "always")
 
 
 def cache_key(search: SearchRecord, names: Names) -> tuple[str, ...] | None:
-    """What the winner is remembered under: the key of the table that the search stands under a miss of."""
+    """What the winner is remembered under: the key of the table that the search stands under a
+    miss of."""
     key = key_values(search)
-    return None if key is None else tuple(part if isinstance(part, str) and search.kind != "exhaustive_search" else names.text(part) for part in key)
+    return (
+        None
+        if key is None
+        else tuple(
+            part
+            if isinstance(part, str) and search.kind != "exhaustive_search"
+            else names.text(part)
+            for part in key
+        )
+    )
 
 
 def key_values(search: SearchRecord) -> tuple[Value, ...] | None:
@@ -170,7 +210,11 @@ def _asked_key(cond: Expr) -> Value:
         item = pending.pop()
         if not isinstance(item, Expr):
             continue
-        if item.op in ("in", "not in") and isinstance(item.args[1], Expr) and item.args[1].op == "memo":
+        if (
+            item.op in ("in", "not in")
+            and isinstance(item.args[1], Expr)
+            and item.args[1].op == "memo"
+        ):
             return item.args[0]
         if item.op == "memo" and len(item.args) > 1:
             return item.args[1]
@@ -185,9 +229,18 @@ def first_picks(material: Material) -> list[PickRecord]:
         if any(uses_axis(launch, search.id) for search in material.searches):
             continue
         sites: dict[Lines, list[PickRecord]] = {}
-        used = {leaf for _, value in (*launch.args, *launch.kernel.hints) for leaf in leaves(value) if is_number(leaf)}
+        used = {
+            leaf
+            for _, value in (*launch.args, *launch.kernel.hints)
+            for leaf in leaves(value)
+            if is_number(leaf)
+        }
         for event in material.of_root(launch):
-            if isinstance(event, PickRecord) and event.order < launch.order and _same_stack(event, launch):
+            if (
+                isinstance(event, PickRecord)
+                and event.order < launch.order
+                and _same_stack(event, launch)
+            ):
                 values = [value for _, value in event.points[0] if is_number(value)]
                 if values and any(value in used for value in values):
                     sites.setdefault(event.lines, []).append(event)
@@ -208,7 +261,9 @@ def _first_config(material: Material, picks: list[PickRecord], launch: LaunchRec
     reached = hints | {name for name, _ in launch.args}
     spaces = []
     picks = [pick for pick in picks if pick.lines == picks[-1].lines]
-    shared = set.intersection(*({(guard.cond, guard.holds) for guard in pick.path.guards} for pick in picks))
+    shared = set.intersection(
+        *({(guard.cond, guard.holds) for guard in pick.path.guards} for pick in picks)
+    )
     for pick in picks:
         own = [
             (guard.cond, guard.holds)
@@ -216,11 +271,15 @@ def _first_config(material: Material, picks: list[PickRecord], launch: LaunchRec
             if guard.shown and (guard.cond, guard.holds) not in shared
         ]
         text = _first_match(own, names)
-        points = tuple(names.point(row for row in point if row[0] in reached) for point in pick.points[:1])
+        points = tuple(
+            names.point(row for row in point if row[0] in reached) for point in pick.points[:1]
+        )
         space = GuardedPoints(when=text, points=points, lines=pick.lines)
         spaces += [space] if space not in spaces else []
     return Tuning(
-        mechanism="first config", spaces=tuple(spaces), launched_with=names.point(launch.kernel.hints),
+        mechanism="first config",
+        spaces=tuple(spaces),
+        launched_with=names.point(launch.kernel.hints),
         lines=picks[-1].lines,
     )
 
@@ -239,7 +298,9 @@ def launches_of(material: Material) -> tuple[Launch, ...]:
 def _launch(material: Material, record: LaunchRecord) -> Launch:
     names = material.names(record)
     grid = record.grid if isinstance(record.grid, tuple) else (record.grid,)
-    bindings = tuple(Binding(parameter=name, expression=_binding(names, value)) for name, value in record.args)
+    bindings = tuple(
+        Binding(parameter=name, expression=_binding(names, value)) for name, value in record.args
+    )
     return Launch(
         grid=tuple(names.text(part) for part in grid),
         bindings=bindings,
@@ -272,5 +333,16 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
     return tuple(found.values())
 
 
-__all__ = ["axis_names", "cache_key", "computed", "constraints_of", "effective_axes", "first_picks", "key_values",
-           "launches_of", "spaces_of", "timed_with", "tuning_of"]
+__all__ = [
+    "axis_names",
+    "cache_key",
+    "computed",
+    "constraints_of",
+    "effective_axes",
+    "first_picks",
+    "key_values",
+    "launches_of",
+    "spaces_of",
+    "timed_with",
+    "tuning_of",
+]

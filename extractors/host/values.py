@@ -1,7 +1,10 @@
-"""What host code computes with when it is read and not run: known Python values, expressions, choices.
+"""What host code computes with when it is read and not run: known Python values, expressions,
+choices.
 
-Known scalars and tuples are plain Python objects. Everything mutable is a `Ref` into the machine's heap.
-What depends on the problem is an `Expr`; what depends on a condition is a `Choice`; the rest is `Unknown`.
+Known scalars and tuples are plain Python objects. Everything mutable is a `Ref` into the machine's
+heap.
+What depends on the problem is an `Expr`; what depends on a condition is a `Choice`; the rest is
+`Unknown`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ import ast
 from dataclasses import dataclass, field
 
 Value = object
-"""A value of the abstract interpreter: a Python scalar, a tuple of values, or one of the records below."""
+"""A value of the abstract interpreter: a Python scalar, a tuple of values, or one of the records
+below."""
 
 MAX_EXPRESSION_NODES = 600
 MAX_EXPRESSION_DEPTH = 60
@@ -25,7 +29,8 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """An operation over problem sizes, flags, target facts and tuning axes (see `expr.py` for the operations)."""
+    """An operation over problem sizes, flags, target facts and tuning axes (see `expr.py` for
+    the operations)."""
 
     op: str
     args: tuple[Value, ...]
@@ -57,7 +62,8 @@ NEVER = Marker("never")
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A mutable object: `kind` is list, dict, set, record or frame; its contents lie in the heap under `oid`."""
+    """A mutable object: `kind` is list, dict, set, record or frame; its contents lie in the heap
+    under `oid`."""
 
     oid: int
     kind: str
@@ -91,7 +97,8 @@ class Module:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """Where a function keeps its names; `parent` is the enclosing function's frame or the module's."""
+    """Where a function keeps its names; `parent` is the enclosing function's frame or the
+    module's."""
 
     oid: int
     parent: Frame | None
@@ -147,7 +154,8 @@ class Iterator:
 
 @dataclass(frozen=True, slots=True)
 class KernelValue:
-    """A kernel object: the function it wraps and the hints it carries; `tuner` numbers an attached search."""
+    """A kernel object: the function it wraps and the hints it carries; `tuner` numbers an
+    attached search."""
 
     name: str
     module: str
@@ -167,7 +175,8 @@ class BoundLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Decorating:
-    """A decorator factory of a library that was given its options (`ct.kernel(...)`, `triton.autotune(...)`)."""
+    """A decorator factory of a library that was given its options (`ct.kernel(...)`,
+    `triton.autotune(...)`)."""
 
     kind: str
     options: tuple[tuple[str, Value], ...]

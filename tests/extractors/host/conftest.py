@@ -19,14 +19,18 @@ def signatures(tree: ast.Module) -> dict[str, KernelSignature]:
     """Decorated functions of a snippet whose name starts with `k` or `_k`."""
     found = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.decorator_list and node.name.lstrip("_").startswith("k"):
+        if (
+            isinstance(node, ast.FunctionDef)
+            and node.decorator_list
+            and node.name.lstrip("_").startswith("k")
+        ):
             params = tuple((arg.arg, arg.annotation is not None) for arg in node.args.args)
             lines = (node.lineno, node.end_lineno or node.lineno)
             found[node.name] = KernelSignature(name=node.name, params=params, lines=lines)
     return found
 
 
-@pytest.fixture()
+@pytest.fixture
 def read() -> Read:
     """Facts of the only kernel (or of the kernel named) of a snippet."""
 

@@ -17,7 +17,11 @@ def k(X, n, B: tl.constexpr):
 
 
 def binding(read: Read, body: str, expression: str, **modules: str) -> str:
-    text = HEAD + body + f"\ndef run(x, m=None):\n    n = x.shape[0]\n    k[(1,)](x, {expression}, B=1)\n"
+    text = (
+        HEAD
+        + body
+        + f"\ndef run(x, m=None):\n    n = x.shape[0]\n    k[(1,)](x, {expression}, B=1)\n"
+    )
     rows = {row.parameter: row.expression for row in read(text, **modules).launches[0].bindings}
     return rows["n"]
 
@@ -33,19 +37,30 @@ ALMOST = NPOW.replace("v >> 4", "v >> 5")
         pytest.param("", "(n + 63) // 64", "cdiv(X.shape[0], 64)", id="plus block less one"),
         pytest.param("", "-(-n // 64)", "cdiv(X.shape[0], 64)", id="negated floor"),
         pytest.param("", "triton.cdiv(n, 64)", "cdiv(X.shape[0], 64)", id="library call"),
-        pytest.param("", "(n + 62) // 64", "(X.shape[0] + 62) // 64", id="near miss: not a rounding"),
-        pytest.param(NPOW, "up(n)", "next_power_of_two(X.shape[0])", id="helper known by its values"),
+        pytest.param(
+            "", "(n + 62) // 64", "(X.shape[0] + 62) // 64", id="near miss: not a rounding"
+        ),
+        pytest.param(
+            NPOW, "up(n)", "next_power_of_two(X.shape[0])", id="helper known by its values"
+        ),
         pytest.param(NPOW, "up(100)", "128", id="helper on a constant"),
         pytest.param("", "min(n, 4, 8)", "min(X.shape[0], 4)", id="min folds constants"),
         pytest.param("", "max(t for t in (16, 64, 32))", "64", id="generator expression"),
         pytest.param("", "len(list(itertools.product([1, 2], [3, 4], [5])))", "4", id="product"),
-        pytest.param("", "sum(map(lambda v: v * 2, filter(lambda v: v > 1, range(4))))", "10", id="map and filter"),
+        pytest.param(
+            "",
+            "sum(map(lambda v: v * 2, filter(lambda v: v > 1, range(4))))",
+            "10",
+            id="map and filter",
+        ),
         pytest.param("", "4 if n > 8 else 2", "4 if X.shape[0] > 8 else 2", id="conditional"),
         pytest.param("", "x.stride(0)", "X.stride[0]", id="stride"),
         pytest.param("", "x.contiguous().view(-1, 8).shape[1]", "8", id="view"),
         pytest.param("", "int(f'{4}{2}')", "42", id="text"),
         pytest.param("", "dict(a=1).get('b', 7)", "7", id="default of get"),
-        pytest.param("", "(n if m is None else m)", "X.shape[0] if m == None else m", id="optional argument"),
+        pytest.param(
+            "", "(n if m is None else m)", "X.shape[0] if m == None else m", id="optional argument"
+        ),
     ],
 )
 def test_expressions(read: Read, body: str, expression: str, expected: str) -> None:
@@ -57,7 +72,9 @@ def test_a_helper_that_only_looks_like_rounding_is_not_named(read: Read) -> None
 
 
 def test_piecewise_rule_of_a_helper(read: Read) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 def settings(n):
     block = triton.next_power_of_2(n)
     if block > 65536:
@@ -72,13 +89,19 @@ def run(x):
     block, warps = settings(x.shape[0])
     k[(1,)](x, 1, B=block, num_warps=warps)
 """
+    )
     facts = read(text)
     assert facts.tuning.mechanism == "host rule"
     (launch,) = facts.launches
     assert launch.hints == (
-        ("num_warps", "32 if next_power_of_two(X.shape[0]) >= 32768 else 16 if next_power_of_two(X.shape[0]) >= 8192 else 4"),
+        (
+            "num_warps",
+            "32 if next_power_of_two(X.shape[0]) >= 32768 else 16 if next_power_of_two(X.shape[0]) >= 8192 else 4",
+        ),
     )
-    assert [row.expression for row in facts.constraints] == ["next_power_of_two(X.shape[0]) <= 65536"]
+    assert [row.expression for row in facts.constraints] == [
+        "next_power_of_two(X.shape[0]) <= 65536"
+    ]
     assert launch.when == "always"
 
 
@@ -86,7 +109,11 @@ def run(x):
     ("configs", "reason"),
     [
         pytest.param("load_them()", "not defined", id="undefined function"),
-        pytest.param("[triton.Config({'B': b}) for b in itertools.product(range(999), range(999))]", "product", id="huge product"),
+        pytest.param(
+            "[triton.Config({'B': b}) for b in itertools.product(range(999), range(999))]",
+            "product",
+            id="huge product",
+        ),
         pytest.param("forever()", "more than", id="endless generator"),
         pytest.param("deep(1)", "deeper|nested", id="deep recursion"),
         pytest.param("[triton.Config({'B': 2 ** 9 ** 9})]", "", id="huge power"),
@@ -113,7 +140,9 @@ def run(x):
     assert facts.launches
     if reason:
         (space,) = facts.tuning.spaces
-        assert not space.complete and any(word in (space.reason or "") for word in reason.split("|"))
+        assert not space.complete and any(
+            word in (space.reason or "") for word in reason.split("|")
+        )
 
 
 def test_autotune_with_product_filter_and_grid_function(read: Read) -> None:
@@ -171,12 +200,15 @@ def off():
 
 
 def test_sentinel_rows(read: Read) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 def run(x, y):
     n = x.shape[0]
     padded = torch.full((1, triton.cdiv(n, 128) * 128), float("inf"))
     padded[:, :n] = y
     k[(1,)](padded.view(-1).contiguous(), n, B=triton.next_power_of_2(n))
 """
+    )
     seen = {(row.axis, row.subject) for row in read(text).decisions}
     assert {("oob_rows", "X"), ("tile_padding", "B")} <= seen

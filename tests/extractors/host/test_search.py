@@ -30,7 +30,9 @@ def k(X, Out, n: int, T: C):
     ct.store(Out, (0,), ct.load(X, (n,), (T,)))
 """
 
-SEARCHED = HEAD + """
+SEARCHED = (
+    HEAD
+    + """
 def run(x):
     x = x.contiguous()
     b, n = x.shape
@@ -47,10 +49,13 @@ def run(x):
     ct.launch(None, (math.ceil(n / best.T), b, 1), tuned, (x, out, n, best.T))
     return out
 """
+)
 WITH_HINTS = ", lambda cfg: {'occupancy': cfg.occupancy}"
 
 
-def searched(key: str = "b, n, x.dtype", hints: str = WITH_HINTS, launch: str = "occupancy=best.occupancy") -> str:
+def searched(
+    key: str = "b, n, x.dtype", hints: str = WITH_HINTS, launch: str = "occupancy=best.occupancy"
+) -> str:
     return SEARCHED.replace("KEY", key).replace("HINTS", hints).replace("LAUNCH", launch)
 
 
@@ -58,9 +63,13 @@ def searched(key: str = "b, n, x.dtype", hints: str = WITH_HINTS, launch: str = 
     ("text", "rules"),
     [
         pytest.param(searched(), set(), id="hints are timed and launched"),
-        pytest.param(searched(hints=""), {"dead-tuning-axis", "timed-not-launched"}, id="no hints function"),
+        pytest.param(
+            searched(hints=""), {"dead-tuning-axis", "timed-not-launched"}, id="no hints function"
+        ),
         pytest.param(searched(hints="", launch=""), {"dead-tuning-axis"}, id="hints nowhere"),
-        pytest.param(searched(launch="occupancy=2"), {"timed-not-launched"}, id="fixed hint at the launch"),
+        pytest.param(
+            searched(launch="occupancy=2"), {"timed-not-launched"}, id="fixed hint at the launch"
+        ),
         pytest.param(searched(key="b, x.dtype"), {"cache-key-incomplete"}, id="key without a size"),
         pytest.param(searched(key="x.shape, x.dtype"), set(), id="key with the whole shape"),
     ],
@@ -72,9 +81,14 @@ def test_findings(read: Read, text: str, rules: set[str]) -> None:
 def test_space_per_capability(read: Read) -> None:
     tuning = read(searched()).tuning
     assert [space.when for space in tuning.spaces] == [
-        "capability in [(12, 0), (12, 1)]", "capability[0] < 9", "otherwise",
+        "capability in [(12, 0), (12, 1)]",
+        "capability[0] < 9",
+        "otherwise",
     ]
-    assert tuning.spaces[1].points == ((("T", 64), ("occupancy", 1)), (("T", 128), ("occupancy", 2)))
+    assert tuning.spaces[1].points == (
+        (("T", 64), ("occupancy", 1)),
+        (("T", 128), ("occupancy", 2)),
+    )
     assert tuning.mechanism == "exhaustive_search"
     assert tuning.effective_axes == ("T", "occupancy") and tuning.dead_axes == ()
     assert tuning.cache_key == ("X.shape[0]", "X.shape[1]", "X.dtype")
@@ -84,7 +98,10 @@ def test_launch_in_names_of_the_kernel(read: Read) -> None:
     (launch,) = read(searched()).launches
     assert launch.grid == ("cdiv(X.shape[1], T)", "X.shape[0]", "1")
     assert {row.parameter: row.expression for row in launch.bindings} == {
-        "X": "x", "Out": "out", "n": "X.shape[1]", "T": "T",
+        "X": "x",
+        "Out": "out",
+        "n": "X.shape[1]",
+        "T": "T",
     }
     assert launch.hints == (("occupancy", "occupancy"),)
 
@@ -98,8 +115,22 @@ def test_dead_axes_without_a_hints_function(read: Read) -> None:
 class Renamer(ast.NodeTransformer):
     """Other names for everything that the snippet itself defines."""
 
-    NAMES = {"gen": "produce", "run": "call_it", "cap": "v0", "cfg": "v1", "best": "v2", "found": "v3", "cache": "v4",
-             "key": "v5", "tuned": "v6", "x": "v7", "out": "v8", "b": "v9", "n": "v10", "d": "v11"}
+    NAMES = {
+        "gen": "produce",
+        "run": "call_it",
+        "cap": "v0",
+        "cfg": "v1",
+        "best": "v2",
+        "found": "v3",
+        "cache": "v4",
+        "key": "v5",
+        "tuned": "v6",
+        "x": "v7",
+        "out": "v8",
+        "b": "v9",
+        "n": "v10",
+        "d": "v11",
+    }
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         return ast.Name(id=self.NAMES.get(node.id, node.id), ctx=node.ctx)
@@ -120,24 +151,32 @@ def test_names_of_the_host_do_not_matter(read: Read) -> None:
     first, second = read(text), read(renamed)
     assert [row.rule for row in first.findings] == [row.rule for row in second.findings]
     assert first.launches[0].grid == second.launches[0].grid
-    assert [(row.axis, row.value) for row in first.decisions] == [(row.axis, row.value) for row in second.decisions]
+    assert [(row.axis, row.value) for row in first.decisions] == [
+        (row.axis, row.value) for row in second.decisions
+    ]
     assert first.tuning.effective_axes == second.tuning.effective_axes
 
 
 def test_decisions_of_a_search(read: Read) -> None:
     seen = {(row.axis, row.value) for row in read(searched()).decisions}
     assert {
-        ("autotuning", "exhaustive_search"), ("arch_dispatch", "if capability"), ("occupancy", "tuned"),
-        ("search_pruning", "compiler_timeout(5)"), ("layout_contract", ".contiguous() on host"),
+        ("autotuning", "exhaustive_search"),
+        ("arch_dispatch", "if capability"),
+        ("occupancy", "tuned"),
+        ("search_pruning", "compiler_timeout(5)"),
+        ("layout_contract", ".contiguous() on host"),
     } <= seen
 
 
 def test_first_configuration_without_a_search(read: Read) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 def run(x):
     cfg = list(gen(1))[0]
     ct.launch(None, (math.ceil(x.shape[0] / cfg.T),), k.replace_hints(occupancy=cfg.occupancy), (x, x, 1, cfg.T))
 """
+    )
     facts = read(text)
     assert facts.tuning.mechanism == "first config"
     assert [space.when for space in facts.tuning.spaces][-1] == "otherwise"
@@ -145,7 +184,9 @@ def run(x):
 
 
 def test_space_by_a_table_keyed_with_a_problem_size(read: Read) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 TABLE = {64: [32, 64], 128: [16]}
 def run(x):
     n = x.shape[1]
@@ -153,6 +194,11 @@ def run(x):
     found = exhaustive_search(points, None, lambda c: (1, 1, 1), k, lambda c: (x, x, n, c.T))
     ct.launch(None, (1, 1, 1), k, (x, x, n, found.best.config.T))
 """
+    )
     spaces = read(text).tuning.spaces
-    assert [space.when for space in spaces] == ["X.shape[1] == 64", "X.shape[1] == 128", "otherwise"]
+    assert [space.when for space in spaces] == [
+        "X.shape[1] == 64",
+        "X.shape[1] == 128",
+        "otherwise",
+    ]
     assert [len(space.points) for space in spaces] == [2, 1, 1]

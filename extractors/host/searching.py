@@ -1,0 +1,167 @@
+"""Searches: what a decorator attaches and what a search call tries."""
+
+from __future__ import annotations
+
+import ast
+
+from extractors.host.calls import Calls
+from extractors.host.events import Case, HintRecord, SearchRecord
+from extractors.host.machine import present
+from extractors.host.values import (
+    Choice,
+    Decorating,
+    Expr,
+    Func,
+    KernelValue,
+    Ref,
+    Tuned,
+    Unknown,
+    Value,
+)
+
+
+class Searching(Calls):
+    """Searches over configurations, called or attached."""
+
+    def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:
+        """Apply a decorator of a library to what it is given."""
+        value = args[0] if args else Unknown("a decorator without a function")
+        if isinstance(value, Func):
+            value = KernelValue(value.name, value.frame.module)
+        if not isinstance(value, KernelValue):
+            return value
+        options = dict(target.options)
+        if target.kind == "kernel":
+            hints = tuple((key, item) for key, item in target.options if item is not None)
+            self.hinted(value.name, hints, node)
+            return KernelValue(value.name, value.module, hints)
+        if target.kind == "heuristics":
+            rules = self.resolve(options.get("values"))
+            table = self.machine.mapping(rules.oid) if isinstance(rules, Ref) else {}
+            rows = tuple((str(key), rule) for key, rule in table.items())
+            return KernelValue(
+                value.name, value.module, value.hints, value.tuner, (*value.heuristics, *rows)
+            )
+        if target.kind == "autotune":
+            record = self.new_search("triton.autotune", options.get("configs"), target.lines)
+            record.kernel, record.key = value, self.sequence(options.get("key", ()))
+            record.prune = options.get("prune_configs_by")
+            for name in ("reset_to_zero", "restore_value"):
+                row = self.sequence(options[name]) if options.get(name) is not None else ()
+                record.resets += tuple(str(item) for item in row) if isinstance(row, tuple) else ()
+            return KernelValue(value.name, value.module, value.hints, record.id, value.heuristics)
+        return value
+
+    def hinted(self, kernel: str, hints: tuple[tuple[str, Value], ...], node: ast.AST) -> None:
+        """Record that a kernel object was given hints."""
+        if hints:
+            self.machine.emit(HintRecord(kernel=kernel, hints=hints, lines=self.where(node)))
+
+    def new_search(self, kind: str, configs: Value, lines: tuple[int, int]) -> SearchRecord:
+        """Record that a search exists."""
+        machine = self.machine
+        number = machine.fresh()
+        record = SearchRecord(
+            id=number,
+            kind=kind,
+            lines=lines,
+            configs=self.sequence(configs),
+            path=machine.path,
+            stack=machine.stack,
+        )
+        record.cases = self.cases_of(record.configs)
+        record.generator = self._generator(record.configs)
+        record.order = len(machine.events)
+        record.budget = machine.budgets[-1] if machine.budgets else None
+        self.searches[number] = record
+        return record
+
+    def search(self, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST) -> Value:
+        """An exhaustive search: its callbacks are read with the axes as symbols."""
+        names = ("search_space", "stream", "grid_fn", "kernel", "args_fn", "hints_fn")
+        given: dict[str, Value] = {**dict(zip(names, args, strict=False)), **kwargs}
+        space = given.get("search_space", Unknown("no space"))
+        record = self.new_search("exhaustive_search", space, self.where(node))
+        tuned = Tuned(record.id)
+        kernel = self.resolve(given.get("kernel"))
+        record.kernel = (
+            self.call(kernel, (tuned,), {}, node) if isinstance(kernel, Func) else kernel
+        )
+        record.grid = self._callback(given.get("grid_fn"), tuned, node)
+        before = len(self.machine.events)
+        record.args = self._callback(given.get("args_fn"), tuned, node)
+        record.isolated = any(
+            getattr(event, "clones", False) for event in self.machine.events[before:]
+        )
+        if given.get("hints_fn") is not None:
+            record.hints = self._hint_rows(self._callback(given.get("hints_fn"), tuned, node))
+            record.has_hints = True
+        self.machine.emit(record)
+        from_values = self.resolve(record.kernel)
+        if not isinstance(from_values, (KernelValue, Choice)):
+            self.note("a search whose kernel cannot be told", node)
+        return self.outcome(record.id)
+
+    def _hint_rows(self, value: Value) -> Value:
+        """What a hints function returns, as (name, value) pairs."""
+        value = self._same_dict(self.resolve(value))
+        if not isinstance(value, Ref) or value.kind != "dict":
+            return value
+        rows = ((str(key), present(item)) for key, item in self.machine.mapping(value.oid).items())
+        return tuple((key, item) for key, item in rows if item is not None)
+
+    def cases_of(self, value: Value) -> tuple[Case, ...]:
+        """A configuration space as cases: conditions with the points that hold under them."""
+        cases: list[Case] = []
+        self._collect_cases(value, (), cases)
+        return tuple(cases)
+
+    def _collect_cases(
+        self, value: Value, conds: tuple[tuple[Expr, bool], ...], into: list[Case]
+    ) -> None:
+        if len(into) >= 256:
+            return
+        if isinstance(value, Choice):
+            self._collect_cases(value.then, (*conds, (value.cond, True)), into)
+            self._collect_cases(value.other, (*conds, (value.cond, False)), into)
+        elif isinstance(value, tuple):
+            broken = next((item.reason for item in value if isinstance(item, Unknown)), None)
+            points = tuple(self.point_of(item) for item in value if not isinstance(item, Unknown))
+            into.append(Case(conds=conds, points=points, reason=broken))
+        else:
+            reason = (
+                value.reason
+                if isinstance(value, Unknown)
+                else "the configurations come from outside the source"
+            )
+            into.append(Case(conds=conds, points=(), reason=reason))
+
+    def _generator(self, value: Value) -> tuple[str, tuple[int, int], tuple[str, ...]] | None:
+        """The outermost function of this module that made the configurations, seen from here."""
+        pending = [value]
+        for _ in range(64):
+            item = pending.pop() if pending else None
+            if isinstance(item, Choice):
+                pending += [item.then, item.other]
+            elif isinstance(item, tuple):
+                pending += list(item[:1])
+            elif isinstance(item, Ref) and item.oid in self.made:
+                stack = self.made[item.oid].stack
+                inner = (
+                    stack[len(self.calls) :]
+                    if list(stack[: len(self.calls)]) == self.calls
+                    else stack
+                )
+                return inner[0] if inner else None
+        return None
+
+    def _callback(self, function: Value, tuned: Tuned, node: ast.AST) -> Value:
+        if function is None:
+            return None
+        return self.machine.lift(lambda one: self.call(one, (tuned,), {}, node), function)
+
+    def outcome(self, search: int) -> Value:
+        raise NotImplementedError
+
+    def axis_names(self, search: int) -> tuple[str, ...]:
+        raise NotImplementedError
