@@ -1,0 +1,32 @@
+"""detect(kernel) -> Detection: the decisions of a kernel, what it computes, its parameters, constraints, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.registry import patterns
+from kb.evidence import Decision, Finding
+from kb.ir import Kernel, kernel_ops
+from kb.knowledge import ParameterFact
+from kb.ops import OpKind
+from kb.space import Constraint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """What the program itself tells; the host side adds tuning, launches and stated constraints."""
+
+    decisions: tuple[Decision, ...]
+    operation: str | None
+    parameters: tuple[ParameterFact, ...]
+    constraints: tuple[Constraint, ...]
+    findings: tuple[Finding, ...]
+    operations: int
+    opaque: int
+
+
+def decisions_of(facts: Facts) -> tuple[Decision, ...]:
+    """Every decision that a pattern sees, ordered by axis, lines and value; without repeats."""
+    found = {d for pattern in patterns() for d in pattern.find(facts)}
+    return tuple(sorted(found, key=lambda d: (d.axis, d.lines, d.pattern, d.value, d.subject or "")))

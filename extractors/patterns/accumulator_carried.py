@@ -1,0 +1,105 @@
+"""What a reduction loop carries from one iteration to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.loops import Carried, Loop, Role, accumulating
+from extractors.analysis.graph import Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_BACKWARD, PRODUCT, ROW_NORM, TURN
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class AccumulatorCarried(Pattern):
+    """A carried value grows by a matrix product or by a sum over what was loaded."""
+
+    name = "accumulator-carried-through-a-reduction-loop"
+    axis = "loop_carried_state"
+    source = 'CUTLASS, "Efficient GEMM in CUDA": accumulators stay in registers over the main loop'
+    matches = (
+        Case(PRODUCT, "single accumulator"),
+        Case(ATTENTION, "accumulator with running maximum and running sum"),
+        Case(BACKWARD_KEYS, "dual accumulators"),
+        Case(NORM_BACKWARD, "single accumulator"),
+    )
+    near_misses = (
+        NearMiss(TURN, why="nothing is carried"),
+        NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            if any(other.node.inside(loop.node) and _states(other) for other in facts.loops):
+                continue
+            states = _states(loop)
+            if not states:
+                continue
+            yield self.decide(facts, _value(facts, loop, states), _where(facts, states))
+
+
+def _states(loop: Loop) -> list[Carried]:
+    roles = (Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
+    return loop.of(*roles)
+
+
+def _value(facts: Facts, loop: Loop, states: list[Carried]) -> str:
+    grown = loop.of(Role.ACCUMULATOR)
+    if loop.of(Role.RUNNING_MAXIMUM):
+        if grown:
+            return "accumulator with running maximum and running sum"
+        if loop.of(Role.RUNNING_SUM):
+            return "running maximum and running sum"
+        return "running maximum"
+    if len(states) > 2:
+        return "several accumulators"
+    if len(states) == 2:
+        shared = len(grown) == 2 and _shared(facts, grown)
+        return "dual accumulators sharing an operand" if shared else "dual accumulators"
+    if not grown and _deferred(facts, states[0]):
+        return "deferred vector partials"
+    return "single accumulator"
+
+
+def _shared(facts: Facts, grown: list[Carried]) -> bool:
+    products = [accumulating(facts.graph, c.argument, c.next) for c in grown]
+    lefts = {facts.graph.core(p.op.operand("lhs")) for p in products if p is not None}
+    return len(lefts) == 1 and all(p is not None for p in products)
+
+
+def _deferred(facts: Facts, state: Carried) -> bool:
+    """A sum kept per lane, reduced only after the loop."""
+    users = facts.graph.downstream(state.result)
+    inside = facts.graph.producer(state.result)
+    reduced = any(n.op.kind == OpKind.REDUCE_SUM and inside is not None and not n.inside(inside) for n in users)
+    return reduced and bool(facts.types.shape(state.result))
+
+
+def _where(facts: Facts, states: list[Carried]) -> list[Node | None]:
+    first = [_origin(facts, c.init) for c in states]
+    last = [facts.graph.producer(c.next) for c in states]
+    return first + [n if n is None or not n.op.regions else _inner(facts, n, c) for n, c in zip(last, states, strict=True)]
+
+
+def _origin(facts: Facts, value: str) -> Node | None:
+    """Where a state begins, through the loops around."""
+    for _ in range(8):
+        held = facts.graph.arguments.get(value)
+        if held is None:
+            break
+        starts = facts.graph.inits(held[0])
+        position = held[2] - (1 if held[0].op.kind == OpKind.FOR else 0)
+        if not 0 <= position < len(starts):
+            break
+        value = starts[position]
+    return facts.graph.producer(value)
+
+
+def _inner(facts: Facts, node: Node, state: Carried) -> Node | None:
+    """The operation inside a branch that makes the next value."""
+    for found in facts.graph.upstream(state.next):
+        if not found.op.regions:
+            return found
+    return node

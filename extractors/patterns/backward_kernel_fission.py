@@ -1,0 +1,37 @@
+"""How the gradients of an attention are divided among kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.idioms import recomputed
+from extractors.analysis.loops import Role
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_BACKWARD
+from kb.evidence import Decision
+
+
+class BackwardKernelFission(Pattern):
+    """Probabilities are rebuilt, and this kernel sums some of the gradients; an atomic would sum the others too."""
+
+    name = "backward-kernel-fission"
+    axis = "kernel_boundaries"
+    source = "Dao, FlashAttention-2 (2023), section 3.2, backward pass"
+    matches = (Case(BACKWARD_KEYS, "two kernels, S recomputed twice"),)
+    near_misses = (
+        NearMiss(ATTENTION, why="a forward pass"),
+        NearMiss(NORM_BACKWARD, why="no probabilities are rebuilt"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not recomputed(facts):
+            return
+        grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
+        atomics = [a for a in facts.stores if a.is_atomic]
+        line = facts.kernel.entry.span.line
+        head: list[Where] = [(line, line)]
+        if atomics and grown:
+            yield self.decide(facts, "one fused backward with dQ atomics", [*head, *atomics])
+        elif grown:
+            yield self.decide(facts, "two kernels, S recomputed twice", [*head, *facts.contractions])

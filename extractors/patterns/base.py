@@ -1,0 +1,99 @@
+"""What a pattern is: a rule that finds one decision in dataflow, with its source, its cases and its near misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Lines, Node
+from kb.evidence import AxisKind, Decision
+
+KINDS: dict[str, AxisKind] = {
+    **dict.fromkeys(
+        (
+            "prefetch_depth", "occupancy", "cluster_size", "num_warps", "tile_selection",
+            "split_count", "cache_hint",
+        ),
+        AxisKind.TUNING,
+    ),
+    **dict.fromkeys(
+        (
+            "algorithm_selection", "layout_contract", "specialization", "arch_dispatch",
+            "autotuning", "search_pruning", "optional_inputs", "code_structure", "oob_rows",
+        ),
+        AxisKind.HOST,
+    ),
+}  # fmt: skip
+"""Kind of every axis that is not a design axis; as in the catalogue."""
+
+Where = Node | Access | Lines | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Source text of a small module whose first kernel holds the pattern; `value` is what must be seen."""
+
+    text: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """Source text that looks alike and must not be taken for the pattern, with the reason.
+
+    When `value` is given, only that value must not be seen.
+    """
+
+    text: str
+    why: str
+    value: str | None = None
+
+
+class Pattern:
+    """A recogniser of one axis. Subclasses say `name`, `axis`, `source`, `matches` and `near_misses`."""
+
+    name: ClassVar[str]
+    axis: ClassVar[str]
+    source: ClassVar[str]
+    matches: ClassVar[tuple[Case, ...]]
+    near_misses: ClassVar[tuple[NearMiss, ...]]
+
+    def __init_subclass__(cls) -> None:
+        for wanted in ("name", "axis", "source", "matches", "near_misses"):
+            if not getattr(cls, wanted, None):
+                raise TypeError(f"{cls.__name__} says no {wanted}; every pattern brings its cases and its source")
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        """Every place where the kernel decides the axis in a way that this pattern knows."""
+        raise NotImplementedError
+
+    def decide(
+        self, facts: Facts, value: str, where: Iterable[Where], subject: str | None = None
+    ) -> Decision:
+        """A decision with the lines of the places given; `file` is set when they lie outside the kernel's file."""
+        home = facts.kernel.entry.span.path
+        lines, path = _lines(where, home)
+        return Decision(
+            axis=self.axis, value=value, pattern=self.name, lines=lines,
+            kind=KINDS.get(self.axis, AxisKind.DESIGN), subject=subject,
+            file=path if path != home else None,
+        )  # fmt: skip
+
+
+def _lines(where: Iterable[Where], home: str) -> tuple[tuple[Lines, ...], str]:
+    """Line ranges by file; those of the kernel's own file when there are any."""
+    found: dict[str, set[Lines]] = {}
+    for place in where:
+        if place is None:
+            continue
+        if isinstance(place, tuple):
+            found.setdefault(home, set()).add(place)
+            continue
+        node = place.node if isinstance(place, Access) else place
+        if node.op.span.line > 0:
+            found.setdefault(node.op.span.path or home, set()).add(node.lines)
+    path = home if home in found or not found else next(iter(found))
+    return tuple(sorted(found.get(path, ()))), path

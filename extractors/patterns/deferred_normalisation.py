@@ -1,0 +1,64 @@
+"""The weighted sum is divided by the sum of weights: once after the loop, or in every iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import Loop, Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class DeferredNormalisation(Pattern):
+    """An accumulator of a loop is divided by a sum that the same loop carried."""
+
+    name = "deferred-normalisation"
+    axis = "softmax_scheme"
+    source = "Dao, FlashAttention-2 (2023), section 3.1"
+    matches = (
+        Case(ATTENTION, "divide once in the epilogue"),
+        Case(
+            vary(ATTENTION_POINTER, ("acc = acc / tot[:, None]", "acc = acc * (1.0 / tot)[:, None]")),
+            "multiply by reciprocal",
+        ),
+    )
+    near_misses = (
+        NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
+        NearMiss(PRODUCT, why="nothing is divided"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            sums = loop.of(Role.RUNNING_SUM, Role.SUM)
+            grown = loop.of(Role.ACCUMULATOR) + [c for c in sums if len(facts.types.shape(c.result)) > 1]
+            if not loop.of(Role.RUNNING_MAXIMUM) or not sums:
+                continue
+            for node in facts.graph.of(OpKind.DIV):
+                value = self._divides(facts, node, loop, [c.result for c in grown], [c.result for c in sums])
+                if value is not None:
+                    yield self.decide(facts, value, (node,))
+                    break
+
+    def _divides(
+        self, facts: Facts, node: Node, loop: Loop, grown: list[str], sums: list[str]
+    ) -> str | None:
+        if node.inside(loop.node):
+            return None
+        over, under = node.op.inputs[:2]
+        if not self._from(facts, under, sums, loop):
+            return None
+        if facts.graph.core(over) in grown:
+            return "divide once in the epilogue"
+        return "multiply by reciprocal" if not facts.graph.rests_on(over, loop.node) else None
+
+    def _from(self, facts: Facts, value: str, sums: list[str], loop: Loop) -> bool:
+        """True when a value is one of the sums, perhaps guarded against zero."""
+        if facts.graph.core(value) in sums:
+            return True
+        return facts.graph.rests_on(value, loop.node) and not set(
+            facts.graph.roots(value, OpKind.MMA)
+        ).difference(n for n in facts.graph.nodes if n.inside(loop.node))

@@ -1,0 +1,89 @@
+"""What keeps a row without any valid key from dividing zero by zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.idioms import LARGE
+from extractors.analysis.loops import Loop, Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class DegenerateRowGuard(Pattern):
+    """The first value of the running sum or maximum, or a lower bound of the sum before the division."""
+
+    name = "degenerate-row-guard"
+    axis = "empty_row_handling"
+    source = "tilelore catalogue, P62; Dao, FlashAttention-2 (2023)"
+    matches = (
+        Case(ATTENTION, "none (NaN)"),
+        Case(vary(ATTENTION, ("tot = ct.full((TM, 1), 0.0,", "tot = ct.full((TM, 1), 1.0,")), "l init = 1"),
+        Case(vary(ATTENTION, ("top = ct.full((TM, 1), -math.inf,", "top = ct.full((TM, 1), -1.0e30,")), "finite m init"),
+        Case(
+            vary(ATTENTION, ("    acc = ct.truediv(acc, tot,", "    tot = ct.maximum(tot, 1e-6)\n    acc = ct.truediv(acc, tot,")),
+            "clamp l >= eps",
+        ),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="no running maximum"),
+        NearMiss(SOFTMAX, why="a row always has its own elements"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            tops = loop.of(Role.RUNNING_MAXIMUM)
+            sums = loop.of(Role.RUNNING_SUM)
+            if not tops or not sums or not facts.contractions:
+                continue
+            value, where = self._guard(facts, loop, [c.init for c in tops], [c.init for c in sums])
+            yield self.decide(facts, value, where)
+
+    def _guard(
+        self, facts: Facts, loop: Loop, tops: list[str], sums: list[str]
+    ) -> tuple[str, list[Node]]:
+        clamps = self._clamps(facts, loop)
+        if clamps:
+            return "clamp l >= eps", clamps
+        for value in sums:
+            if _filled(facts, value) == 1:
+                return "l init = 1", _made(facts, value)
+        for value in tops:
+            first = _filled(facts, value)
+            if isinstance(first, int | float) and -1e38 < first < -LARGE:
+                return "finite m init", _made(facts, value)
+        return "none (NaN)", [n for v in tops for n in _made(facts, v)]
+
+    def _clamps(self, facts: Facts, loop: Loop) -> list[Node]:
+        """maximum(sum, number), or a select on the sum, after the loop."""
+        results = {c.result for c in loop.of(Role.RUNNING_SUM)}
+        return [
+            n
+            for n in facts.graph.of(OpKind.MAXIMUM, OpKind.SELECT)
+            if not n.inside(loop.node) and any(facts.graph.core(v) in results for v in n.op.inputs)
+        ]
+
+
+def _made(facts: Facts, value: str) -> list[Node]:
+    node = facts.graph.producer(value)
+    return [node] if node is not None else []
+
+
+def _filled(facts: Facts, value: str) -> object:
+    node = facts.graph.producer(facts.graph.plain(value))
+    if node is None:
+        return None
+    if node.op.kind == OpKind.ZEROS:
+        return 0
+    if node.op.kind == OpKind.FULL:
+        return facts.values.literal(node.op.operand("value"))
+    if node.op.kind in (OpKind.ADD, OpKind.SUB):  # zeros + 1, zeros - inf
+        first, second = (_filled(facts, v) if not isinstance(facts.values.literal(v), int | float)
+                         else facts.values.literal(v) for v in node.op.inputs[:2])  # fmt: skip
+        if isinstance(first, int | float) and isinstance(second, int | float):
+            return first + second if node.op.kind == OpKind.ADD else first - second
+    return None

@@ -1,0 +1,65 @@
+"""What happens in the last, partial tile: a mask compiled in by a flag, or always there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.idioms import against_extent, comparisons, masks
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from kb.evidence import Decision
+
+
+class DivisibilitySpecialisation(Pattern):
+    """A comparison of positions with an extent is made only under a compile-time flag."""
+
+    name = "divisibility-specialisation"
+    axis = "tail_handling"
+    source = "Triton documentation, heuristics: a flag that the tile divides the extent"
+    matches = (
+        Case(ATTENTION, "constexpr EVEN flag removes mask"),
+        Case(ATTENTION_POINTER, "always mask"),
+        Case(ADD_POINTER, "always mask"),
+    )
+    near_misses = (
+        NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
+        NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        tails = self._tails(facts)
+        flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
+        if flagged:
+            where = [node for pair in flagged for node in pair]
+            yield self.decide(facts, "constexpr EVEN flag removes mask", where)
+        elif tails:
+            yield self.decide(facts, "always mask", tails)
+
+    def _tails(self, facts: Facts) -> list[Node]:
+        """Comparisons of positions with an extent, in masks of scores and of accesses."""
+        compared = [c for m in masks(facts) for c in m.comparisons]
+        for access in facts.accesses:
+            compared += comparisons(facts, access.mask)
+        return [c for c in dict.fromkeys(compared) if against_extent(facts, c)]
+
+
+def _compile_time(facts: Facts, guard: Node) -> bool:
+    """True when a branch is decided by compile-time parameters alone."""
+    names = _parameters(facts, guard.op.inputs[0])
+    return bool(names) and names <= facts.constexprs
+
+
+def _parameters(facts: Facts, value: str) -> set[str]:
+    pending, seen = [value], {value}
+    for current in pending:
+        for feed in facts.graph.feeds(current):
+            if feed not in seen:
+                seen.add(feed)
+                pending.append(feed)
+    names = set(facts.graph.function.parameter_names)
+    blocks = facts.values.expr(value).has(AtomKind.BLOCK, AtomKind.INDUCTION)
+    held = {v for v in seen if v in facts.graph.arguments}
+    return set() if blocks or held else seen & names

@@ -1,0 +1,57 @@
+"""One loaded tile enters two products, once as it is and once turned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from kb.evidence import Decision
+
+_TWICE = vary(
+    BACKWARD_KEYS,
+    ("s = ct.mma(k, q.permute((1, 0)),", "q2 = ct.load(a, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"
+     "            s = ct.mma(k, q2.reshape((W, TM)),"),
+    ("dp = ct.mma(v, o.permute((1, 0)),", "o2 = ct.load(d, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"
+     "            dp = ct.mma(v, o2.reshape((W, TM)),"),
+)  # fmt: skip
+
+
+class DualOrientation(Pattern):
+    """The uses of a load in products are split into direct and turned ones."""
+
+    name = "dual-orientation-reuse-of-one-loaded-tile"
+    axis = "load_reuse"
+    source = "NVIDIA, PTX ISA, wgmma: one shared-memory tile, two descriptors"
+    matches = (
+        Case(BACKWARD_KEYS, "load once, use as X and X^T"),
+        Case(_TWICE, "load twice in two layouts"),
+    )
+    near_misses = (
+        NearMiss(ATTENTION, why="every tile enters one product"),
+        NearMiss(PRODUCT, why="every tile enters one product"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        direct: dict[Access, list[Node]] = {}
+        turned: dict[Access, list[Node]] = {}
+        for product in facts.contractions:
+            for role in ("lhs", "rhs"):
+                value = product.op.operand(role)
+                turn = facts.turned(value)
+                for access in facts.held_loads(value):
+                    if turn is not None or access.transposed:
+                        turned.setdefault(access, []).extend([product] if turn is None else [turn, product])
+                    else:
+                        direct.setdefault(access, []).append(product)
+        both = [a for a in direct if a in turned]
+        if both:
+            where = [n for a in both for n in (*direct[a], *turned[a])]
+            yield self.decide(facts, "load once, use as X and X^T", where)
+        twice = [(a, b) for a in direct for b in turned if a is not b and a.array == b.array
+                 and a.array is not None and a.loop is b.loop]  # fmt: skip
+        if twice and not both:
+            yield self.decide(facts, "load twice in two layouts", [x.node for pair in twice for x in pair])

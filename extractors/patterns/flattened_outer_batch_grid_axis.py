@@ -1,0 +1,67 @@
+"""Two outer axes of an array share one grid axis; quotient and remainder tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.symbolic import Atom, AtomKind, Expr
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class FlattenedOuterBatchGridAxis(Pattern):
+    """A block id is divided and reduced by the same number; both parts index arrays."""
+
+    name = "flattened-outer-batch-grid-axis-with-div-mod-decode"
+    axis = "grid_mapping"
+    source = "NVIDIA, CUDA C++ Programming Guide, technical specifications: grid y and z hold 65535 blocks"
+    matches = (Case(ATTENTION, "batch*heads on one axis"),)
+    near_misses = (
+        NearMiss(PRODUCT_PERSISTENT, why="quotients of a grouped order locate tiles, they are no outer axes"),
+        NearMiss(PRODUCT, why="both block ids are used as they are"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        quotients = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if _of_block(facts, n)]
+        remainders = [n for n in facts.graph.of(OpKind.MOD) if _of_block(facts, n)]
+        for high in quotients:
+            for low in remainders:
+                if _operands(facts, high) != _operands(facts, low):
+                    continue
+                if _indexes(facts, high) and _indexes(facts, low):
+                    yield self.decide(facts, "batch*heads on one axis", (high, low))
+                    return
+
+
+def _operands(facts: Facts, node: Node) -> tuple[Expr, Expr]:
+    left, right = node.op.inputs[:2]
+    return facts.values.expr(left), facts.values.expr(right)
+
+
+def _of_block(facts: Facts, node: Node) -> bool:
+    atom = _operands(facts, node)[0].atom
+    return atom is not None and atom.kind is AtomKind.BLOCK
+
+
+def _indexes(facts: Facts, node: Node) -> bool:
+    """True when the part selects along an axis of its own: alone, divided for shared heads, or times a stride."""
+    part = facts.values.expr(node.result).atom
+    if part is None:
+        return False
+    for access in facts.accesses:
+        for index in access.index:
+            if any(_outer(facts, atom, factors, part) for factors, _ in index.terms for atom in factors):
+                return True
+    return False
+
+
+def _outer(facts: Facts, atom: Atom, factors: tuple[Atom, ...], part: Atom) -> bool:
+    inner = atom.kind is AtomKind.FLOOR_DIV and atom.args[0].atom == part
+    if atom != part and not inner:
+        return False
+    extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
+    return not any(other.text in extents for other in factors)

@@ -1,0 +1,53 @@
+"""Row statistics in a flat buffer, addressed element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access, Mode
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, ROW_NORM
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class FlattenedSideBuffer(Pattern):
+    """One linear index holds several outer axes, a tile offset and a lane."""
+
+    name = "flattened-padded-1-d-side-buffer"
+    axis = "auxiliary_layout"
+    source = "tilelore catalogue, P39; cuTile documentation, gather and scatter"
+    matches = (
+        Case(ATTENTION_LSE, "1-D linear index scatter/gather"),
+        Case(BACKWARD_KEYS, "1-D linear index scatter/gather"),
+    )
+    near_misses = (
+        NearMiss(ATTENTION, why="every array is addressed by its own axes"),
+        NearMiss(ROW_NORM, why="rows and columns are two indices"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        flat = [a for a in facts.accesses if a.mode is Mode.ELEMENT and _linear(a)]
+        if flat:
+            where: list[Where] = [*flat, *(_made(facts, a) for a in flat)]
+            yield self.decide(facts, "1-D linear index scatter/gather", where)
+
+
+def _linear(access: Access) -> bool:
+    """Outer axes times their extents, plus a scaled tile index, plus a lane."""
+    if len(access.index) != 1 or not access.index[0].has(AtomKind.LANE):
+        return False
+    index = access.index[0]
+    scaled = [f for f, _ in index.terms if len(f) >= 2]
+    lanes = [f for f, _ in index.terms if len(f) == 1 and f[0].kind is AtomKind.LANE]
+    return len(scaled) >= 2 and len(lanes) == 1
+
+
+def _made(facts: Facts, access: Access) -> Node | None:
+    """The addition that completes the index."""
+    index = facts.values.items(access.node.op.operand("index"))
+    node = facts.graph.producer(facts.graph.core(index[0])) if index else None
+    return node if node is not None and node.op.kind == OpKind.ADD else None

@@ -1,0 +1,96 @@
+"""In which precision sums are kept, and where the result is narrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.analysis.loops import Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, COPY, PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+from kb.ops import READS, OpKind
+
+_FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
+
+
+class Fp32Accumulation(Pattern):
+    """Accumulators begin as 32-bit floats, reductions read 32-bit floats; one cast narrows the result."""
+
+    name = "fp32-accumulation-of-low-precision-mma"
+    axis = "accum_dtype"
+    source = "NVIDIA, PTX ISA, mma: f32 accumulators for f16, bf16 and fp8 operands"
+    matches = (
+        Case(PRODUCT, "fp32"),
+        Case(ATTENTION, "fp32, one narrowing cast before the store"),
+        Case(SOFTMAX, "fp32"),
+        Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
+    )
+    near_misses = (NearMiss(COPY, why="nothing is summed"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        places: dict[str, list[Node]] = {}
+        for product in facts.contractions:
+            dtype = facts.types.dtype(product.result)
+            begin = self._begin(facts, product)
+            places.setdefault(dtype, []).extend([product] if begin is None else [begin, product])
+        for dtype, nodes in self._sums(facts):
+            places.setdefault(dtype, []).extend(nodes)
+        for dtype, nodes in places.items():
+            if dtype in _NAMES:
+                yield self.decide(facts, _NAMES[dtype], nodes)
+        casts = self._narrowing(facts)
+        if casts:
+            yield self.decide(facts, "fp32, one narrowing cast before the store", casts)
+
+    def _begin(self, facts: Facts, product: Node) -> Node | None:
+        """Where the accumulator of a product is filled."""
+        acc = product.op.operand("acc")
+        if acc is None:
+            return self._carry(facts, product)
+        for node in facts.graph.upstream(acc, lambda n: n.op.kind in _FILLS or n.op.kind in READS):
+            if node.op.kind in _FILLS:
+                return node
+        return None
+
+    def _carry(self, facts: Facts, product: Node) -> Node | None:
+        """Of a product that is added to a carried value, the fill of that value."""
+        for loop in facts.loops:
+            for state in loop.of(Role.ACCUMULATOR):
+                if product.inside(loop.node) and facts.graph.rests_on(state.next, product):
+                    begun = facts.graph.producer(state.init)
+                    return begun if begun is not None and begun.op.kind in _FILLS else None
+        return None
+
+    def _sums(self, facts: Facts) -> Iterable[tuple[str, list[Node]]]:
+        """Reductions outside attention, with the casts that widen what they read, and carried sums."""
+        if facts.contractions:
+            return
+        for node in facts.reductions:
+            dtype = facts.types.dtype(node.op.inputs[0])
+            casts = [n for n in facts.graph.upstream(node.op.inputs[0], _stop) if n.op.kind in CASTS]
+            yield dtype, [*casts, node]
+        for loop in facts.loops:
+            for state in loop.of(Role.SUM, Role.RUNNING_SUM):
+                begun = facts.graph.producer(state.init)
+                if begun is not None and begun.op.kind in _FILLS:
+                    yield facts.types.dtype(state.init), [begun]
+
+    def _narrowing(self, facts: Facts) -> list[Node]:
+        """Casts right before a store that narrow a 32-bit float."""
+        found = []
+        for store in facts.stores:
+            value = facts.graph.through(store.value, VIEWS)
+            node = facts.graph.producer(value)
+            if node is not None and node.op.kind in CASTS and facts.types.dtype(node.op.inputs[0]) == "f32":
+                if facts.types.dtype(node.result) != "f32":
+                    found.append(node)
+        return found
+
+
+_NAMES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64"}
+
+
+def _stop(node: Node) -> bool:
+    return node.op.kind in READS

@@ -1,0 +1,45 @@
+"""How a store is kept inside its array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import BULK, Access, Mode
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ATTENTION, PRODUCT_POINTER, ROW_NORM, vary
+from kb.evidence import Decision
+
+
+class ImplicitStoreClipping(Pattern):
+    """Tiles are stored whole and clipped by the bounds of the array, or under a mask."""
+
+    name = "implicit-store-clipping"
+    axis = "boundary_handling"
+    source = "cuTile documentation, store: elements outside the array are not written"
+    matches = (
+        Case(ATTENTION, "implicit clip by array bounds"),
+        Case(ADD_POINTER, "explicit store mask"),
+        Case(PRODUCT_POINTER, "explicit store mask"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
+            why="the store has no mask and no view that knows the bounds",
+        ),
+        NearMiss(ROW_NORM, why="the elements of a row are scattered one by one"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        stores = [a for a in facts.stores if not a.is_atomic]
+        clipped = [a for a in stores if a.mode in BULK and self._clips(facts, a)]
+        masked = [a for a in stores if a.mask is not None and facts.types.shape(a.value)]
+        if clipped:
+            yield self.decide(facts, "implicit clip by array bounds", clipped)
+        if masked:
+            yield self.decide(facts, "explicit store mask", masked)
+
+    def _clips(self, facts: Facts, access: Access) -> bool:
+        if access.mode is Mode.BLOCK_POINTER:
+            return access.node.op.operand("boundary_check") is not None
+        return any(extent != "1" for extent in facts.types.shape(access.value)) or access.mode is Mode.DESCRIPTOR

@@ -1,0 +1,69 @@
+"""In which base the log-sum-exp of a row is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import Role
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, ROW_NORM, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_PAIR = vary(
+    ATTENTION_LSE,
+    ("    info = (top + ct.log2(tot)).reshape((TM,))\n", ""),
+    ("ct.scatter(stat, at, info)", "ct.scatter(stat, at, top.reshape((TM,)))\n    ct.scatter(stat, at + 1, tot.reshape((TM,)))"),
+)
+
+
+class LogSumExpStatistic(Pattern):
+    """maximum + log(sum) is stored; or the two apart."""
+
+    name = "base-2-log-sum-exp-statistic"
+    axis = "statistic_encoding"
+    source = "Dao, FlashAttention-2 (2023), section 3.1: only the log-sum-exp is kept"
+    matches = (
+        Case(ATTENTION_LSE, "base-2 LSE"),
+        Case(vary(ATTENTION_LSE, ("ct.log2(", "ct.log(")), "natural LSE"),
+        Case(_PAIR, "(m,l) pair"),
+    )
+    near_misses = (
+        NearMiss(ATTENTION, why="nothing but the output is stored"),
+        NearMiss(ROW_NORM, why="a root is stored, no logarithm"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for node in facts.graph.of(OpKind.LOG2, OpKind.LOG):
+            if not self._sum(facts, node.op.inputs[0]):
+                continue
+            for added in self._added(facts, node):
+                stores = facts.stored_in(added.result)
+                if stores:
+                    value = "base-2 LSE" if node.op.kind == OpKind.LOG2 else "natural LSE"
+                    yield self.decide(facts, value, (added, node, *stores))
+                    return
+        pair = self._pair(facts)
+        if pair:
+            yield self.decide(facts, "(m,l) pair", pair)
+
+    def _sum(self, facts: Facts, value: str) -> bool:
+        return bool(facts.graph.roots(value, OpKind.REDUCE_SUM)) and bool(facts.exponentials)
+
+    def _added(self, facts: Facts, node: Node) -> list[Node]:
+        users = list(facts.graph.downstream(node.result, 12))
+        return [n for n in users if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
+
+    def _pair(self, facts: Facts) -> list[Where]:
+        """Running maximum and running sum of one loop, both stored as they are."""
+        for loop in facts.loops:
+            tops = [a for c in loop.of(Role.RUNNING_MAXIMUM) for a in self._as_is(facts, c.result)]
+            sums = [a for c in loop.of(Role.RUNNING_SUM) for a in self._as_is(facts, c.result)]
+            if tops and sums:
+                return [*tops, *sums]
+        return []
+
+    def _as_is(self, facts: Facts, value: str) -> list[Where]:
+        return [a for a in facts.stores if facts.graph.core(a.value) == value]

@@ -1,0 +1,58 @@
+"""In which order tiles of unequal work are taken up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import blocked, persistent
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, OpKind
+
+_REVERSED = vary(
+    ATTENTION, ("    x = ct.bid(0)\n", "    x = ct.cdiv(a.shape[2], TM) - 1 - ct.bid(0)\n")
+)
+
+
+class LongestFirst(Pattern):
+    """The block's work depends on its tile index; that index is the block id, or counted from the end."""
+
+    name = "longest-processing-time-first-l2-head-swizzle-for-causal-work"
+    axis = "rasterization"
+    source = "Graham, Bounds on Multiprocessing Timing Anomalies (1969); FlashAttention-3 scheduler"
+    matches = (Case(ATTENTION, "natural order"), Case(_REVERSED, "LPT reversed q-tiles"))
+    near_misses = (NearMiss(PRODUCT, why="every tile costs the same"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            if persistent(loop, facts.values) or blocked(loop, facts.values):
+                continue
+            if not any(p.inside(loop.node) for p in facts.contractions):
+                continue
+            bounds = [n for b in (loop.low, loop.high) for n in self._uneven(facts, b)]
+            if not bounds:
+                continue
+            down = any(self._descends(facts, n) for n in bounds)
+            yield self.decide(facts, "LPT reversed q-tiles" if down else "natural order", bounds)
+            return
+
+    def _uneven(self, facts: Facts, bound: str | None) -> list[Node]:
+        """Operations of a bound that scale the block id by a tile."""
+        if bound is None:
+            return []
+        found = []
+        for node in facts.graph.upstream(bound, lambda n: n.op.kind in CONTRACTIONS):
+            if node.op.kind not in (OpKind.MUL, OpKind.ADD, OpKind.MINIMUM, OpKind.CEIL_DIV, OpKind.FLOOR_DIV):
+                continue
+            expr = facts.values.expr(node.result)
+            if any(len(f) == 2 and any(a.kind is AtomKind.BLOCK for a in f) for f, _ in expr.terms):
+                found.append(node)
+        return found
+
+    def _descends(self, facts: Facts, node: Node) -> bool:
+        expr = facts.values.expr(node.result)
+        return any(n < 0 and any(a.kind is AtomKind.BLOCK for a in f) for f, n in expr.terms)

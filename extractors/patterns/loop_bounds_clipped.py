@@ -1,0 +1,111 @@
+"""How far a loop over keys or queries runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import COPIES, Node
+from extractors.analysis.idioms import between_lanes, masks
+from extractors.analysis.loops import Loop, blocked, persistent
+from extractors.analysis.symbolic import AtomKind, Expr
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ir import ParameterKind
+from kb.ops import OpKind
+
+_BOUND = COPIES | {
+    OpKind.IF, OpKind.IF_EXPRESSION, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CEIL_DIV,
+    OpKind.FLOOR_DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV,
+}  # fmt: skip
+_UNCLIPPED = vary(
+    ATTENTION, ("last = ct.cdiv(min(shift + (x + 1) * TM, size), TN)", "last = ct.cdiv(size, TN)")
+)
+
+
+class LoopBoundsClipped(Pattern):
+    """A bound depends on the block's own position, so that tiles without work are never visited."""
+
+    name = "loop-bounds-clipped-by-mask-structure"
+    axis = "loop_extent"
+    source = "Dao, FlashAttention-2 (2023), section 3.1, causal masking"
+    matches = (
+        Case(ATTENTION, "upper bound clipped (causal)"),
+        Case(BACKWARD_KEYS, "lower bound clipped (sliding window/causal dKdV)"),
+        Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
+        Case(_UNCLIPPED, "full extent + mask"),
+    )
+    near_misses = (NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
+        for loop in facts.loops:
+            if persistent(loop, facts.values) or blocked(loop, facts.values) or loop.range is None:
+                continue
+            if not any(p.inside(loop.node) for p in facts.contractions):
+                continue
+            low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
+            if low or high:
+                yield self.decide(facts, _value(low, high), (*low, *high))
+            elif any(m.node.inside(loop.node) for m in causal) and self._innermost(facts, loop):
+                yield self.decide(facts, "full extent + mask", (loop.node.head,))
+        shifted = self._aligned(facts)
+        if shifted:
+            yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
+
+    def _innermost(self, facts: Facts, loop: Loop) -> bool:
+        return any(p.loop is loop.node for p in facts.contractions)
+
+    def _aligned(self, facts: Facts) -> list[Node]:
+        """A runtime scalar is added both to positions in a mask and to a clipped bound."""
+        scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.CONSTEXPR}
+        compared = [c for m in masks(facts) for c in m.comparisons if between_lanes(facts, c)]
+        shifts = {name for c in compared for v in c.op.inputs[:2] for name in _added(facts.values.expr(v), scalars)}
+        bounds = [n for loop in facts.loops for b in (loop.low, loop.high) for n in _clipped(facts, b)]
+        moved = {name for n in bounds for name in _inside(facts.values.expr(n.result), scalars)}
+        both = shifts & moved
+        if not both:
+            return []
+        return [
+            n
+            for n in facts.graph.of(OpKind.ADD)
+            if any(facts.graph.core(v) in both for v in n.op.inputs[:2])
+        ]
+
+
+def _value(low: list[Node], high: list[Node]) -> str:
+    if low and high:
+        return "band clipping"
+    return "upper bound clipped (causal)" if high else "lower bound clipped (sliding window/causal dKdV)"
+
+
+def _added(expr: Expr, scalars: set[str]) -> set[str]:
+    if not expr.has(AtomKind.LANE, AtomKind.INDUCTION):
+        return set()
+    return {f[0].value for f, _ in expr.terms if len(f) == 1 and f[0].kind is AtomKind.PARAMETER} & scalars
+
+
+def _inside(expr: Expr, scalars: set[str]) -> set[str]:
+    return {a.value for a in expr.atoms() if a.kind is AtomKind.PARAMETER} & scalars
+
+
+def _clipped(facts: Facts, bound: str | None) -> list[Node]:
+    """The operations of a bound that rest on the block's own position, when the bound is clipped by it."""
+    if bound is None:
+        return []
+    expr = facts.values.expr(bound)
+    if not expr.has(AtomKind.BLOCK) or expr.has(AtomKind.LOADED):
+        return []
+    return [
+        n
+        for n in facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)
+        if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)
+        and not _decoded(facts, n)
+    ]  # fmt: skip
+
+
+def _decoded(facts: Facts, node: Node) -> bool:
+    """True for the steps that take a block id apart."""
+    first = facts.values.expr(node.op.inputs[0]).atom
+    return first is not None and first.kind is AtomKind.BLOCK and node.op.kind in (OpKind.FLOOR_DIV,)

@@ -1,0 +1,45 @@
+"""How a mask acts on scores or probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.idioms import Applied, Mask, is_infinite, masks
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, LAYER_NORM_POINTER, vary
+from kb.evidence import Decision
+
+
+class MaskRealisation(Pattern):
+    """A select under a positional mask, added to scores, put in their place, or zeroing probabilities."""
+
+    name = "mask-realisation"
+    axis = "mask_application"
+    source = "Dao et al., FlashAttention (2022), algorithm 2: masked scores are minus infinity"
+    matches = (
+        Case(ATTENTION, "additive -inf"),
+        Case(ATTENTION_POINTER, "select -inf before max"),
+        Case(
+            vary(ATTENTION_POINTER, ('s = tl.where(keep, s, float("-inf"))', "s = tl.where(keep, s, -1.0e6)")),
+            "select large finite",
+        ),
+        Case(BACKWARD_KEYS, "zero P after exp"),
+    )
+    near_misses = (NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Mask]] = {}
+        for mask in masks(facts):
+            found.setdefault(_value(mask), []).append(mask)
+        for value, group in found.items():
+            where = [node for m in group for node in (m.node, m.combined)]
+            yield self.decide(facts, value, where)
+
+
+def _value(mask: Mask) -> str:
+    if mask.applied is Applied.ZEROED:
+        return "zero P after exp"
+    if mask.applied is Applied.ADDED:
+        return "additive -inf" if is_infinite(mask.fill) else "additive large finite"
+    return "select -inf before max" if is_infinite(mask.fill) else "select large finite"

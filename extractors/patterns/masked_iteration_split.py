@@ -1,0 +1,122 @@
+"""In which iterations of a loop the mask is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import COPIES, Node
+from extractors.analysis.idioms import Mask, masks
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, SOFTMAX, vary
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, OpKind
+
+_BOUND = COPIES | {OpKind.IF, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.FLOOR_DIV, OpKind.CEIL_DIV}
+_ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
+
+
+class MaskedIterationSplit(Pattern):
+    """A mask in a loop stands under a branch on the loop variable, in a loop of its own, or in every iteration."""
+
+    name = "masked-unmasked-iteration-split"
+    axis = "mask_placement"
+    source = "cuTile compiler, loop_split: one branch that compares the loop variable with an outer value"
+    matches = (
+        Case(ATTENTION, "single loop + iv>=bound branch (compiler splits)"),
+        Case(ATTENTION_EVERY, "mask every iteration"),
+        Case(BACKWARD_KEYS, "mask every iteration"),
+        Case(
+            vary(ATTENTION, ("j >= edge", "j * TN + TN > edge * TN")),
+            "single loop + opaque branch (not split)",
+        ),
+    )
+    near_misses = (NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        inside = [m for m in masks(facts) if m.node.loop is not None]
+        if not inside:
+            return
+        plain = self._unmasked(facts, inside)
+        if plain is not None:
+            yield self.decide(facts, "two explicit loops", (plain.head, *(m.node.loop for m in inside)))
+            return
+        for mask in inside:
+            guard = _guard(facts, mask)
+            if guard is None:
+                continue
+            branch, compared = guard
+            value = "single loop + opaque branch (not split)"
+            if compared is not None:
+                value = "single loop + iv>=bound branch (compiler splits)"
+            yield self.decide(facts, value, (branch, compared, *_bounds(facts, compared, mask)))
+            return
+        nodes = [node for m in inside for node in (m.node, m.combined)]
+        yield self.decide(facts, "mask every iteration", nodes)
+
+    def _unmasked(self, facts: Facts, inside: list[Mask]) -> Node | None:
+        """Another loop with as many products and no mask."""
+        masked = {m.node.loop for m in inside}
+        counts = {loop: _products(facts, loop) for loop in masked if loop is not None}
+        for loop in facts.loops:
+            if loop.node in masked or any(node.inside(loop.node) for node in masked if node):
+                continue
+            if _products(facts, loop.node) in counts.values() and _products(facts, loop.node):
+                return loop.node
+        return None
+
+
+def _products(facts: Facts, loop: Node) -> int:
+    return len([p for p in facts.contractions if p.inside(loop)])
+
+
+def _guard(facts: Facts, mask: Mask) -> tuple[Node, Node | None] | None:
+    """The branch in the loop that decides at run time whether the mask is made, and its plain comparison."""
+    loop = mask.node.loop
+    for branch in facts.guards(mask.node):
+        if loop is None or not branch.inside(loop):
+            continue
+        tests = [n for n in facts.graph.upstream(branch.op.inputs[0]) if n.inside(loop) and n.op.kind in _ORDERED]
+        moving = [n for n in tests if facts.values.expr(n.op.inputs[0]).has(AtomKind.INDUCTION)
+                  or facts.values.expr(n.op.inputs[1]).has(AtomKind.INDUCTION)]  # fmt: skip
+        if not moving:
+            continue
+        plain = [n for n in moving if _splittable(facts, n, loop)]
+        return branch, plain[0] if plain and _conjunct(facts, branch, plain[0]) else None
+    return None
+
+
+def _conjunct(facts: Facts, branch: Node, test: Node) -> bool:
+    """True when nothing but compile-time flags stands beside the comparison."""
+    stop = (OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.BIT_AND, OpKind.BIT_OR)
+    leaves = [
+        n
+        for n in facts.graph.upstream(branch.op.inputs[0], lambda n: n.op.kind not in stop)
+        if n.op.kind not in stop
+    ]
+    return leaves == [test]
+
+
+def _splittable(facts: Facts, test: Node, loop: Node) -> bool:
+    """True when one side is the loop variable itself, stepping by one, and the other is known before the loop."""
+    found = facts.loop(loop)
+    if found is None or (found.step is not None and facts.values.expr(found.step).constant != 1):
+        return False
+    for this, other in (test.op.inputs[:2], test.op.inputs[1::-1]):
+        bound = facts.graph.producer(other)
+        if facts.graph.through(this, COPIES) == found.induction and (bound is None or not bound.inside(loop)):
+            return True
+    return False
+
+
+def _bounds(facts: Facts, test: Node | None, mask: Mask) -> list[Node]:
+    """The operations that choose the iteration from which on the mask is needed."""
+    if test is None:
+        return []
+    found = []
+    for side in test.op.inputs[:2]:
+        for node in facts.graph.upstream(side, lambda n: n.op.kind not in _BOUND):
+            if node.op.kind in _BOUND and not node.op.regions and node.op.kind not in CONTRACTIONS:
+                found.append(node)
+    return [n for n in found if mask.node.loop is None or not n.inside(mask.node.loop)]

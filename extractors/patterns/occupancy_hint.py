@@ -1,0 +1,31 @@
+"""How many blocks should share a multiprocessor, as written on the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+
+
+class OccupancyHint(Pattern):
+    """An option of the kernel's decorator."""
+
+    name = "occupancy-hint"
+    axis = "occupancy"
+    source = "cuTile documentation, kernel(occupancy=...)"
+    matches = (
+        Case(SOFTMAX, "fixed: 4"),
+        Case(vary(SOFTMAX, ("occupancy=4", "occupancy=ct.ByTarget(sm_90=4)")), "ByTarget"),
+    )
+    near_misses = (NearMiss(PRODUCT, why="the decorator has no options"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        entry = facts.kernel.entry
+        for name, value in entry.options:
+            if name == "occupancy" and value is not None:
+                text = "ByTarget" if isinstance(value, str) else f"fixed: {value}"
+                # The decorator stands on the line above the function.
+                yield self.decide(facts, text, ((max(entry.span.line - 1, 1), entry.span.line),))

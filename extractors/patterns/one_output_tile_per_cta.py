@@ -1,0 +1,76 @@
+"""One output tile, or one row, per block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access, Mode
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import blocked, persistent
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, ROW_NORM
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class OneOutputTilePerCta(Pattern):
+    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile."""
+
+    name = "one-output-tile-per-cta"
+    axis = "work_decomposition"
+    source = 'CUTLASS, "Efficient GEMM in CUDA", Threadblock-level GEMM'
+    matches = (
+        Case(PRODUCT, "one tile per CTA"),
+        Case(ATTENTION, "one tile per CTA"),
+        Case(ROW_NORM, "one row per CTA"),
+    )
+    near_misses = (NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if any(persistent(loop, facts.values) or blocked(loop, facts.values) for loop in facts.loops):
+            return
+        if facts.graph.of(OpKind.WHILE):
+            return
+        stores = [a for a in facts.stores if any(e.has(AtomKind.BLOCK) for e in a.index)]
+        if not stores or len(stores) != len(facts.stores) or any(a.is_atomic for a in stores):
+            return
+        value = "one row per CTA" if all(_one_row(facts, a) for a in stores) else "one tile per CTA"
+        yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])
+
+
+def _one_row(facts: Facts, access: Access) -> bool:
+    """True when a block id counts single rows: its axis has extent 1, or it is not scaled by a tile extent."""
+    shape = facts.types.shape(access.value)
+    if len([extent for extent in shape if extent != "1"]) > 1:
+        return False
+    extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
+    for axis, index in enumerate(access.index):
+        for factors, _ in index.terms:
+            if not any(a.kind is AtomKind.BLOCK or any(x.has(AtomKind.BLOCK) for x in a.args) for a in factors):
+                continue
+            if any(atom.text in extents for atom in factors):
+                return False
+            if access.mode is Mode.TILE and axis < len(shape) and shape[axis] != "1":
+                return False
+    return True
+
+
+def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
+    """The block ids that place the stores, with the steps that take them apart."""
+    addresses = [v for a in stores for role, v in a.node.op.operands if role not in ("value", "mask")]
+    ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if any(facts.graph.rests_on(v, n) for v in addresses)]
+    parts = [
+        n
+        for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
+        if (atom := facts.values.expr(n.op.inputs[0]).atom) is not None and atom.kind is AtomKind.BLOCK
+    ]
+    return ids + parts
+
+
+def _main(facts: Facts, stores: list[Access]) -> list[Access]:
+    """The stores of the widest tiles: the output, not the statistics beside it."""
+    rank = {a: len([e for e in facts.types.shape(a.value) if e != "1"]) for a in stores}
+    best = max(rank.values())
+    return [a for a in stores if rank[a] == best]

@@ -1,0 +1,68 @@
+"""Softmax in one pass: a running maximum, and sums rescaled when it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import Loop, Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, SOFTMAX_CHUNKS
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class OnlineSoftmax(Pattern):
+    """A loop carries a maximum, and what it sums is multiplied by exp(old maximum - new maximum)."""
+
+    name = "online-softmax"
+    axis = "softmax_scheme"
+    source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018)"
+    matches = (Case(ATTENTION, "online (1 pass)"), Case(ATTENTION_POINTER, "online (1 pass)"))
+    near_misses = (
+        NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
+        NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            maxima = loop.of(Role.RUNNING_MAXIMUM)
+            factors = [e.node for e in facts.exponentials if e.rescale and e.node.inside(loop.node)]
+            rescaled = [c for c in loop.carried if _scaled(facts, c.next, factors) and c not in maxima]
+            if not maxima or not rescaled:
+                continue
+            grows = [_growth(facts, c.next) for c in maxima]
+            scales = [n for c in rescaled for n in _scalings(facts, c.next, factors)]
+            value = "online (1 pass)" if loop.of(Role.ACCUMULATOR) or _only(facts, loop) else "online 2-pass"
+            yield self.decide(facts, value, (*grows, *factors, *scales))
+
+
+def _scaled(facts: Facts, value: str, factors: list[Node]) -> bool:
+    return any(facts.graph.rests_on(value, factor) for factor in factors)
+
+
+def _growth(facts: Facts, value: str) -> Node | None:
+    for node in facts.graph.upstream(value):
+        if node.op.kind == OpKind.MAXIMUM:
+            return node
+    return None
+
+
+def _scalings(facts: Facts, value: str, factors: list[Node]) -> list[Node]:
+    """The products that take the factor in, and the sums they enter."""
+    found = []
+    for node in facts.graph.upstream(value, lambda n: n in factors):
+        if node.op.kind in (OpKind.MUL, OpKind.FMA) and any(
+            facts.graph.producer(facts.graph.core(v)) in factors for v in node.op.inputs[:2]
+        ):
+            found.append(node)
+    return found
+
+
+def _only(facts: Facts, loop: Loop) -> bool:
+    """True when no later exponential normalises the row again."""
+    return not any(
+        e.node.index > loop.node.index and not e.node.inside(loop.node) and not e.rescale
+        for e in facts.exponentials
+    )

@@ -1,0 +1,65 @@
+"""What lanes outside an array read as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access, Mode
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+
+_VALUES = {
+    "zero": "ZERO",
+    "neg_inf": "NEG_INF",
+    "undetermined": "UNDETERMINED (hardware default)",
+    "pos_inf": "explicit value",
+    "nan": "explicit value",
+    "value": "explicit value",
+}
+
+
+class PaddingPolicy(Pattern):
+    """The padding of a load, or the other value of a masked load; none given is undetermined."""
+
+    name = "out-of-bounds-padding-policy"
+    axis = "boundary_handling"
+    source = "cuTile documentation, PaddingMode; Triton documentation, load: other"
+    matches = (
+        Case(ATTENTION, "UNDETERMINED (hardware default)"),
+        Case(PRODUCT, "ZERO"),
+        Case(SOFTMAX, "NEG_INF"),
+        Case(ATTENTION_POINTER, "masked load other="),
+        Case(ADD_POINTER, "masked load, other not given"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)")),
+            why="nothing is masked, so nothing is padded",
+        ),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Access]] = {}
+        for access in facts.loads:
+            if access.padding and not self._scalar(facts, access) and not self._unchecked(facts, access):
+                found.setdefault(_value(access), []).append(access)
+        for value, loads in found.items():
+            yield self.decide(facts, value, loads)
+
+    def _scalar(self, facts: Facts, access: Access) -> bool:
+        """A single element is inside or the program is wrong."""
+        return not facts.types.shape(access.value)
+
+    def _unchecked(self, facts: Facts, access: Access) -> bool:
+        """True when the access gives no padding and only a check of bounds that may be compiled out."""
+        return access.mode is Mode.ELEMENT and access.node.op.operand("padding") is None
+
+
+def _value(access: Access) -> str:
+    if access.mode is Mode.POINTER:
+        if access.padding == "undetermined":
+            return "masked load, other not given"
+        return "masked load other=" if access.padding == "zero" else f"masked load other={access.padding}"
+    return _VALUES[access.padding]

@@ -1,0 +1,62 @@
+"""How far ahead loads are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, COPY, PRODUCT, PRODUCT_POINTER, vary
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS
+
+
+class PrefetchDepth(Pattern):
+    """A hint on a load or store, or on the loop around it."""
+
+    name = "software-pipelining-depth-hint-per-memory-op"
+    axis = "prefetch_depth"
+    source = "cuTile documentation, load: latency; Triton documentation, tl.range: num_stages"
+    matches = (
+        Case(ATTENTION, "latency 2"),
+        Case(
+            vary(PRODUCT_POINTER, ("in range(0, tl.cdiv(K, TK))", "in tl.range(0, tl.cdiv(K, TK), num_stages=3)")),
+            "num_stages 3",
+        ),
+        Case(PRODUCT, "compiler-inferred"),
+    )
+    near_misses = (NearMiss(COPY, why="no loop, no hint"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        hinted = [a for a in facts.accesses if a.latency is not None]
+        groups: dict[tuple[str, str | None], list[Access]] = {}
+        for access in hinted:
+            groups.setdefault((_depth(facts, access), access.array), []).append(access)
+        for (value, subject), members in groups.items():
+            yield self.decide(facts, value, members, subject)
+        staged = False
+        for loop in facts.loops:
+            stages = loop.range.op.operand("num_stages") if loop.range is not None else None
+            if stages is not None:
+                staged = True
+                number = facts.values.expr(stages).constant
+                yield self.decide(facts, f"num_stages {number if number is not None else 'by parameter'}", (loop.range,))
+        if not hinted and not staged:
+            fed = self._fed(facts)
+            if fed:
+                yield self.decide(facts, "compiler-inferred", fed)
+
+    def _fed(self, facts: Facts) -> list[Access]:
+        """Loads in a loop that feed its matrix products."""
+        products = [p for p in facts.contractions if p.op.kind in CONTRACTIONS]
+        return [
+            a
+            for a in facts.loads
+            if a.loop is not None and any(facts.graph.rests_on(p.result, a.node) for p in products)
+        ]
+
+
+def _depth(facts: Facts, access: Access) -> str:
+    number = facts.values.expr(access.latency).constant
+    return f"latency {number}" if number is not None else "latency by parameter"

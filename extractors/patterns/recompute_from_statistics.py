@@ -1,0 +1,122 @@
+"""What a backward pass gets from the forward pass: statistics to compute from, not the intermediate tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.analysis.idioms import recomputed
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, NORM_BACKWARD, ROW_NORM, SOFTMAX
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+
+_ROOTS = frozenset({OpKind.RSQRT, OpKind.LOG, OpKind.LOG2, OpKind.SQRT})
+
+
+class RecomputeFromStatistics(Pattern):
+    """A row statistic is stored beside the output, or loaded to rebuild what the forward pass computed."""
+
+    name = "recompute-from-statistics-instead-of-storing-p"
+    axis = "recompute"
+    source = "Dao et al., FlashAttention (2022), section 3.1, recomputation"
+    matches = (
+        Case(BACKWARD_KEYS, "recompute P = exp2(S*scale - LSE)"),
+        Case(ATTENTION_LSE, "statistics saved"),
+        Case(ROW_NORM, "statistics saved"),
+        Case(NORM_BACKWARD, "recompute activation"),
+    )
+    near_misses = (
+        NearMiss(ATTENTION, why="the statistic stays in the loop and is dropped"),
+        NearMiss(SOFTMAX, why="the output is all that is stored"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        rebuilt = recomputed(facts)
+        if rebuilt:
+            where = [node for e in facts.exponentials if e.node in rebuilt for node in (e.difference, e.node)]
+            value = "recompute P = exp2(S*scale - LSE)"
+            yield self.decide(facts, value, where)
+            gradient = self._gradient(facts)
+            if gradient:
+                yield self.decide(facts, "dS = P*(dP - Delta), Delta loaded", gradient)
+            return
+        saved = self._saved(facts)
+        if saved:
+            yield self.decide(facts, "statistics saved", saved)
+            return
+        hat = self._normalised(facts)
+        if hat:
+            yield self.decide(facts, "recompute activation", hat)
+
+    def _gradient(self, facts: Facts) -> list[Node]:
+        """probability * (product - loaded row)."""
+        found = []
+        for node in facts.graph.of(OpKind.SUB):
+            over, under = node.op.inputs[:2]
+            product = facts.graph.producer(facts.graph.core(over))
+            if product is None or product.op.kind not in CONTRACTIONS or not facts.held_loads(under):
+                continue
+            found += [n for n in facts.graph.downstream(node.result) if n.op.kind == OpKind.MUL][:1]
+        return found
+
+    def _saved(self, facts: Facts) -> list[Where]:
+        """Stores of a root or logarithm of a reduction, one number per row, beside a wider output."""
+        found: list[Where] = []
+        for store in facts.stores:
+            made = self._statistic(facts, store)
+            if made is not None and any(_wider(facts, other, store) for other in facts.stores):
+                found += [made, store]
+        return found
+
+    def _statistic(self, facts: Facts, store: Access) -> Node | None:
+        core = facts.graph.core(store.value)
+        node = facts.graph.producer(core)
+        if node is None or not facts.graph.roots(core, *REDUCTIONS):
+            return None
+        if node.op.kind == OpKind.ADD:
+            sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
+            return node if any(kind in _ROOTS for kind in sides) else None
+        if node.op.kind == OpKind.DIV:
+            sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
+            return node if OpKind.SQRT in sides or OpKind.REDUCE_SUM in sides else None
+        return node if node.op.kind in _ROOTS else None
+
+    def _normalised(self, facts: Facts) -> list[Node]:
+        """A loaded tile times a loaded row statistic, used again in a reduction."""
+        if facts.contractions:
+            return []
+        found = []
+        for node in facts.graph.of(OpKind.MUL):
+            wide, narrow = sorted(node.op.inputs[:2], key=lambda v: -_width(facts, v))
+            stat = self._loaded(facts, narrow)
+            if not stat or _width(facts, narrow) >= _width(facts, wide) or not facts.feeding(wide):
+                continue
+            if _scope(facts, wide, stat) and self._reduced(facts, node):
+                found.append(node)
+        return found
+
+    def _loaded(self, facts: Facts, value: str) -> list[Access]:
+        core = facts.graph.through(value, VIEWS | CASTS)
+        access = facts.access(node) if (node := facts.graph.producer(core)) is not None else None
+        return [access] if access is not None and not access.is_store else []
+
+    def _reduced(self, facts: Facts, node: Node) -> bool:
+        return any(n.op.kind in REDUCTIONS for n in facts.graph.downstream(node.result))
+
+
+def _width(facts: Facts, value: str) -> int:
+    return len([extent for extent in facts.types.shape(value) if extent != "1"])
+
+
+def _wider(facts: Facts, other: Access, store: Access) -> bool:
+    return _width(facts, other.value) > _width(facts, store.value)
+
+
+def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
+    """True when the statistic varies with the row that the wide tile belongs to."""
+    rows = [a.index for a in facts.feeding(wide)]
+    own = {atom.text for e in stat[0].index for atom in e.top() if atom.kind in ("induction", "block")}
+    return bool(own) and any(own & {a.text for e in index for a in e.atoms()} for index in rows)

@@ -1,0 +1,104 @@
+"""Where the softmax scale is applied: to the queries, to the scores, after the row maximum, or to the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.analysis.idioms import recomputed
+from extractors.analysis.loops import Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+
+_ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+
+
+class ScalePlacement(Pattern):
+    """The scalar that multiplies scores is found on the operand, before the maximum, or on both sides of it."""
+
+    name = "scale-applied-after-the-max-reduce"
+    axis = "scale_placement"
+    source = "Dao, FlashAttention-2 (2023), section 3.1; max(c s) = c max(s) for c > 0"
+    matches = (
+        Case(ATTENTION, "scale folded into (s*scale - m) FMA"),
+        Case(ATTENTION_POINTER, "scale S before max"),
+        Case(
+            vary(ATTENTION_POINTER, ("tl.dot(q, tl.trans(k)) * rate", "tl.dot((q * rate).to(k.dtype), tl.trans(k))")),
+            "pre-scale Q",
+        ),
+        Case(BACKWARD_KEYS, "scale once in the epilogue"),
+    )
+    near_misses = (NearMiss(PRODUCT, why="the product is no score: no exponential follows"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if recomputed(facts):
+            yield from self._backward(facts)
+            return
+        scaled = [n for n in facts.reductions if n.op.kind == OpKind.REDUCE_MAX and self._scores(facts, n)]
+        for maximum in scaled:
+            before = _scales(facts, maximum.op.inputs[0])
+            after = [n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)]
+            folded = [e for e in facts.exponentials if e.product is not None and not e.rescale]
+            if after and folded and not before:
+                where = [*after[:1], *(e.product for e in folded), *(e.difference for e in folded)]
+                yield self.decide(facts, "scale folded into (s*scale - m) FMA", where)
+            elif before:
+                yield self.decide(facts, "scale S before max", before)
+            else:
+                yield from self._operand(facts)
+            return
+
+    def _scores(self, facts: Facts, maximum: Node) -> bool:
+        return any(facts.graph.rests_on(maximum.result, p) for p in facts.score_products)
+
+    def _outer(self, facts: Facts, node: Node, maximum: Node) -> bool:
+        """The row maximum itself times a scalar."""
+        if node.op.kind != OpKind.MUL:
+            return False
+        cores = [facts.graph.core(v) for v in node.op.inputs[:2]]
+        other = next((v for v in node.op.inputs[:2] if facts.graph.core(v) != maximum.result), None)
+        return maximum.result in cores and other is not None and _scalar(facts, other)
+
+    def _operand(self, facts: Facts) -> Iterable[Decision]:
+        for product in facts.score_products:
+            for role in ("lhs", "rhs"):
+                found = _scales(facts, product.op.operand(role) or "")
+                if found:
+                    yield self.decide(facts, "pre-scale Q", found)
+                    return
+
+    def _backward(self, facts: Facts) -> Iterable[Decision]:
+        """A gradient accumulator is multiplied by a scalar after its loop."""
+        found = []
+        for loop in facts.loops:
+            for state in loop.of(Role.ACCUMULATOR):
+                found += [
+                    n
+                    for n in facts.graph.users(state.result)
+                    if n.op.kind == OpKind.MUL and not n.inside(loop.node) and _scaling(facts, n) is not None
+                ]
+        if found:
+            yield self.decide(facts, "scale once in the epilogue", found)
+
+
+def _scalar(facts: Facts, value: str) -> bool:
+    """True for a runtime or compile-time number that no tile was loaded or reduced for."""
+    return not facts.graph.roots(value, *READS, *CONTRACTIONS, *REDUCTIONS, OpKind.ARANGE)
+
+
+def _scaling(facts: Facts, node: Node) -> str | None:
+    """The scalar side of a product whose other side is a tile."""
+    left, right = node.op.inputs[:2]
+    for this, other in ((left, right), (right, left)):
+        if _scalar(facts, this) and not _scalar(facts, other):
+            return this
+    return None
+
+
+def _scales(facts: Facts, value: str) -> list[Node]:
+    """Products with a scalar on the way from a matrix product or a load to `value`."""
+    stop = facts.graph.upstream(value, lambda n: n.op.kind not in _ELEMENTWISE)
+    return [n for n in stop if n.op.kind == OpKind.MUL and _scaling(facts, n) is not None]

@@ -1,0 +1,64 @@
+"""Which operand stays on chip while the others stream by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.idioms import queries_first
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_PERSISTENT, PRODUCT
+from kb.evidence import Decision
+
+
+class StationaryOperandChoice(Pattern):
+    """Loads that feed the products of a loop are split into those before the loop and those inside it."""
+
+    name = "stationary-operand-choice"
+    axis = "stationary_operand"
+    source = "Dao et al., FlashAttention (2022); Dao, FlashAttention-2 (2023), section 3"
+    matches = (
+        Case(ATTENTION, "Q-stationary (loop KV)"),
+        Case(BACKWARD_KEYS, "KV-stationary (loop Q)"),
+        Case(PRODUCT, "C-stationary GEMM"),
+    )
+    near_misses = (NearMiss(NORM_PERSISTENT, why="the weight stays, but no product is taken"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        seen: set[Node] = set()
+        for product in facts.contractions:
+            loop = product.loop
+            if loop is None or loop in seen:
+                continue
+            seen.add(loop)
+            sides = [facts.held_loads(product.op.operand(role)) for role in ("lhs", "rhs")]
+            found = self._name(facts, product, sides, loop)
+            if found is not None:
+                value, kept = found
+                yield self.decide(facts, value, (*kept, loop.head))
+                return
+
+    def _name(
+        self, facts: Facts, product: Node, sides: list[list[Access]], loop: Node
+    ) -> tuple[str, list[Access]] | None:
+        stays = [bool(side) and all(not a.node.inside(loop) for a in side) for side in sides]
+        streams = [bool(side) and all(a.node.inside(loop) for a in side) for side in sides]
+        if all(streams) and not facts.score_products:
+            return "C-stationary GEMM", []
+        if stays[0] == stays[1] or not (streams[0] or streams[1]):
+            return None
+        kept = self._kept(facts, loop)
+        if product not in facts.score_products:
+            return "weight-stationary persistent", kept
+        first = queries_first(facts, product)
+        if first is None:
+            return None
+        return ("Q-stationary (loop KV)" if stays[0] == first else "KV-stationary (loop Q)"), kept
+
+    def _kept(self, facts: Facts, loop: Node) -> list[Access]:
+        """Loads before the loop that feed products inside it."""
+        inside = [p for p in facts.contractions if p.inside(loop)]
+        operands = [p.op.operand(role) for p in inside for role in ("lhs", "rhs")]
+        return [a for v in operands for a in facts.held_loads(v) if not a.node.inside(loop)]
