@@ -11,6 +11,7 @@ from extractors.host.expr import is_none, make
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
+from extractors.host.registries import points_of
 from extractors.host.values import (
     ABSENT,
     NEVER,
@@ -51,7 +52,11 @@ class Calls(Definitions):
             return kwargs
         if frame.module == self.main:
             self.machine.site = lines_of(node)
-        return self.machine.lift(lambda one: self.call(one, args, kwargs, node), target)
+        result = self.machine.lift(lambda one: self.call(one, args, kwargs, node), target)
+        unread = isinstance(result, Unknown) or (isinstance(result, Expr) and result.op == "call")
+        if unread and args and isinstance(args[0], str) and frame.module == self.main:
+            return self.registry(args[0], node) or result
+        return result
 
     def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Value] | Unknown:
         table: dict[str, Value] = {}
@@ -296,6 +301,21 @@ class Calls(Definitions):
 
     def point_of(self, value: Value) -> tuple[tuple[str, Value], ...]:
         raise NotImplementedError
+
+    def registry(self, key: str, node: ast.AST) -> Value:
+        """The configurations that a table beside the code keeps under a key; None when none does.
+
+        Among tables for several vendors, the one for NVIDIA is meant: all our targets are theirs.
+        """
+        tables = self.loader.tables() if self.loader else ()
+        found = [(path, rows) for path, text in tables if (rows := points_of(text, key))]
+        ours = [row for row in found if "nvidia" in row[0].lower()] or found
+        if not ours:
+            return None
+        made: list[Value] = []
+        for row in min(ours, key=lambda one: (one[0].count("/"), one[0]))[1]:
+            made.append(self.machine.alloc("record", dict(row)))
+        return self.machine.alloc("list", tuple(made))
 
     def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:
         raise NotImplementedError

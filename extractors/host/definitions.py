@@ -62,7 +62,7 @@ class Definitions(Statements):
                 return result
             if isinstance(applied, Decorating) or not isinstance(applied, External):
                 self.note(
-                    f"the decorator at line {decorator.lineno} does not give a kernel; it is passed over",
+                    f"the decorator at line {decorator.lineno} gives no kernel; it is passed over",
                     decorator,
                 )
             return value

@@ -60,9 +60,11 @@ def _dead_axes(material: Material, search: SearchRecord) -> Iterator[Finding]:
         yield Finding(
             rule="dead-tuning-axis",
             severity=Severity.WARNING,
-            message=f"the search lists `{name}` ({shown}), but {why}: configurations that differ only there are timed as one",
+            message=f"the search lists `{name}` ({shown}), but {why}: "
+            "configurations that differ only there are timed as one",
             lines=_lines(search),
-            fix=f"carry `{name}` to the timed kernel (its arguments, or the search's hints function), or drop it",
+            fix=f"carry `{name}` to the timed kernel (its arguments, or the hints function), "
+            "or drop it",
         )
 
 
@@ -96,7 +98,8 @@ def _timed_not_launched(
             yield Finding(
                 rule="timed-not-launched",
                 severity=Severity.WARNING,
-                message=f"the search times the kernel with {_shown(timed)}, the launch at line {launch.lines[0]} "
+                message=f"the search times the kernel with {_shown(timed)}, "
+                f"the launch at line {launch.lines[0]} "
                 f"runs it with {_shown(launched)}: the launched setting was never timed",
                 lines=(launch.lines, search.lines),
                 fix="time the kernel with the hints it is launched with",
@@ -144,7 +147,8 @@ def _single_values(search: SearchRecord, effective: set[str]) -> Iterator[Findin
             yield Finding(
                 rule="single-value-axis",
                 severity=Severity.NOTE,
-                message=f"`{name}` is {values[0]} in all {count} configurations: nothing is searched",
+                message=f"`{name}` is {values[0]} in all {count} configurations: "
+                "nothing is searched",
                 lines=_lines(search),
                 fix=f"give `{name}` more values, or pass it as a constant",
             )
@@ -237,7 +241,8 @@ def _dead_parameters(material: Material, search: SearchRecord) -> Iterator[Findi
                     yield Finding(
                         rule="dead-parameter",
                         severity=Severity.WARNING,
-                        message=f"`{name}` never reads its parameter `{param}`: every value of it gives the same space",
+                        message=f"`{name}` never reads its parameter `{param}`: "
+                        "every value of it gives the same space",
                         lines=(lines,),
                         fix=f"let the space depend on `{param}`, or drop the parameter",
                     )

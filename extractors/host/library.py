@@ -274,7 +274,7 @@ class Library(Containers):
         count = math.prod(len(row) for row in known)
         if count > self.machine.limits.items:
             return Unknown(
-                f"a product of {count} items, more than the {self.machine.limits.items} that are read"
+                f"a product of {count} items, above the {self.machine.limits.items} that are read"
             )
         return self.machine.alloc("list", tuple(itertools.product(*known)))
 

@@ -21,8 +21,8 @@ class ModuleLoader(Protocol):
     def name_of(self, path: str) -> str:
         """The dotted name of the module at a path; empty when the path is outside."""
 
-    def data(self, path: str) -> str | None:
-        """The text of a data file (YAML, JSON) of the package, by path relative to its root."""
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """Configuration tables (YAML) of the package as `(path, text)`."""
 
 
 @dataclass
@@ -32,7 +32,9 @@ class FolderLoader:
 
     root: FilePath
     max_modules: int = 200
+    max_tables: int = 100
     _texts: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    _tables: tuple[tuple[str, str], ...] | None = None
 
     def source(self, module: str) -> tuple[str, str] | None:
         """`(path, text)`, read once; None for modules outside the root, too large or too many."""
@@ -80,9 +82,13 @@ class FolderLoader:
         parts = list(relative.with_suffix("").parts)
         return ".".join(parts[:-1] if parts and parts[-1] == "__init__" else parts)
 
-    def data(self, path: str) -> str | None:
-        """A data file inside the root."""
-        return self._inside(self.root / path)
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """The YAML files under the root, read once, at most `max_tables`."""
+        if self._tables is None:
+            files = sorted(self.root.rglob("*.yaml"))[: self.max_tables]
+            texts = [(str(file.relative_to(self.root)), self._inside(file)) for file in files]
+            self._tables = tuple((name, text) for name, text in texts if text is not None)
+        return self._tables
 
 
 @dataclass
@@ -100,9 +106,9 @@ class TextLoader:
         """`pkg/mod.py` is `pkg.mod`."""
         return path.removesuffix(".py").strip("/").replace("/", ".")
 
-    def data(self, path: str) -> str | None:
-        """The text given under this path."""
-        return self.texts.get(path)
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """The texts given under a name that ends in `.yaml`."""
+        return tuple((name, text) for name, text in self.texts.items() if name.endswith(".yaml"))
 
 
 def parse_quietly(text: str) -> ast.Module | None:

@@ -31,8 +31,8 @@ def read_host(
 ) -> Mapping[str, HostFacts]:
     """The host facts of each kernel of a module, by kernel name.
 
-    `loader` gives sibling modules as text; without it, what they define is unknown. `profile` fixes the
-    target, so that capability branches fold; without it they stay as conditions.
+    `loader` gives sibling modules as text; without it, what they define is unknown. `profile` fixes
+    the target, so that capability branches fold; without it they stay as conditions.
     """
     reader = Interpreter(Machine(), kernels, loader, profile)
     name = (loader.name_of(path) if loader else "") or "main"
@@ -158,7 +158,8 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
                     Diagnostic(
                         severity=Severity.WARNING,
                         lines=search.lines,
-                        message=f"the configurations of `{material.signature.name}` are not all known: {case.reason}",
+                        message=f"the configurations of `{material.signature.name}` are not all known: "
+                        f"{case.reason}",
                     )
                 )
     for launch in material.launches:
@@ -169,7 +170,8 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
                     Diagnostic(
                         severity=Severity.NOTE,
                         lines=launch.lines,
-                        message=f"the argument `{name}` of `{material.signature.name}` is not known: {reason}",
+                        message=f"the argument `{name}` of `{material.signature.name}` is not known: "
+                        f"{reason}",
                     )
                 )
     rows += [

@@ -47,7 +47,7 @@ def _is_bit_arithmetic(node: ast.AST) -> bool:
     calls = 0
     found = False
     for item in ast.walk(node):
-        if isinstance(item, BIT_OPERATIONS) or isinstance(item, ast.While):
+        if isinstance(item, (*BIT_OPERATIONS, ast.While)):
             found = True
         if isinstance(item, ast.Attribute) and item.attr in ("bit_length", "log2"):
             found = True

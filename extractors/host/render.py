@@ -41,6 +41,7 @@ STRENGTH = {
 FUNCTIONS = {"npow2": "next_power_of_two", "ispow2": "is_power_of_two"}
 CALLS = frozenset({"min", "max", "cdiv", "ceil", "npow2", "ispow2", "abs", "int", "float"})
 ATOM = 20
+WHOLE = {"shape": "shape", "rank": "ndim", "strides": "stride"}
 
 
 @dataclass(slots=True)
@@ -143,7 +144,7 @@ class Names:
             word = "shape" if op == "dim" else "stride"
             return f"{self.owner(args[0])}.{word}[{self.text(self._place(args[0], args[1]))}]"
         if op in ("shape", "rank", "strides"):
-            return f"{self.owner(args[0])}.{ {'shape': 'shape', 'rank': 'ndim', 'strides': 'stride'}[op] }"
+            return f"{self.owner(args[0])}.{WHOLE[op]}"
         if op == "axis":
             return str(args[1])
         if op == "attr":

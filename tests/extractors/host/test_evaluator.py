@@ -26,7 +26,16 @@ def binding(read: Read, body: str, expression: str, **modules: str) -> str:
     return rows["n"]
 
 
-NPOW = "def up(v):\n    v -= 1\n    v |= v >> 1\n    v |= v >> 2\n    v |= v >> 4\n    v |= v >> 8\n    v |= v >> 16\n    return v + 1\n"
+NPOW = """
+def up(v):
+    v -= 1
+    v |= v >> 1
+    v |= v >> 2
+    v |= v >> 4
+    v |= v >> 8
+    v |= v >> 16
+    return v + 1
+"""
 ALMOST = NPOW.replace("v >> 4", "v >> 5")
 
 
@@ -96,7 +105,8 @@ def run(x):
     assert launch.hints == (
         (
             "num_warps",
-            "32 if next_power_of_two(X.shape[0]) >= 32768 else 16 if next_power_of_two(X.shape[0]) >= 8192 else 4",
+            "32 if next_power_of_two(X.shape[0]) >= 32768 "
+            "else 16 if next_power_of_two(X.shape[0]) >= 8192 else 4",
         ),
     )
     assert [row.expression for row in facts.constraints] == [

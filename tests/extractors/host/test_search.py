@@ -1,4 +1,4 @@
-"""Searches over configurations: spaces, effective and dead axes, keys, and the findings about them."""
+"""Searches over configurations: spaces, effective and dead axes, keys, findings about them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def test_space_per_capability(read: Read) -> None:
         (("T", 128), ("occupancy", 2)),
     )
     assert tuning.mechanism == "exhaustive_search"
-    assert tuning.effective_axes == ("T", "occupancy") and tuning.dead_axes == ()
+    assert tuning.effective_axes == ("T", "occupancy")
+    assert tuning.dead_axes == ()
     assert tuning.cache_key == ("X.shape[0]", "X.shape[1]", "X.dtype")
 
 
@@ -174,7 +175,8 @@ def test_first_configuration_without_a_search(read: Read) -> None:
         + """
 def run(x):
     cfg = list(gen(1))[0]
-    ct.launch(None, (math.ceil(x.shape[0] / cfg.T),), k.replace_hints(occupancy=cfg.occupancy), (x, x, 1, cfg.T))
+    kernel = k.replace_hints(occupancy=cfg.occupancy)
+    ct.launch(None, (math.ceil(x.shape[0] / cfg.T),), kernel, (x, x, 1, cfg.T))
 """
     )
     facts = read(text)

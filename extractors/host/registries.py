@@ -1,0 +1,97 @@
+"""Configuration tables beside the code: YAML whose entries are lists of launch configurations.
+
+Two entry forms: one configuration (`META` with the kernel's axes, and launch options), or `gen: true`
+with a `param_map` from each axis to the list it ranges over (a name in the same entry, a list, or a
+literal). Known by their shape, not by the function that loads them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from functools import lru_cache
+
+import yaml
+
+from kb.space import Scalar
+
+MAX_POINTS = 4096
+OPTIONS = ("num_warps", "num_stages", "num_ctas")
+Row = tuple[tuple[str, Scalar], ...]
+
+
+def points_of(text: str, key: str) -> tuple[Row, ...] | None:
+    """The points under `key` of a table, or None when the text has no such table."""
+    entries = _parsed(text).get(key)
+    if not isinstance(entries, list):
+        return None
+    rows: list[Row] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            return None
+        found = _generated(entry) if "param_map" in entry else _single(entry)
+        if found is None or len(rows) + len(found) > MAX_POINTS:
+            return None
+        rows += found
+    return tuple(rows)
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> Mapping[str, object]:
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError):
+        return {}
+    return data if isinstance(data, Mapping) else {}
+
+
+def _single(entry: Mapping[str, object]) -> list[Row] | None:
+    meta = entry.get("META")
+    if not isinstance(meta, Mapping):
+        return None
+    named = {**meta, **{name: entry[name] for name in OPTIONS if name in entry}}
+    if not all(_plain(value) for value in named.values()):
+        return None
+    return [tuple((str(name), _scalar(value)) for name, value in named.items())]
+
+
+def _generated(entry: Mapping[str, object]) -> list[Row] | None:
+    """The product of all axes of a `param_map`, the last axis fastest."""
+    plan = entry["param_map"]
+    if not isinstance(plan, Mapping):
+        return None
+    meta = plan.get("META")
+    sources = dict(meta) if isinstance(meta, Mapping) else {}
+    blocks = [{}] if isinstance(meta, Mapping) else _range(entry, meta)
+    sources.update({name: source for name, source in plan.items() if name != "META"})
+    ranges = [_range(entry, source) for source in sources.values()]
+    count = len(blocks or ())
+    for values in ranges:
+        count *= len(values or ())
+    if not count or count > MAX_POINTS or blocks is None:
+        return None
+    rows = []
+    for block, *values in itertools.product(blocks, *[row or [] for row in ranges]):
+        named = {
+            **(block if isinstance(block, Mapping) else {}),
+            **dict(zip(sources, values, strict=True)),
+        }
+        rows.append(tuple((str(name), _scalar(value)) for name, value in named.items()))
+    return rows
+
+
+def _range(entry: Mapping[str, object], source: object) -> list[object] | None:
+    if isinstance(source, list):
+        return source
+    if isinstance(source, int):
+        return [source]
+    found = entry.get(source) if isinstance(source, str) else None
+    return found if isinstance(found, list) else None
+
+
+def _plain(value: object) -> bool:
+    return value is None or isinstance(value, (int, float, str))
+
+
+def _scalar(value: object) -> Scalar:
+    return value if value is None or isinstance(value, (int, float, str)) else str(value)
