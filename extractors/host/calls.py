@@ -102,6 +102,8 @@ class Calls(Definitions):
         self, target: Value, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
     ) -> Value:
         """The value of a call on one known alternative of the callee."""
+        if isinstance(target, (Func, ClassValue)) and "configs" in kwargs and "key" in kwargs:
+            return Decorating("autotune", tuple(kwargs.items()), lines_of(node))
         if isinstance(target, Func):
             return self.call_function(target, args, kwargs, node)
         if isinstance(target, Bound):

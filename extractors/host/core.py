@@ -73,6 +73,10 @@ class Core:
         """Run a function body and give what it returns."""
         raise NotImplementedError
 
+    def loaded(self, value: Value) -> Value:
+        """A name that was imported, read from its module now; anything else as it is."""
+        raise NotImplementedError
+
     def module_value(self, name: str, package: str) -> Value:
         """A module of the package by absolute name, or a library."""
         raise NotImplementedError

@@ -16,6 +16,7 @@ from extractors.host.values import (
     Frame,
     Func,
     KernelValue,
+    Lazy,
     Unknown,
     Value,
 )
@@ -98,7 +99,7 @@ class Definitions(Statements):
     def _do_Import(self, node: ast.Import, frame: Frame) -> AnyFlow:
         for alias in node.names:
             if alias.asname:
-                self.bind(alias.asname, self.module_value(alias.name, ""), frame)
+                self.bind(alias.asname, Lazy(alias.name, ""), frame)
             else:
                 self.bind(alias.name.split(".")[0], External(alias.name.split(".")[0]), frame)
         return NORMAL
@@ -109,7 +110,7 @@ class Definitions(Statements):
             if alias.name == "*":
                 self.star(base, frame)
                 continue
-            self.bind(alias.asname or alias.name, self.imported(base, alias.name), frame)
+            self.bind(alias.asname or alias.name, Lazy(base, alias.name), frame)
         return NORMAL
 
     def absolute(self, node: ast.ImportFrom, frame: Frame) -> str:

@@ -113,7 +113,7 @@ class Expressions(Items):
         while at is not None:
             value = self.machine.mapping(at.oid).get(name, ABSENT)
             if value is not ABSENT:
-                return self.resolve(present(value))
+                return self.loaded(self.resolve(present(value)))
             at = at.parent
         if name in BUILTINS:
             return Builtin(name)

@@ -17,6 +17,7 @@ from extractors.host.values import (
     Frame,
     Func,
     KernelValue,
+    Lazy,
     Meta,
     Module,
     Ref,
@@ -24,6 +25,8 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+
+MAX_REEXPORTS = 8
 
 
 class Interpreter(BuiltinCalls):
@@ -81,15 +84,32 @@ class Interpreter(BuiltinCalls):
 
     def imported(self, base: str, name: str) -> Value:
         """`from base import name`."""
+        inner = self.modules.get(f"{base}.{name}") or self._load(f"{base}.{name}")
+        if inner is not None:
+            return inner
         module = self.modules.get(base) or self._load(base)
         if module is None:
             return self.external(f"{base}.{name}")
         if module.frame is not None:
             value = self.machine.mapping(module.frame.oid).get(name, ABSENT)
             if value is not ABSENT:
-                return value
-        inner = self.modules.get(f"{base}.{name}") or self._load(f"{base}.{name}")
-        return inner or Unknown(f"`{name}` is not defined in {base}")
+                return self.loaded(value)
+        return Unknown(f"`{name}` is not defined in {base}")
+
+    def loaded(self, value: Value) -> Value:
+        """An imported name from its module, through at most eight re-exports."""
+        if not isinstance(value, Lazy):
+            return value
+        machine = self.machine
+        if machine.imports >= MAX_REEXPORTS:
+            return Unknown(f"`{value.name}` is passed on by too many modules")
+        machine.imports += 1
+        try:
+            if not value.name:
+                return self.module_value(value.base, "")
+            return self.imported(value.base, value.name)
+        finally:
+            machine.imports -= 1
 
     def star(self, base: str, frame: Frame) -> None:
         """`from base import *`."""

@@ -48,6 +48,7 @@ class Machine:
     aliases: dict[Value, str] = field(default_factory=dict)
     muted: int = 0
     foreign: int = 0
+    imports: int = 0
     site: tuple[int, int] = (1, 1)
     steps: int = 0
     depth: int = 0

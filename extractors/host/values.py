@@ -78,6 +78,14 @@ class External:
 
 
 @dataclass(frozen=True, slots=True)
+class Lazy:
+    """An imported name, looked up when it is first read; an empty `name` is the module itself."""
+
+    base: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Builtin:
     """A Python builtin, or an operation of a modelled library, by name."""
 
