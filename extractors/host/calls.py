@@ -310,8 +310,9 @@ class Calls(Definitions):
         Among tables for several vendors, the one for NVIDIA is meant: all our targets are theirs.
         """
         tables = self.loader.tables() if self.loader else ()
-        found = [(path, rows) for path, text in tables if (rows := points_of(text, key))]
-        ours = [row for row in found if "nvidia" in row[0].lower()] or found
+        near = [row for row in tables if "nvidia" in row[0].lower()]
+        ours = [(path, rows) for path, text in near if (rows := points_of(text, key))]
+        ours = ours or [(path, rows) for path, text in tables if (rows := points_of(text, key))]
         if not ours:
             return None
         made: list[Value] = []

@@ -47,12 +47,17 @@ class Interpreter(BuiltinCalls):
             module.name, module.path, module.tree, module.package, frame
         )
         saved = (machine.heap, machine.path, machine.steps, machine.stack, machine.depth)
-        machine.heap, machine.path, machine.steps, machine.depth = {frame.oid: {}}, Path(), 0, 0
+        sibling = module.name != self.main
+        head_start = machine.limits.steps - machine.limits.sibling_steps if sibling else 0
+        machine.heap, machine.path = {frame.oid: {}}, Path()
+        machine.steps, machine.depth = head_start, 0
+        machine.foreign += sibling
         try:
             self.run_body(module.tree.body, frame)
         except OutOfBounds as stop:
             self.note(f"the module body is not read to its end: {stop.reason}")
         finally:
+            machine.foreign -= sibling
             self._open_tables(module, frame)
             machine.base.update(machine.heap)
             machine.heap, machine.path, machine.steps, machine.stack, machine.depth = saved

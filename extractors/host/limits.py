@@ -17,6 +17,7 @@ class Limits:
     text: int = 4096
     events: int = 2000
     modules: int = 40
+    sibling_steps: int = 12_000
 
 
 class OutOfBounds(Exception):

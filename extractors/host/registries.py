@@ -16,12 +16,15 @@ import yaml
 from kb.space import Scalar
 
 MAX_POINTS = 4096
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 OPTIONS = ("num_warps", "num_stages", "num_ctas")
 Row = tuple[tuple[str, Scalar], ...]
 
 
 def points_of(text: str, key: str) -> tuple[Row, ...] | None:
     """The points under `key` of a table, or None when the text has no such table."""
+    if f"\n{key}:" not in f"\n{text}":
+        return None
     entries = _parsed(text).get(key)
     if not isinstance(entries, list):
         return None
@@ -36,10 +39,10 @@ def points_of(text: str, key: str) -> tuple[Row, ...] | None:
     return tuple(rows)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, object]:
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader=LOADER)
     except (yaml.YAMLError, RecursionError):
         return {}
     return data if isinstance(data, Mapping) else {}
