@@ -151,7 +151,7 @@ class _Parser:
 
     def _region_head(self) -> tuple[Value, ...] | None:
         scanner = self.scanner
-        if not scanner.keyword(*REGION_WORDS) and not scanner.peek("{"):
+        if not (scanner.keyword(*REGION_WORDS) or scanner.peek("{") or scanner.peek("(")):
             return None
         arguments: list[Value] = []
         if scanner.accept("("):

@@ -35,9 +35,9 @@ from kb.ir import (
     kernel_ops,
 )
 from kb.ir_parse import MAX_CHARS, MAX_NESTING, MAX_OPS, parse
-from kb.ir_scan import DTYPE, NAME, RESERVED, VALUE_NAME, plain_extent
+from kb.ir_scan import DTYPE, NAME, RESERVED, VALUE_NAME, Scanner, plain_extent
 
-__all__ = ["literal_text", "parse", "program_digest", "to_text"]
+__all__ = ["literal_text", "parse", "parse_literal", "program_digest", "to_text"]
 
 INDENT = "    "
 WIDTH = 100
@@ -228,3 +228,12 @@ def _op(op: Op, path: str) -> str:
         types = (_type(value.type) if value.type else "_" for value in op.results)
         text += f" : {', '.join(types)}"
     return text + _span(op.span, path)
+
+
+def parse_literal(text: str) -> Literal:
+    """The literal that `literal_text` wrote; SyntaxProblem when the text is none."""
+    scanner = Scanner(text)
+    found = scanner.literal()
+    if not scanner.at_end:
+        scanner.fail(f"expected one literal, found {scanner.shown}.", "Remove what follows it.")
+    return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from kb.evidence import AxisKind, Decision, Finding, Lines, Measurement, Severity
 from kb.ir import (
     Function,
     Kernel,
@@ -21,6 +22,19 @@ from kb.ir import (
     TileType,
     TypeKind,
     Value,
+)
+from kb.knowledge import KernelKnowledge, ParameterFact, ParameterRole, Source
+from kb.space import (
+    Axis,
+    Binding,
+    Constraint,
+    DesignSpace,
+    GuardedPoints,
+    Launch,
+    Origin,
+    Point,
+    Scalar,
+    Tuning,
 )
 
 Draw = Callable[[st.SearchStrategy[object]], object]
@@ -163,3 +177,90 @@ def kernels(draw: Draw, depth: int = 2) -> Kernel:
         helpers += (draw(functions(name, helpers, 1)),)  # type: ignore[operator]
     entry: Function = draw(functions("kernel_entry", helpers, depth))  # type: ignore[assignment]
     return Kernel(entry, helpers, draw(st.sampled_from(["cutile", "triton", ""])))  # type: ignore[arg-type]
+
+
+# -- what is known of a kernel
+
+LINES: st.SearchStrategy[Lines] = st.integers(1, 500).flatmap(
+    lambda first: st.tuples(st.just(first), st.integers(first, 999))
+)
+DIGESTS = st.text("0123456789abcdef", min_size=64, max_size=64)
+SCALARS: st.SearchStrategy[Scalar] = LITERALS
+POINTS: st.SearchStrategy[Point] = st.lists(st.tuples(TEXTS, SCALARS), max_size=3).map(tuple)
+
+
+def some(strategy: st.SearchStrategy[object], size: int = 2) -> st.SearchStrategy[object]:
+    """A short tuple."""
+    return st.lists(strategy, max_size=size).map(tuple)
+
+
+def maybe(strategy: st.SearchStrategy[object] = TEXTS) -> st.SearchStrategy[object]:
+    """None, or something that may be empty."""
+    return st.none() | strategy
+
+
+CONSTRAINTS = st.builds(
+    Constraint, expression=TEXTS, origin=st.sampled_from(Origin), because=maybe(), hint=maybe(),
+    source=maybe(), lines=maybe(LINES), checked_by_host=st.booleans(),
+)  # fmt: skip
+DECISIONS = st.builds(
+    Decision, axis=PLAIN, value=TEXTS, pattern=PLAIN, lines=some(LINES),
+    kind=st.sampled_from(AxisKind), subject=maybe(), file=maybe(),
+)  # fmt: skip
+CASES = st.builds(
+    GuardedPoints, when=TEXTS, points=some(POINTS), complete=st.booleans(), reason=maybe(),
+    lines=maybe(LINES),
+)  # fmt: skip
+TUNINGS = st.builds(
+    Tuning, mechanism=TEXTS, spaces=some(CASES), effective_axes=some(TEXTS), dead_axes=some(TEXTS),
+    launched_with=POINTS, timed_with=POINTS, cache_key=maybe(some(TEXTS)), lines=maybe(LINES),
+)  # fmt: skip
+LAUNCHES = st.builds(
+    Launch, grid=some(TEXTS, 3), bindings=some(st.builds(Binding, parameter=TEXTS, expression=TEXTS)),
+    hints=POINTS, lines=LINES, when=TEXTS, host_function=maybe(),
+)  # fmt: skip
+PARAMETERS = st.builds(
+    ParameterFact, name=TEXTS, kind=st.sampled_from(["tensor", "scalar", "constexpr"]),
+    role=st.sampled_from(ParameterRole), dtype=maybe(), rank=st.none() | st.integers(0, 5),
+)  # fmt: skip
+FINDINGS = st.builds(
+    Finding, rule=PLAIN, severity=st.sampled_from(Severity), message=TEXTS, lines=some(LINES),
+    fix=maybe(),
+)  # fmt: skip
+SOURCES = st.builds(
+    Source, path=st.sampled_from(["a/b.py", "../x y.py", "/abs//é.py", "k.py"]), sha256=DIGESTS,
+    dialect=st.sampled_from(["cutile", "triton"]), package=maybe(), licence=maybe(),
+)  # fmt: skip
+
+
+def knowledge() -> st.SearchStrategy[KernelKnowledge]:
+    """Everything that extract may say about one kernel, oddities included."""
+    return st.builds(
+        KernelKnowledge, kernel=kernels(1), source=SOURCES, lines=LINES, operation=maybe(PLAIN),
+        parameters=some(PARAMETERS), decisions=some(DECISIONS), tuning=TUNINGS,
+        launches=some(LAUNCHES), constraints=some(CONSTRAINTS), findings=some(FINDINGS),
+        operations=st.integers(0, 99), opaque=st.integers(0, 9),
+    )  # fmt: skip
+
+
+def design_spaces() -> st.SearchStrategy[DesignSpace]:
+    """Spaces and templates."""
+    axes = st.builds(
+        Axis, name=TEXTS, kind=st.sampled_from(AxisKind), values=some(SCALARS, 3),
+        origin=st.sampled_from(Origin), by=maybe(), derived_from=some(TEXTS), rationale=maybe(),
+    )  # fmt: skip
+    return st.builds(
+        DesignSpace, name=TEXTS, operation=PLAIN, axes=some(axes), constraints=some(CONSTRAINTS),
+        mapping=some(st.tuples(TEXTS, TEXTS)), holes=some(TEXTS), dialect=maybe(),
+        source_digest=maybe(DIGESTS), derived_from=some(TEXTS),
+    )  # fmt: skip
+
+
+def measurements() -> st.SearchStrategy[Measurement]:
+    """Measurements with any number, zero and infinity included."""
+    pairs = some(st.tuples(TEXTS, TEXTS))
+    return st.builds(
+        Measurement, metric=PLAIN, value=st.floats(allow_nan=False), unit=st.sampled_from(["us", "µs", "", "MHz"]),
+        target=PLAIN, samples=st.integers(0, 9999), seed=st.integers(), versions=pairs,
+        kernel_digest=DIGESTS, problem=pairs, point=pairs,
+    )  # fmt: skip
