@@ -3,7 +3,8 @@
 Operations: sym(name) dim(tensor, axis) shape(tensor) rank(tensor) stride(tensor, axis) tensor(id)
 axis(search, name)
 memo(...) attr(value, name) index(value, key) call(name, ...) ; + - * / // % ** << >> & | ^ neg ;
-== != < <= > >= in `not in` none ; and or not ; min max cdiv ceil npow2 ispow2 abs int float. `none(x)` is `x is None`.
+== != < <= > >= in `not in` none ; and or not ; min max cdiv ceil npow2 ispow2 abs int float.
+`none(x)` is `x is None`.
 """
 
 from __future__ import annotations

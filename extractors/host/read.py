@@ -55,7 +55,8 @@ def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, lis
             continue
         reader.machine.events = []
         reader.enter(func)
-        reader.roots.add(id(func.node))
+        if any(isinstance(event, LaunchRecord) for event in reader.machine.events):
+            reader.roots.add(id(func.node))
         reader.called.add(id(func.node))
         events[len(events)] = reader.machine.events
 
@@ -158,7 +159,7 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
                     Diagnostic(
                         severity=Severity.WARNING,
                         lines=search.lines,
-                        message=f"the configurations of `{material.signature.name}` are not all known: "
+                        message=f"not all configurations of `{material.signature.name}` are known: "
                         f"{case.reason}",
                     )
                 )
@@ -170,7 +171,7 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
                     Diagnostic(
                         severity=Severity.NOTE,
                         lines=launch.lines,
-                        message=f"the argument `{name}` of `{material.signature.name}` is not known: "
+                        message=f"argument `{name}` of `{material.signature.name}` is not known: "
                         f"{reason}",
                     )
                 )

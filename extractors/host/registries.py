@@ -1,8 +1,8 @@
 """Configuration tables beside the code: YAML whose entries are lists of launch configurations.
 
-Two entry forms: one configuration (`META` with the kernel's axes, and launch options), or `gen: true`
-with a `param_map` from each axis to the list it ranges over (a name in the same entry, a list, or a
-literal). Known by their shape, not by the function that loads them.
+Two entry forms: one configuration (`META` with the kernel's axes, and launch options), or
+`gen: true` with a `param_map` from each axis to the list it ranges over (a name in the same entry,
+a list, or a literal). Known by their shape, not by the function that loads them.
 """
 
 from __future__ import annotations
