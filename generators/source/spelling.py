@@ -127,7 +127,7 @@ BY_KEYWORD: frozenset[tuple[str, str]] = frozenset(
         (OpKind.LOAD_TILE, "index"), (OpKind.LOAD_TILE, "shape"),
         (OpKind.STORE_TILE, "index"), (OpKind.STORE_TILE, "value"),
         (OpKind.LOAD, "mask"), (OpKind.LOAD, "padding"), (OpKind.STORE, "mask"),
-        (OpKind.FULL, "dtype"), (OpKind.ZEROS, "dtype"),
+        (OpKind.MMA, "acc"), (OpKind.FULL, "dtype"), (OpKind.ZEROS, "dtype"),
         (OpKind.REDUCE_SUM, "axis"), (OpKind.REDUCE_MAX, "axis"), (OpKind.REDUCE_MIN, "axis"),
         (OpKind.REDUCE_SUM, "keepdims"), (OpKind.REDUCE_MAX, "keepdims"),
         (OpKind.REDUCE_MIN, "keepdims"),

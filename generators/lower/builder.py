@@ -1,0 +1,94 @@
+"""Writes a new function op by op while an old one is walked; hands out names that cannot clash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kb.ir import Literal, Op, Region, Span, Value
+from kb.ops import OpKind
+
+
+class Builder:
+    """The regions being written, and the constants that they use."""
+
+    def __init__(self) -> None:
+        self._open: list[list[Op]] = []
+        self._count = 0
+        self.constants: dict[str, Literal] = {}
+        self.span = Span(0)
+
+    @contextmanager
+    def region(self) -> Iterator[list[Op]]:
+        """Open a region; what is added goes there until the block ends."""
+        ops: list[Op] = []
+        self._open.append(ops)
+        try:
+            yield ops
+        finally:
+            self._open.pop()
+
+    def fresh(self, hint: str = "") -> Value:
+        """A new value name; numbers start high so that they never meet a reader's."""
+        self._count += 1
+        return Value(f"{hint}.{100_000 + self._count}")
+
+    def append(self, op: Op) -> None:
+        """Add a finished op."""
+        self._open[-1].append(op)
+
+    def add(
+        self,
+        kind: str,
+        operands: Sequence[tuple[str, str]],
+        attributes: Sequence[tuple[str, Literal]] = (),
+        hint: str = "",
+        regions: tuple[Region, ...] = (),
+    ) -> str:
+        """Add an op with one result and return the result."""
+        value = self.fresh(hint)
+        op = Op(str(kind), tuple(operands), tuple(attributes), (value,), regions, self.span)
+        self.append(op)
+        return value.name
+
+    def named(self, value: str, hint: str) -> str:
+        """Give the step just added a spelling; an earlier one is copied under that spelling."""
+        ops = self._open[-1]
+        if ops and ops[-1].results and ops[-1].results[0].name == value:
+            fresh = self.fresh(hint)
+            ops[-1] = replace(ops[-1], results=(fresh,))
+            return fresh.name
+        return self.add(OpKind.COPY, [("x", value)], hint=hint)
+
+    def constant(self, value: Literal) -> str:
+        """A literal."""
+        name = self.add(OpKind.CONST, (), [("value", value)])
+        self.constants[name] = value
+        return name
+
+    def binary(self, kind: str, lhs: str, rhs: str, hint: str = "") -> str:
+        """An operator; multiplication by one and addition of zero are left out."""
+        left, right = self.constants.get(lhs), self.constants.get(rhs)
+        if kind == OpKind.MUL and not hint:
+            if right == 1:
+                return lhs
+            if left == 1:
+                return rhs
+        if kind == OpKind.ADD and not hint:
+            if right == 0 and isinstance(right, int):
+                return lhs
+            if left == 0 and isinstance(left, int):
+                return rhs
+        return self.add(kind, [("lhs", lhs), ("rhs", rhs)], hint=hint)
+
+    def tuple_of(self, items: Sequence[str]) -> str:
+        """A tuple."""
+        return self.add(OpKind.TUPLE, [("item", item) for item in items])
+
+    def expand(self, value: str, position: int, rank: int, hint: str = "") -> str:
+        """A vector as axis `position` of a tile of `rank` axes."""
+        if rank == 1:
+            return value
+        pattern = ",".join(":" if axis == position else "None" for axis in range(rank))
+        return self.add(OpKind.SUBSCRIPT, [("x", value)], [("pattern", pattern)], hint)

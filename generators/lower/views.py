@@ -1,0 +1,179 @@
+"""Array parameters as pointers with extents and strides: the addresses, masks and shapes of tile accesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from generators.lower.builder import Builder
+from kb.errors import CannotEmit
+from kb.ir import Op
+from kb.ops import OpKind
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredParameter:
+    """A parameter of the lowered kernel and what the host passes for it.
+
+    `source` is pointer, shape, stride, scalar or constexpr; `tensor` and `axis` say of which array parameter.
+    """
+
+    name: str
+    source: str
+    tensor: str = ""
+    axis: int = 0
+
+
+@dataclass(slots=True)
+class View:
+    """An array as the lowered kernel sees it: a pointer value and, on demand, extents and strides."""
+
+    name: str
+    pointer: str
+    rank: int
+    extents: dict[int, str] = field(default_factory=dict)
+    strides: dict[int, str] = field(default_factory=dict)
+
+
+class Views:
+    """Every array of the program; extents and strides become parameters when they are first used."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.of: dict[str, View] = {}
+        self.extra: list[LoweredParameter] = []
+
+    def parameter(self, name: str, rank: int) -> None:
+        """Register an array parameter."""
+        self.of[name] = View(name, name, rank)
+
+    def extent(self, view: View, axis: int) -> str:
+        """Number of elements along an axis."""
+        return self._extra(view.extents, view, axis, "shape")
+
+    def stride(self, view: View, axis: int) -> str:
+        """Distance in elements between neighbours along an axis."""
+        return self._extra(view.strides, view, axis, "stride")
+
+    def _extra(self, known: dict[int, str], view: View, axis: int, source: str) -> str:
+        axis %= view.rank
+        if axis not in known:
+            name = f"{view.name}_{source}_{axis}"
+            known[axis] = name
+            self.extra.append(LoweredParameter(name, source, view.name, axis))
+        return known[axis]
+
+    def sliced(self, view: View, axis: int, start: str, stop: str) -> View:
+        """The part of an array between `start` and `stop` along an axis."""
+        b = self.builder
+        step = b.binary(OpKind.MUL, b.add(OpKind.CAST, [("x", start), ("dtype", _int64(b))],
+                                          [("spelling", "triton.language.cast")]),
+                        self.stride(view, axis))  # fmt: skip
+        pointer = b.binary(OpKind.ADD, view.pointer, step, f"{view.name}_part")
+        self.stride(view, axis)
+        part = View(view.name, pointer, view.rank, view.extents.copy(), view.strides)
+        part.extents[axis % view.rank] = b.binary(OpKind.SUB, stop, start)
+        return part
+
+
+def _int64(builder: Builder) -> str:
+    return builder.add(OpKind.DTYPE, (), [("name", "i64")])
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a tile lies: pointers, the mask of lanes inside the array (None: all), and the axes that it keeps."""
+
+    pointer: str
+    mask: str | None
+    kept: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Addressing:
+    """Turns tile-index and element-index accesses into pointers."""
+
+    builder: Builder
+    views: Views
+
+    def tile(self, view: View, index: list[str], shape: list[str], order: list[int], checked: bool) -> Address:
+        """Address of the tile `index` of a partition of `view` into tiles of `shape`.
+
+        Axes of extent one are dropped; `order[k]` is the storage axis of view axis k.
+        """
+        b = self.builder
+        kept = [k for k, extent in enumerate(shape) if b.constants.get(extent) != 1]
+        pointer, masks = view.pointer, []
+        for k in (k for k in range(len(shape)) if k not in kept):
+            pointer = self._shifted(view, pointer, index[k], order[k])
+        for position, k in enumerate(kept):
+            lanes = self._lanes(view, index[k], shape[k], order[k])
+            spread = b.expand(lanes, position, len(kept))
+            step = b.binary(OpKind.MUL, spread, self.views.stride(view, order[k]))
+            pointer = b.binary(OpKind.ADD, pointer, step)
+            if checked:
+                inside = b.binary(OpKind.LT, lanes, self.views.extent(view, order[k]))
+                masks.append(b.expand(inside, position, len(kept)))
+        return Address(pointer, self._all(masks), tuple(shape[k] for k in kept))
+
+    def _shifted(self, view: View, pointer: str, index: str, axis: int) -> str:
+        """The pointer moved to one index of an axis, in 64 bits."""
+        b = self.builder
+        if b.constants.get(index) == 0:
+            return pointer
+        wide = b.add(OpKind.CAST, [("x", index), ("dtype", _int64(b))],
+                     [("spelling", "triton.language.cast")])  # fmt: skip
+        return b.binary(OpKind.ADD, pointer, b.binary(OpKind.MUL, wide, self.views.stride(view, axis)))
+
+    def _lanes(self, view: View, index: str, extent: str, axis: int) -> str:
+        """Element indices of a tile along one axis."""
+        b = self.builder
+        zero = b.constant(0)
+        lanes = b.add(OpKind.ARANGE, [("start", zero), ("size", extent)])
+        hint = f"{view.name.lower()}_lanes_{axis}"
+        if b.constants.get(index) == 0:
+            return b.add(OpKind.COPY, [("x", lanes)], hint=hint)
+        return b.binary(OpKind.ADD, b.binary(OpKind.MUL, index, extent), lanes, hint)
+
+    def _all(self, masks: list[str]) -> str | None:
+        result: str | None = None
+        for mask in masks:
+            result = mask if result is None else self.builder.binary(OpKind.BIT_AND, result, mask)
+        return result
+
+    def elements(self, view: View, index: list[str], mask: str | None, checked: bool) -> Address:
+        """Address of single elements: one index tile per axis, all of shapes that broadcast."""
+        b = self.builder
+        pointer, masks = view.pointer, [mask] if mask is not None else []
+        if len(index) != view.rank:
+            raise CannotEmit(
+                f"{view.name} has {view.rank} axes and is indexed by {len(index)}.",
+                where=str(b.span),
+            )
+        for axis, lanes in enumerate(index):
+            step = b.binary(OpKind.MUL, lanes, self.views.stride(view, axis))
+            pointer = b.binary(OpKind.ADD, pointer, step)
+            if checked:
+                low = b.binary(OpKind.GE, lanes, b.constant(0))
+                high = b.binary(OpKind.LT, lanes, self.views.extent(view, axis))
+                masks.append(b.binary(OpKind.BIT_AND, low, high))
+        return Address(pointer, self._all(masks), ())
+
+
+def rank_of(name: str, ops: list[Op], tuples: dict[str, int], constants: dict[str, object]) -> int | None:
+    """Number of axes of an array parameter, from how it is indexed; None when nothing tells."""
+    best: int | None = None
+    shapes = {op.result for op in ops if op.kind == OpKind.SHAPE and op.inputs[0] == name}
+    for op in ops:
+        if op.operand("array") == name:
+            index = op.operand("shape") or op.operand("index")
+            if index in tuples:
+                best = max(best or 0, tuples[index])
+            elif index is not None and op.kind in (OpKind.GATHER, OpKind.SCATTER):
+                best = max(best or 0, 1)
+        if op.kind == OpKind.SUBSCRIPT and op.inputs[0] in shapes and len(op.inputs) == 2:
+            at = constants.get(op.inputs[1])
+            if isinstance(at, int) and at >= 0:
+                best = max(best or 0, at + 1)
+        if op.kind == OpKind.UNPACK and op.inputs[0] in shapes:
+            best = max(best or 0, len(op.results))
+    return best
