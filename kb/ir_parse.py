@@ -30,7 +30,7 @@ MAX_CHARS = 16 * 2**20
 
 @dataclass(slots=True)
 class _Open:
-    """A region being read, and the operation that it belongs to; None for the body of a function."""
+    """A region being read and its operation; None for the body of a function."""
 
     arguments: tuple[Value, ...]
     op: Op | None
@@ -40,8 +40,8 @@ class _Open:
 def parse(text: str, *, where: str = "") -> Kernel:
     """The program that a text describes.
 
-    Raises SyntaxProblem with line and column when the text does not follow the grammar, nests deeper than
-    MAX_NESTING, or holds more than MAX_OPS operations or MAX_CHARS characters.
+    Raises SyntaxProblem with line and column when the text does not follow the grammar, nests
+    deeper than MAX_NESTING, or holds more than MAX_OPS operations or MAX_CHARS characters.
     """
     scanner = Scanner(text[:MAX_CHARS], where)
     if len(text) > MAX_CHARS:

@@ -56,7 +56,8 @@ class Scanner:
         line = self.text.count("\n", 0, place) + 1
         column = place - self.text.rfind("\n", 0, place)
         spot = f"{line}:{column}"
-        raise SyntaxProblem(message, where=f"{self.where}:{spot}" if self.where else spot, hint=hint)
+        where = f"{self.where}:{spot}" if self.where else spot
+        raise SyntaxProblem(message, where=where, hint=hint)
 
     @property
     def shown(self) -> str:

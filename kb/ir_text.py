@@ -1,4 +1,4 @@
-"""The tile program as text that people read, diff and write tests in; it parses back to the same program.
+"""The tile program as text that people read, diff and write tests in; it parses back to the same.
 
     dialect cutile
     kernel scale(x: array, n: scalar<i32>, TILE: constexpr = 128) @"k.py":1-9 {
@@ -44,9 +44,13 @@ WIDTH = 100
 """Characters of a function head past which each parameter takes its own line."""
 
 _REGION_NAMES = {
-    "for": ("do",), "while": ("test", "do"), "if": ("then", "else"), "if_expression": ("then", "else"),
-}  # fmt: skip
-_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", '"': '\\"', "{": "\\x7b", "}": "\\x7d"}
+    "for": ("do",),
+    "while": ("test", "do"),
+    "if": ("then", "else"),
+    "if_expression": ("then", "else"),
+}
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", '"': '\\"'}
+_ESCAPES |= {"{": "\\x7b", "}": "\\x7d"}
 
 
 def to_text(kernel: Kernel) -> str:
@@ -134,7 +138,7 @@ def _span(span: Span, path: str) -> str:
 
 def _function_lines(function: Function, word: str) -> Iterator[str]:
     parameters = [_parameter(parameter, function) for parameter in function.parameters]
-    options = ", ".join(f"{_word(name)} = {literal_text(value)}" for name, value in function.options)
+    options = ", ".join(f"{_word(name)} = {literal_text(v)}" for name, v in function.options)
     tail = f" options({options})" if options else ""
     tail += "" if function.decorated else " undecorated"
     tail += f"{_span(function.span, '')} {{"

@@ -1,4 +1,4 @@
-"""verify(kernel): what is structurally wrong with a tile program. An empty answer means well formed."""
+"""verify(kernel): what is structurally wrong with a tile program; nothing when well formed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """A region with what surrounds it: its operation, its place there, and the loop that it is in."""
+    """A region with its operation, its place there, and the loop that it is in."""
 
     region: Region
     op: Op | None
@@ -37,12 +37,13 @@ class _Frame:
 
 
 def verify(kernel: Kernel) -> tuple[Problem, ...]:
-    """Every problem, in program order: definitions, uses, terminators, carried values, kinds, callees."""
+    """Every problem: definitions, uses, terminators, carried values, kinds, callees."""
     found: list[Problem] = []
     names = [function.name for function in kernel.functions]
     for function in kernel.functions:
         if names.count(function.name) > 1:
-            found.append(_problem(function, function.span, f"two functions are called {function.name}."))
+            message = f"two functions are called {function.name}."
+            found.append(_problem(function, function.span, message))
         found.extend(_definitions(function))
         found.extend(_uses(function))
         found.extend(_regions(function))

@@ -1,9 +1,8 @@
-"""Random well-formed records for law tests: `kernels()`, `knowledge()`, `design_spaces()`, `measurements()`."""
+"""Random well-formed records for law tests: kernels, knowledge, design spaces, measurements."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -37,11 +36,15 @@ from kb.space import (
     Tuning,
 )
 
-Draw = Callable[[st.SearchStrategy[object]], object]
-
-HINTS = st.sampled_from(["", "acc", "x", "q_1", "größe", 'a"{b', "two words", "then", "a.b", "#", "%"])
-NAMES = st.sampled_from(["x", "out", "TILE_M", "größe", "if", "with space", 'q"', "{", "kernel", "do"])
-TEXTS = st.text(max_size=12) | st.sampled_from(["", "}{", '"', "\\", "# no", "\n", "\u2028", "\x00"])
+HINTS = st.sampled_from(
+    ["", "acc", "x", "q_1", "größe", 'a"{b', "two words", "then", "a.b", "#", "%"]
+)
+NAMES = st.sampled_from(
+    ["x", "out", "TILE_M", "größe", "if", "with space", 'q"', "{", "kernel", "do"]
+)
+TEXTS = st.text(max_size=12) | st.sampled_from(
+    ["", "}{", '"', "\\", "# no", "\n", "\u2028", "\x00"]
+)
 SOME_TEXT = TEXTS.filter(bool)
 PLAIN = st.sampled_from(["a", "b c", "tile_m", "größe/2", "<x>", "100%", "..", "A", "a-", "-a"])
 LITERALS: st.SearchStrategy[Literal] = st.one_of(
@@ -58,9 +61,11 @@ SPANS = st.just(Span(0)) | st.builds(
     st.integers(0, 9999),
     st.integers(0, 200),
     st.integers(0, 9999),
-    st.sampled_from(["", "k.py", "a/größe \"x\".py"]),
+    st.sampled_from(["", "k.py", 'a/größe "x".py']),
 )
-EXTENTS = st.sampled_from(["16", "TILE_M", "2 * TILE_D", "?", "cdiv(N, 4)", "a, b", "", " ", "x]", "(", "-1"])
+EXTENTS = st.sampled_from(
+    ["16", "TILE_M", "2 * TILE_D", "?", "cdiv(N, 4)", "a, b", "", " ", "x]", "(", "-1"]
+)
 TYPES = st.builds(
     TileType,
     st.sampled_from(TypeKind),
@@ -75,18 +80,15 @@ PURE_KINDS = ("const", "add", "mma", "load_tile", "opaque", "reduce_max", "cast"
 class _Writer:
     """Draws the body of one function; `known` are the values in scope."""
 
-    draw: Draw
+    draw: st.DrawFn
     helpers: tuple[Function, ...]
     known: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
-    def some(self, strategy: st.SearchStrategy[object]) -> object:
-        return self.draw(strategy)
-
     def fresh(self) -> Value:
         name = f"{self.draw(HINTS)}.{len(self.used)}"
         self.used.add(name)
-        return Value(name, self.draw(st.none() | TYPES))  # type: ignore[arg-type]
+        return Value(name, self.draw(st.none() | TYPES))
 
     def values(self, count: int) -> tuple[Value, ...]:
         return tuple(self.fresh() for _ in range(count))
@@ -94,14 +96,14 @@ class _Writer:
     def operands(self, roles: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         if not self.known:
             return ()
-        return tuple((role, self.draw(st.sampled_from(self.known))) for role in roles)  # type: ignore[misc]
+        return tuple((role, self.draw(st.sampled_from(self.known))) for role in roles)
 
     def op(self, kind: str, operands: tuple[tuple[str, str], ...], results: tuple[Value, ...],
            regions: tuple[Region, ...] = ()) -> Op:  # fmt: skip
         """An operation with drawn attributes and span; its results come into scope."""
         attributes = self.draw(st.lists(st.tuples(NAMES, LITERALS), max_size=2).map(tuple))
         self.known.extend(value.name for value in results)
-        return Op(kind, operands, attributes, results, regions, self.draw(SPANS))  # type: ignore[arg-type]
+        return Op(kind, operands, attributes, results, regions, self.draw(SPANS))
 
     def region(self, depth: int, carried: int, arguments: tuple[Value, ...], last: str) -> Region:
         """A region that hands over `carried` values by its terminator."""
@@ -110,27 +112,33 @@ class _Writer:
         ops: list[Op] = []
         if not self.known:
             ops.append(self.op("const", (), self.values(1)))
-        for _ in range(self.draw(st.integers(0, 3))):  # type: ignore[call-overload]
+        for _ in range(self.draw(st.integers(0, 3))):
             ops.append(self.step(depth))
         names = tuple(self.draw(NAMES) for _ in range(carried))
-        ops.append(Op(last, self.operands(names), (), (), (), self.draw(SPANS)))  # type: ignore[arg-type]
+        ops.append(Op(last, self.operands(names), (), (), (), self.draw(SPANS)))
         self.known = outer
         return Region(arguments, tuple(ops))
 
     def step(self, depth: int) -> Op:
-        kinds = ("pure", "pure", "call") + (("for", "while", "if", "if_expression") if depth else ())
+        kinds = ("pure", "pure", "call") + (
+            ("for", "while", "if", "if_expression") if depth else ()
+        )
         kind = str(self.draw(st.sampled_from(kinds)))
         if not self.known or kind == "pure" or (kind == "call" and not self.helpers):
-            roles = tuple(self.draw(st.lists(NAMES, max_size=3)))  # type: ignore[call-overload]
-            count = int(self.draw(st.integers(0, 2)))  # type: ignore[call-overload]
-            return self.op(str(self.draw(st.sampled_from(PURE_KINDS))), self.operands(roles), self.values(count))
+            roles = tuple(self.draw(st.lists(NAMES, max_size=3)))
+            count = int(self.draw(st.integers(0, 2)))
+            return self.op(
+                str(self.draw(st.sampled_from(PURE_KINDS))),
+                self.operands(roles),
+                self.values(count),
+            )
         if kind == "call":
             return self.call()
-        carried = int(self.draw(st.integers(0, 2)))  # type: ignore[call-overload]
+        carried = int(self.draw(st.integers(0, 2)))
         return self.nested(kind, depth, carried)
 
     def call(self) -> Op:
-        helper: Function = self.draw(st.sampled_from(self.helpers))  # type: ignore[assignment]
+        helper: Function = self.draw(st.sampled_from(self.helpers))
         operands = self.operands(helper.parameter_names)
         op = self.op("call", operands, self.values(1))
         return Op("call", operands, (("callee", helper.name),), op.results, (), op.span)
@@ -143,7 +151,11 @@ class _Writer:
         regions: tuple[Region, ...]
         if kind == "for":
             last = str(self.draw(st.sampled_from(["yield", "break", "continue", "return"])))
-            regions = (self.region(depth - 1, carried if last != "return" else 1, self.values(carried + 1), last),)
+            regions = (
+                self.region(
+                    depth - 1, carried if last != "return" else 1, self.values(carried + 1), last
+                ),
+            )
         elif kind == "while":
             test = self.region(depth - 1, 1, self.values(carried), "yield")
             regions = (test, self.region(depth - 1, carried, self.values(carried), "yield"))
@@ -153,30 +165,32 @@ class _Writer:
 
 
 @st.composite
-def functions(draw: Draw, name: str, helpers: tuple[Function, ...] = (), depth: int = 2) -> Function:
+def functions(
+    draw: st.DrawFn, name: str, helpers: tuple[Function, ...] = (), depth: int = 2
+) -> Function:
     """A function that may call `helpers`."""
     names = draw(st.lists(NAMES, max_size=4, unique=True))
     parameters = []
-    for parameter in names:  # type: ignore[attr-defined]
+    for parameter in names:
         default = draw(st.none() | LITERALS.map(lambda value: (value,)))
         annotation = draw(st.sampled_from(["", "f32", "int", "odd >"]))
         kind = draw(st.sampled_from(ParameterKind))
-        plain = default[0] if default else None  # type: ignore[index]
-        parameters.append(Parameter(parameter, kind, annotation, plain, default is not None))  # type: ignore[arg-type]
-    writer = _Writer(draw, helpers, list(names), set(names))  # type: ignore[call-overload]
+        plain = default[0] if default else None
+        parameters.append(Parameter(parameter, kind, annotation, plain, default is not None))
+    writer = _Writer(draw, helpers, list(names), set(names))
     body = writer.region(depth, 0, (), "return")
     options = draw(st.lists(st.tuples(NAMES, LITERALS), max_size=2).map(tuple))
-    return Function(name, tuple(parameters), body, draw(SPANS), options, draw(st.booleans()))  # type: ignore[arg-type]
+    return Function(name, tuple(parameters), body, draw(SPANS), options, draw(st.booleans()))
 
 
 @st.composite
-def kernels(draw: Draw, depth: int = 2) -> Kernel:
-    """A well-formed program: nested control flow, helpers that call earlier helpers, odd names and literals."""
+def kernels(draw: st.DrawFn, depth: int = 2) -> Kernel:
+    """A well-formed program: nested control flow, helpers that call helpers, odd names."""
     helpers: tuple[Function, ...] = ()
-    for name in ("helper", "größe 2")[: draw(st.integers(0, 2))]:  # type: ignore[misc]
-        helpers += (draw(functions(name, helpers, 1)),)  # type: ignore[operator]
-    entry: Function = draw(functions("kernel_entry", helpers, depth))  # type: ignore[assignment]
-    return Kernel(entry, helpers, draw(st.sampled_from(["cutile", "triton", ""])))  # type: ignore[arg-type]
+    for name in ("helper", "größe 2")[: draw(st.integers(0, 2))]:
+        helpers += (draw(functions(name, helpers, 1)),)
+    entry: Function = draw(functions("kernel_entry", helpers, depth))
+    return Kernel(entry, helpers, draw(st.sampled_from(["cutile", "triton", ""])))
 
 
 # -- what is known of a kernel

@@ -8,12 +8,13 @@ from pyoxigraph import Quad
 
 from kb.evidence import AxisKind, Decision, Finding, Lines, Severity
 from kb.graph import names
-from kb.graph.facts import Reading
+from kb.graph.facts import Reading, whole
 from kb.ir_text import parse
 from kb.knowledge import KernelKnowledge, ParameterFact, ParameterRole, Source
 from kb.space import Binding, Constraint, GuardedPoints, Launch, Origin, Tuning
 
 
+@whole()
 def decode(quads: Iterable[Quad], program_text: str) -> KernelKnowledge:
     """What a kernel graph and the text of its program say.
 

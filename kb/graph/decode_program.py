@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyoxigraph import Quad
 
 from kb.errors import InputError
-from kb.graph.facts import Reading
+from kb.graph.facts import Reading, whole
 from kb.ir import (
     Function,
     Kernel,
@@ -25,6 +25,7 @@ from kb.ir import (
 from kb.ir_parse import MAX_NESTING
 
 
+@whole()
 def decode_program(quads: Iterable[Quad]) -> Kernel:
     """The program of a graph; InputError when the graph holds none, or not a whole one."""
     reading = Reading(quads)

@@ -10,10 +10,11 @@ from kb.errors import InputError
 from kb.evidence import AxisKind, Measurement
 from kb.graph import names
 from kb.graph.decode import constraints
-from kb.graph.facts import Reading
+from kb.graph.facts import Reading, whole
 from kb.space import Axis, DesignSpace, Origin
 
 
+@whole()
 def decode_space(quads: Iterable[Quad]) -> DesignSpace:
     """The design space of a graph; InputError when the graph holds none, or not a whole one."""
     reading = Reading(quads)
@@ -54,6 +55,7 @@ def _derived(reading: Reading, node: str) -> tuple[str, ...]:
     return tuple(reading.json(node).get("derivedFrom", ()))
 
 
+@whole()
 def decode_measurement(quads: Iterable[Quad]) -> Measurement:
     """The measurement of a graph; InputError when the graph holds none, or not a whole one."""
     reading = Reading(quads)

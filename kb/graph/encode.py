@@ -1,4 +1,4 @@
-"""What is known of a kernel as a named graph: the vocabulary contract, no blank nodes, sorted quads."""
+"""What is known of a kernel as a named graph: no blank nodes, sorted quads, same in, same out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KernelGraph:
 
 
 def encode(knowledge: KernelKnowledge, *, version: str = VERSION) -> KernelGraph:
-    """The graph of a kernel; the same knowledge always gives the same graph under the same name.
+    """The graph of a kernel; the same knowledge always gives the same graph.
 
     The name carries the digest of source, symbol and knowledge, so changed content is another graph.
     Raises InputError when the program is larger than its text form may be.

@@ -28,7 +28,7 @@ class RecordGraph:
 
 
 def encode_space(space: DesignSpace) -> RecordGraph:
-    """The graph of a design space; one with holes, or with an origin but no source, is a template."""
+    """The graph of a design space; one with holes, or derived but without source, is a template."""
     facts = Facts()
     template = bool(space.holes or (space.derived_from and space.source_digest is None))
     facts.add("", "rdf:type", NamedNode(names.term("tl:DesignSpace")))

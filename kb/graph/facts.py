@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, serialize
 
@@ -31,13 +32,13 @@ _SPECIAL = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}
 
 
 def literal(value: Scalar) -> Literal:
-    """A typed literal; None is `"none"^^tl:none`. Text with a lone surrogate is kept in quoted form."""
+    """A typed literal; None is `"none"^^tl:none`, text with a lone surrogate is kept quoted."""
     if value is None:
         return Literal("none", datatype=_NONE)
     if isinstance(value, bool):
         return Literal("true" if value else "false", datatype=_BOOLEAN)
     if isinstance(value, int):
-        return Literal(literal_text(value) if value.bit_length() <= 256 else _digits(value), datatype=_INTEGER)
+        return Literal(_digits(value), datatype=_INTEGER)
     if isinstance(value, float):
         text = literal_text(value)
         return Literal(_SPECIAL.get(text, text), datatype=_DOUBLE)
@@ -47,7 +48,9 @@ def literal(value: Scalar) -> Literal:
 
 
 def _digits(value: int) -> str:
-    """Decimal digits of a whole number of any size."""
+    """Decimal digits of a whole number of any size; Python itself stops at a few thousand."""
+    if value == 0:
+        return "0"
     sign, rest, parts = "-" if value < 0 else "", abs(value), []
     while rest:
         rest, part = divmod(rest, 10**1000)
@@ -106,7 +109,8 @@ class Facts:
     def lines(self, subject: str, lines: Iterable[Lines]) -> None:
         """Source spans as evidence."""
         for index, (first, last) in enumerate(lines):
-            child = self.node(subject, "tl:evidence", "tl:SourceSpan", f"{subject}/span/{index}", index)
+            place = f"{subject}/span/{index}"
+            child = self.node(subject, "tl:evidence", "tl:SourceSpan", place, index)
             self.add(child, "tl:startLine", first)
             self.add(child, "tl:endLine", last)
 
@@ -148,6 +152,17 @@ def canonical(quads: Iterable[Quad]) -> str:
     return "".join(sorted(f"{line}\n" for line in lines if line))
 
 
+@contextmanager
+def whole() -> Iterator[None]:
+    """Around a decoder: a damaged graph is an InputError, whatever the damage trips over."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(
+            f"the graph is damaged: {error!r}.", hint="Encode the record again."
+        ) from error
+
+
 def _wrong(subject: str, predicate: str, wanted: str) -> InputError:
     return InputError(
         f"{predicate} should be {wanted}.", where=subject, hint="Encode the record again."
@@ -171,7 +186,8 @@ class Reading:
         found = sorted(s for s, row in rows if wanted in row.get(names.term("rdf:type"), ()))
         if len(found) != 1:
             raise InputError(
-                f"the graph holds {len(found)} {kind}, one is wanted.", hint="Read one graph at a time."
+                f"the graph holds {len(found)} {kind}, one is wanted.",
+                hint="Read one graph at a time.",
             )
         return found[0]
 
@@ -232,7 +248,8 @@ class Reading:
     def settings(self, subject: str, link: str) -> tuple[tuple[str, Scalar], ...]:
         """Names with their values, in order."""
         return tuple(
-            (self.text(node, "tl:name"), self.get(node, "tl:value")) for node in self.parts(subject, link)
+            (self.text(node, "tl:name"), self.get(node, "tl:value"))
+            for node in self.parts(subject, link)
         )
 
     def json(self, subject: str) -> dict[str, list[str]]:

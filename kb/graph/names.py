@@ -38,7 +38,7 @@ def term(short: str) -> str:
 
 
 def segment(text: str) -> str:
-    """Any text as one path segment; different texts give different segments, and `text_of` undoes it."""
+    """Any text as one path segment, another for each text; `text_of` undoes it."""
     kept = quote(text, safe="=+", errors="surrogatepass").replace("~", "%7E")
     if kept.strip(".") == "":
         return kept.replace(".", "%2E") or "~"
@@ -123,7 +123,7 @@ def unit(symbol: str) -> str:
 
 
 def reference(text: str) -> str:
-    """What something was derived from: an IRI of ours as it stands, any other text as a reference."""
+    """What something was derived from: an IRI of ours as it stands, else a reference."""
     return text if re.fullmatch(re.escape(ROOT) + r"[\w/.%=+~#-]+", text) else (
         f"{ROOT}reference/{segment(text)}"
     )  # fmt: skip

@@ -47,7 +47,9 @@ def test_text_loses_nothing(kernel: Kernel) -> None:
     text = to_text(kernel)
     again = parse(text)
     assert again == kernel
-    assert repr(again) == repr(kernel), "equality takes 1 for True and 0.0 for -0.0; the repr does not"
+    assert repr(again) == repr(kernel), (
+        "equality takes 1 for True and 0.0 for -0.0; the repr does not"
+    )
     assert to_text(again) == text
 
 
@@ -97,7 +99,7 @@ def test_layout_does_not_matter() -> None:
         (-math.inf, "-inf"),
         (math.nan, "nan"),
         (2**300, hex(2**300)),
-        ("a\n\"{\\", '"a\\n\\"\\x7b\\\\"'),
+        ('a\n"{\\', '"a\\n\\"\\x7b\\\\"'),
         ("\ud800\u2028é", '"\\ud800\\u2028é"'),
     ],
 )
@@ -155,7 +157,9 @@ def test_spans(span: str, expected: Span) -> None:
     ],
     ids=lambda value: value[:24] if isinstance(value, str) else None,
 )
-def test_what_is_not_a_program_is_refused_with_its_place(text: str, where: str, message: str) -> None:
+def test_what_is_not_a_program_is_refused_with_its_place(
+    text: str, where: str, message: str
+) -> None:
     with pytest.raises(SyntaxProblem) as caught:
         parse(text, where="t.tlp")
     assert caught.value.where.startswith(f"t.tlp:{where}")
@@ -193,8 +197,14 @@ def test_the_digest_is_that_of_the_text() -> None:
         ("break()", "break outside a loop"),
         ("frobnicate()\nreturn()", "no operation frobnicate"),
         ('%a.1 = call(x %x, callee = "h")\nreturn()', "h, which is no helper"),
-        ("if(condition %x) {\n%a.1 = neg(x %x)\nyield()\n} else {\nyield()\n}\nreturn(v %a.1)", "reads %a.1"),
-        ("%r.1 = if(condition %x) {\nyield()\n} else {\nyield(r %x)\n}\nreturn()", "0 values, 1 are taken"),
+        (
+            "if(condition %x) {\n%a.1 = neg(x %x)\nyield()\n} else {\nyield()\n}\nreturn(v %a.1)",
+            "reads %a.1",
+        ),
+        (
+            "%r.1 = if(condition %x) {\nyield()\n} else {\nyield(r %x)\n}\nreturn()",
+            "0 values, 1 are taken",
+        ),
         ("if(condition %x) {\nyield()\n}\nreturn()", "1 regions, 2 are wanted"),
         ("if() {\nyield()\n} else {\nyield()\n}\nreturn()", "if has no condition"),
         ("for(iterable %x) {\nyield()\n}\nreturn()", "0 arguments, 1 are wanted"),
