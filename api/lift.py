@@ -112,7 +112,9 @@ class _Lifter:
         self._functions[name] = ast.unparse(ast.fix_missing_locations(lifted))
         return name
 
-    def name(self, node: ast.expr, meaning: Meaning | None, locals_: frozenset[str]) -> ast.expr | None:
+    def name(
+        self, node: ast.expr, meaning: Meaning | None, locals_: frozenset[str]
+    ) -> ast.expr | None:
         """What to write in the lifted module for an outer name; None when it cannot be lifted."""
         match meaning:
             case Native(path):
@@ -135,7 +137,6 @@ class _Lifter:
 
     def _native(self, path: str, locals_: frozenset[str]) -> ast.expr | None:
         path = self.dialect.dtype_paths.get(self.dialect.dtypes.get(path, ""), path)
-        head, _, last = path.rpartition(".")
         if path.partition(".")[0] not in _ROOTS:
             return None
         module, members = path, ""
@@ -143,20 +144,31 @@ class _Lifter:
             module, _, member = module.rpartition(".")
             members = f"{member}.{members}".strip(".")
         deep = members.split(".")
-        if module and (len(deep) <= 1 or not deep[0].islower() or path in self.dialect.by_path and deep[0] == "math"):
+        if module and (
+            len(deep) <= 1
+            or not deep[0].islower()
+            or path in self.dialect.by_path
+            and deep[0] == "math"
+        ):
             alias, statement = _SHORT[module]
             base = self._import(module, alias, statement, locals_)
             return ast.parse(".".join(filter(None, (base, members))), mode="eval").body
-        if not head:
-            return None
-        name = self._import(path, last, f"from {head} import {last}", locals_)
-        return ast.Name(name, ast.Load())
+        parts = path.split(".")
+        stop = next((i for i, part in enumerate(parts) if not part.islower()), len(parts) - 1)
+        stop = max(1, min(stop, len(parts) - 1))
+        statement = f"from {'.'.join(parts[:stop])} import {parts[stop]}"
+        name = self._import(".".join(parts[: stop + 1]), parts[stop], statement, locals_)
+        return ast.parse(".".join([name, *parts[stop + 1 :]]), mode="eval").body
 
     def _import(self, key: str, alias: str, statement: str, locals_: frozenset[str]) -> str:
         known = self._names.get(key)
         if known is None:
             known = self._claim(key, alias, locals_)
-            plain = statement if known == alias else f"{statement.removesuffix(f' as {alias}')} as {known}"
+            plain = (
+                statement
+                if known == alias
+                else f"{statement.removesuffix(f' as {alias}')} as {known}"
+            )
             self._imports[key] = plain
         return known
 
@@ -204,13 +216,16 @@ class _Lifter:
             written = self._native(normal_path(meaning.path), frozenset())
             if written is None:
                 continue
-            keywords = [k for item in (call.keywords if call else ()) if (k := self._keyword(scope, item))]
+            keywords = [
+                k for item in (call.keywords if call else ()) if (k := self._keyword(scope, item))
+            ]
             kept.append(ast.Call(written, [], keywords) if keywords else written)
         return kept
 
     def _marks(self, path: str) -> bool:
         marks = self.dialect.kernel_decorators | self.dialect.helper_decorators
-        return path in marks or path.endswith(".constexpr_function")
+        run_at_compile_time = path in self.dialect.constexpr_annotations
+        return path in marks or run_at_compile_time or path.endswith(".constexpr_function")
 
     def _keyword(self, scope: Scope, keyword: ast.keyword) -> ast.keyword | None:
         plain = scope.evaluate(keyword.value)
@@ -266,7 +281,11 @@ class _Rename(ast.NodeTransformer):
         root: ast.expr = node
         while isinstance(root, ast.Attribute):
             root = root.value
-        if isinstance(root, ast.Name) and root.id not in self.locals and root.id in self.scope.bindings:
+        if (
+            isinstance(root, ast.Name)
+            and root.id not in self.locals
+            and root.id in self.scope.bindings
+        ):
             found = self._outer(node)
             if found is not None:
                 return found
@@ -311,5 +330,9 @@ def _literal(value: object) -> str | None:
     if isinstance(value, tuple):
         items = [_literal(item) for item in value]
         known = [item for item in items if item is not None]
-        return f"({', '.join(known)}{',' if len(known) == 1 else ''})" if len(known) == len(items) else None
+        return (
+            f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+            if len(known) == len(items)
+            else None
+        )
     return None

@@ -214,8 +214,16 @@ class _Checker:
             return replace(blank, reason=f"the compiler of {subject.dialect} is not installed")
         signature, why = self._signature(subject)
         if signature is None:
-            missing = f"names that are computed at import: {', '.join(subject.missing)}; " if subject.missing else ""
-            return replace(blank, stage=Stage.SIGNATURE, reason=f"{missing}the original does not compile: {why}")
+            missing = (
+                f"names that are computed at import: {', '.join(subject.missing)}; "
+                if subject.missing
+                else ""
+            )
+            return replace(
+                blank,
+                stage=Stage.SIGNATURE,
+                reason=f"{missing}the original does not compile: {why}",
+            )
         return self._compare(replace(blank, signature=str(signature)), subject, signature)
 
     def _signature(self, subject: Subject) -> tuple[Signature | None, str]:
@@ -229,7 +237,10 @@ class _Checker:
             if result.done:
                 return signature, ""
             first = first or _short(result.message)
-        return None, f"{first} (with {subject.signatures[0]})" if subject.signatures else "no signature"
+        return (
+            None,
+            f"{first} (with {subject.signatures[0]})" if subject.signatures else "no signature",
+        )
 
     def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:
         emitted, reason = self._emit(subject)
@@ -238,11 +249,15 @@ class _Checker:
         front: dict[str, bool | None] = {}
         original: dict[str, MachineCode | None] = {}
         for target in self.request.targets.get(subject.dialect, ()):
-            left = self.pool.compile(_job(subject, subject.source, subject.entry, signature, target))
+            left = self.pool.compile(
+                _job(subject, subject.source, subject.entry, signature, target)
+            )
             original[target] = left.machine
             if left.machine is None:
                 targets[target] = front[target] = None
-                reason = reason or f"{target}: the original does not compile: {_short(left.message)}"
+                reason = (
+                    reason or f"{target}: the original does not compile: {_short(left.message)}"
+                )
                 continue
             if emitted is None:
                 targets[target] = front[target] = False
@@ -264,10 +279,10 @@ class _Checker:
             return None, f"not emitted: {_short(problem.text)}"
 
 
-def _job(
-    subject: Subject, text: str, entry: str, signature: Signature, target: str
-) -> CompileJob:
-    return CompileJob(dialect=subject.dialect, text=text, kernel=entry, signature=signature, target=target)
+def _job(subject: Subject, text: str, entry: str, signature: Signature, target: str) -> CompileJob:
+    return CompileJob(
+        dialect=subject.dialect, text=text, kernel=entry, signature=signature, target=target
+    )
 
 
 def _same(left: CompileResult, right: CompileResult) -> tuple[bool, bool, str]:
@@ -278,7 +293,11 @@ def _same(left: CompileResult, right: CompileResult) -> tuple[bool, bool, str]:
     front = left.front_end == right.front_end
     if not machine:
         return machine, front, "machine code differs"
-    return machine, front, "" if front else "machine code is identical, the compiler's input form differs"
+    return (
+        machine,
+        front,
+        "" if front else "machine code is identical, the compiler's input form differs",
+    )
 
 
 def _short(message: str) -> str:
@@ -300,7 +319,9 @@ class _Journal:
     """Verdicts of finished files, by content of the tree and of the tool."""
 
     def __init__(self, request: Request) -> None:
-        key = json.dumps([tool_digest(), request.tree.digest, request.targets, request.reuse], sort_keys=True)
+        key = json.dumps(
+            [tool_digest(), request.tree.digest, request.targets, request.reuse], sort_keys=True
+        )
         self._folder = request.cache / "verdicts" / hashlib.sha256(key.encode()).hexdigest()[:24]
         self._root = request.tree.root
 

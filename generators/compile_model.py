@@ -155,5 +155,3 @@ def result_from_json(text: str) -> CompileResult:
     data["outcome"] = Outcome(data["outcome"])
     data["machine"] = MachineCode(**data["machine"]) if data["machine"] else None
     return CompileResult(**data)
-
-

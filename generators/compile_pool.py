@@ -136,7 +136,10 @@ class CompilerPool(AbstractContextManager["CompilerPool"]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """End every process."""
         for process in self._all:
@@ -172,7 +175,10 @@ class CompilerPool(AbstractContextManager["CompilerPool"]):
             if dialect not in self._idle:
                 first = CompilerProcess(dialect, self.settings)
                 first.start()
-                others = [CompilerProcess(dialect, self.settings) for _ in range(self.settings.workers - 1)]
+                others = [
+                    CompilerProcess(dialect, self.settings)
+                    for _ in range(self.settings.workers - 1)
+                ]
                 queue: Queue[CompilerProcess] = Queue()
                 for process in (*others, first):
                     queue.put(process)

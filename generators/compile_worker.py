@@ -63,7 +63,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run_limited(job: CompileJob, backend: ModuleType, cache: Path | None, limits: Limits) -> CompileResult:
+def run_limited(
+    job: CompileJob, backend: ModuleType, cache: Path | None, limits: Limits
+) -> CompileResult:
     """Compile in a forked child; killed with everything it started when its time is over."""
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="tilelore-compile-")
@@ -124,7 +126,12 @@ def _ending(status: int) -> str:
 
 
 def _child(
-    job: CompileJob, backend: ModuleType, cache: Path | None, limits: Limits, folder: Path, writer: int
+    job: CompileJob,
+    backend: ModuleType,
+    cache: Path | None,
+    limits: Limits,
+    folder: Path,
+    writer: int,
 ) -> None:
     """The forked side: limits first, then the compile; never returns."""
     os.setpgid(0, 0)
@@ -176,7 +183,9 @@ def _place(job: CompileJob, backend: ModuleType, cache: Path, front_end: str) ->
     return cache / "machine" / key[:2] / f"{key}.json"
 
 
-def _stored(job: CompileJob, backend: ModuleType, cache: Path, front_end: str) -> MachineCode | None:
+def _stored(
+    job: CompileJob, backend: ModuleType, cache: Path, front_end: str
+) -> MachineCode | None:
     try:
         return MachineCode(**json.loads(_place(job, backend, cache, front_end).read_text()))
     except (OSError, ValueError, TypeError):

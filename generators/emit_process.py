@@ -27,7 +27,10 @@ class EmitProcess(AbstractContextManager["EmitProcess"]):
         self._lock = threading.Lock()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """End the process and remove its empty working folder."""
         self._stop()

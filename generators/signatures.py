@@ -1,6 +1,6 @@
 """Signatures to compile a kernel with, derived from the program itself and from what its host does.
 
-A short list of candidates, most likely first; the first one with which the original compiles is the kernel's signature.
+A short list of candidates, most likely first; the first one that the original compiles with is taken.
 """
 
 from __future__ import annotations
@@ -31,11 +31,19 @@ class _Profile:
 
 
 _PROFILES = (
-    _Profile(64, True, "f16"), _Profile(64, False, "f16"), _Profile(64, True, "f32"),
-    _Profile(64, False, "f32"), _Profile(32, False, "f32", rotate=1), _Profile(16, True, "f16", rotate=1),
-    _Profile(128, False, "f16"), _Profile(64, True, "bf16", "i64"), _Profile(64, False, "f32", "i64"),
-    _Profile(16, False, "f32", rotate=2), _Profile(128, True, "f32", rotate=2), _Profile(32, True, "bf16", rotate=3),
-)  # fmt: skip
+    _Profile(64, True, "f16"),
+    _Profile(64, False, "f16"),
+    _Profile(64, True, "f32"),
+    _Profile(64, False, "f32"),
+    _Profile(32, False, "f32", rotate=1),
+    _Profile(16, True, "f16", rotate=1),
+    _Profile(128, False, "f16"),
+    _Profile(64, True, "bf16", "i64"),
+    _Profile(64, False, "f32", "i64"),
+    _Profile(16, False, "f32", rotate=2),
+    _Profile(128, True, "f32", rotate=2),
+    _Profile(32, True, "bf16", rotate=3),
+)
 
 
 def candidates(kernel: Kernel, tuning: Tuning | None = None) -> Iterator[Signature]:
@@ -45,12 +53,18 @@ def candidates(kernel: Kernel, tuning: Tuning | None = None) -> Iterator[Signatu
     seen: set[Signature] = set()
     for profile in _PROFILES:
         for point in points[:2] or [{}]:
-            arguments = tuple(_argument(usage, parameter, profile, point) for parameter in kernel.entry.parameters)
-            options = tuple((name, point[name]) for name in _LAUNCH_OPTIONS if point.get(name) is not None)
-            signature = Signature(arguments=arguments, options=options)
+            signature = _signature(usage, profile, point)
             if signature not in seen and len(seen) < MAX_CANDIDATES:
                 seen.add(signature)
                 yield signature
+
+
+def _signature(usage: Usage, profile: _Profile, point: dict[str, Scalar]) -> Signature:
+    parameters = usage.kernel.entry.parameters
+    arguments = tuple(_argument(usage, parameter, profile, point) for parameter in parameters)
+    given = ((name, point.get(name)) for name in _LAUNCH_OPTIONS)
+    options = tuple((name, value) for name, value in given if value is not None)
+    return Signature(arguments=arguments, options=options)
 
 
 def _points(tuning: Tuning | None) -> list[dict[str, Scalar]]:
@@ -82,7 +96,8 @@ def _argument(
 
 
 def _scalar_dtype(parameter: Parameter, facts: Facts) -> str:
-    written = {"int": "i32", "float": "f32", "bool": "i1"}.get(parameter.annotation, parameter.annotation)
+    known = {"int": "i32", "float": "f32", "bool": "i1"}
+    written = known.get(parameter.annotation, parameter.annotation)
     if written and written[:1] in "iufb" and written[1:2].isdigit():
         return written
     if Role.INTEGER not in facts.roles and facts.roles & {Role.FLOATING, Role.NEAR_FLOAT}:
@@ -92,38 +107,41 @@ def _scalar_dtype(parameter: Parameter, facts: Facts) -> str:
 
 def _memory(usage: Usage, name: str, facts: Facts, profile: _Profile) -> Argument:
     node = f"{usage.kernel.entry.name}:{name}"
-    dtype = _element_dtype(usage.element(node), profile)
+    dtype = _element_dtype(usage.element(node), profile, exact=usage.kernel.dialect == "cutile")
     if usage.kernel.dialect != "cutile":
-        kind = ArgumentKind.POINTER if Role.MEMORY in facts.roles else ArgumentKind.DESCRIPTOR
-        return Argument(name=name, kind=kind, dtype=dtype)
+        if Role.MEMORY in facts.roles:
+            return Argument(name=name, kind=ArgumentKind.POINTER, dtype=dtype)
+        rank = max(1, facts.rank)
+        block = (1,) * (rank - 2) + (profile.extent,) * min(rank, 2)
+        return Argument(name=name, kind=ArgumentKind.DESCRIPTOR, dtype=dtype, shape=block)
     if Role.LIST in facts.roles:
         inner = usage.element(node)
         behind = usage.element(usage.element_node(node))
-        return Argument(
-            name=name, kind=ArgumentKind.ARRAY_LIST, rank=max(1, inner.rank), dtype=_element_dtype(behind, profile)
-        )
+        dtype = _element_dtype(behind, profile, exact=True)
+        rank = max(1, inner.rank)
+        return Argument(name=name, kind=ArgumentKind.ARRAY_LIST, rank=rank, dtype=dtype)
     return Argument(name=name, kind=ArgumentKind.ARRAY, rank=max(1, facts.rank), dtype=dtype)
 
 
-def _element_dtype(element: Facts, profile: _Profile) -> str:
+def _element_dtype(element: Facts, profile: _Profile, *, exact: bool) -> str:
     if Role.MEMORY in element.roles:
         return "i64"
     if Role.INTEGER in element.roles:
         return profile.integer
     if Role.TRUTH in element.roles:
         return "i1"
-    if element.stored and Role.FLOATING not in element.stored and Role.FLOATING not in element.roles:
+    if element.stored and Role.FLOATING not in element.stored | element.roles:
         return profile.integer if Role.INTEGER in element.stored else "i1"
     if Role.ATOMIC in element.roles:
         return "f32"
-    exact = sorted(kind for kind in element.stored if kind[1:2].isdigit() or kind == "bf16")
-    return exact[0] if exact else profile.floating
+    return "f32" if exact and "f32" in element.exact else profile.floating
 
 
 def _constant(parameter: Parameter, facts: Facts, profile: _Profile) -> Argument:
     name = parameter.name
     if Role.DTYPE in facts.roles:
-        return Argument(name=name, kind=ArgumentKind.DTYPE, dtype=profile.floating if profile.rotate % 2 == 0 else "f32")
+        dtype = profile.floating if profile.rotate % 2 == 0 else "f32"
+        return Argument(name=name, kind=ArgumentKind.DTYPE, dtype=dtype)
     return Argument(name=name, kind=ArgumentKind.CONSTEXPR, value=_value(parameter, facts, profile))
 
 
@@ -147,11 +165,15 @@ def _value(parameter: Parameter, facts: Facts, profile: _Profile) -> Scalar:
     if Role.WORD in facts.roles:
         return None
     plain = [value for value in compared if isinstance(value, int | float)]
+    if Role.CONDITION in facts.roles and not compared and parameter.annotation != "int":
+        return profile.truth
     integer = Role.INTEGER in facts.roles
     if plain and not integer and Role.CONDITION not in facts.roles:
         return plain[profile.rotate % len(plain)]
-    if integer or parameter.annotation == "int":
-        return profile.extent if integer else _COUNT
+    if integer:
+        return profile.extent
+    if parameter.annotation == "int":
+        return int(profile.truth) if Role.CONDITION in facts.roles else _COUNT
     if facts.roles & {Role.FLOATING, Role.NEAR_FLOAT}:
         return 1.0
     if Role.CONDITION in facts.roles or not facts.roles:

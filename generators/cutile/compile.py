@@ -64,7 +64,11 @@ def constraint(argument: Argument) -> object:
 
 
 def _constant(value: object) -> object:
-    return tuple(_constant(item) for item in value) if isinstance(value, tuple) else ConstantConstraint(value)
+    return (
+        tuple(_constant(item) for item in value)
+        if isinstance(value, tuple)
+        else ConstantConstraint(value)
+    )
 
 
 def _array(argument: Argument) -> ArrayConstraint:
