@@ -41,7 +41,7 @@ class KernelGraph:
 def encode(knowledge: KernelKnowledge, *, version: str = VERSION) -> KernelGraph:
     """The graph of a kernel; the same knowledge always gives the same graph.
 
-    The name carries the digest of source, symbol and knowledge, so changed content is another graph.
+    The name carries the digest of source, symbol and knowledge: changed content, another graph.
     Raises InputError when the program is larger than its text form may be.
     """
     text = to_text(knowledge.kernel)
