@@ -1,7 +1,10 @@
-"""Lift one kernel out of its module: the function, its helpers, literal constants and native imports, nothing else.
+"""Lift one kernel out of its module: the function, its helpers, literal constants and native
+imports, nothing else.
 
-The lifted text is what `verify` compiles as the original. No host code, no docstring, no comment, no torch.
-Names are looked up exactly as the reader looks them up, so both sides see the same helpers and constants.
+The lifted text is what `verify` compiles as the original. No host code, no docstring, no comment,
+no torch.
+Names are looked up exactly as the reader looks them up, so both sides see the same helpers and
+constants.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _NODES = (
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """A self-contained module with one kernel; `missing` are names that nothing literal stands behind."""
+    """A self-contained module with one kernel; `missing` are names that nothing literal stands
+    behind.
+    """
 
     text: str
     kernel: str
@@ -51,7 +56,8 @@ class Lifted:
 def lift(module: ReadModule, kernel: Kernel) -> Lifted:
     """The source of `kernel` with all that it reaches.
 
-    Raises InputError when the module does not define the kernel, or when it reaches too many functions.
+    Raises InputError when the module does not define the kernel, or when it reaches too many
+    functions.
     """
     node = _definition(module, kernel)
     lifter = _Lifter(dialect_named(kernel.dialect))
@@ -147,8 +153,7 @@ class _Lifter:
         if module and (
             len(deep) <= 1
             or not deep[0].islower()
-            or path in self.dialect.by_path
-            and deep[0] == "math"
+            or (path in self.dialect.by_path and deep[0] == "math")
         ):
             alias, statement = _SHORT[module]
             base = self._import(module, alias, statement, locals_)
@@ -245,7 +250,9 @@ class _Rename(ast.NodeTransformer):
         self.locals = locals_
 
     def signature(self, node: ast.FunctionDef) -> None:
-        """Annotations that name a type of the dialect stay, the others go; defaults become lifted values."""
+        """Annotations that name a type of the dialect stay, the others go; defaults become lifted
+        values.
+        """
         arguments = node.args
         for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             argument.annotation = self._annotation(argument.annotation)

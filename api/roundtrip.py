@@ -1,4 +1,4 @@
-"""verify --roundtrip: extract, write the program text, emit in a process that sees only that text, compile both, compare."""
+"""verify --roundtrip: extract, emit from the program text alone, compile both, compare."""
 
 from __future__ import annotations
 
@@ -46,9 +46,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCheck:
-    """The verdict on one kernel. `targets` says per target whether machine code is identical, None when unknown.
+    """The verdict on one kernel. `targets` says per target whether machine code is identical, None
+    when unknown.
 
-    `front_end` says the same of the compiler's input form (Tile IR text, TTIR), which sees what machine code can hide.
+    `front_end` says the same of the compiler's input form (Tile IR text, TTIR), which sees what
+    machine code can hide.
     `original` is what the original compiled to, per target.
     """
 
@@ -85,9 +87,11 @@ class KernelCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to verify and with what: `jobs` processes, results kept under `cache`, compile limit in seconds.
+    """What to verify and with what: `jobs` processes, results kept under `cache`, compile limit in
+    seconds.
 
-    `reuse` lets machine code be looked up by the compiler's input form; without it every compile is made.
+    `reuse` lets machine code be looked up by the compiler's input form; without it every compile is
+    made.
     """
 
     tree: SourceTree
@@ -104,7 +108,9 @@ Progress = Callable[[int, int, KernelCheck], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One kernel as read: program text for the emitter, lifted source and signatures for the compiler."""
+    """One kernel as read: program text for the emitter, lifted source and signatures for the
+    compiler.
+    """
 
     name: str
     dialect: str
@@ -120,7 +126,9 @@ class Subject:
 
 
 def roundtrip(request: Request, progress: Progress | None = None) -> tuple[KernelCheck, ...]:
-    """Verify every kernel of a tree; finished files are remembered under `cache`, so that a stopped run resumes."""
+    """Verify every kernel of a tree; finished files are remembered under `cache`, so that a stopped
+    run resumes.
+    """
     settings = PoolSettings(
         cache=request.cache, workers=request.jobs, seconds=request.seconds, reuse=request.reuse
     )
@@ -152,7 +160,9 @@ def roundtrip(request: Request, progress: Progress | None = None) -> tuple[Kerne
 
 
 def subjects_of(root: Path, file: Path) -> tuple[Subject, ...]:
-    """Read one file; runs in a reader process. A file that cannot be read gives one subject with the problem."""
+    """Read one file; runs in a reader process. A file that cannot be read gives one subject with
+    the problem.
+    """
     path = str(file.relative_to(root))
     text = module_text(root, file)
     if text is None:
@@ -173,7 +183,8 @@ def subjects_of(root: Path, file: Path) -> tuple[Subject, ...]:
             Subject(
                 name=kernel.name, dialect=kernel.dialect, path=path, line=kernel.entry.span.line,
                 program=program, source=lifted.text, entry=lifted.kernel,
-                signatures=tuple(candidates(kernel)), opaque=_opaque(kernel), missing=lifted.missing,
+                signatures=tuple(candidates(kernel)), opaque=_opaque(kernel),
+                missing=lifted.missing,
             )
         )  # fmt: skip
     return tuple(found)
@@ -214,20 +225,21 @@ class _Checker:
             return replace(blank, reason=f"the compiler of {subject.dialect} is not installed")
         signature, why = self._signature(subject)
         if signature is None:
-            missing = (
-                f"names that are computed at import: {', '.join(subject.missing)}; "
-                if subject.missing
-                else ""
-            )
-            return replace(
-                blank,
-                stage=Stage.SIGNATURE,
-                reason=f"{missing}the original does not compile: {why}",
-            )
+            return self._without_signature(blank, subject, why)
         return self._compare(replace(blank, signature=str(signature)), subject, signature)
 
+    def _without_signature(self, blank: KernelCheck, subject: Subject, why: str) -> KernelCheck:
+        """No candidate compiles: the first one tried, with the compiler's words about it."""
+        tried = str(subject.signatures[0]) if subject.signatures else ""
+        names = ", ".join(subject.missing)
+        head = f"computed when the module is imported: {names}; " if names else ""
+        reason = f"{head}the original does not compile: {why}"
+        return replace(blank, stage=Stage.SIGNATURE, signature=tried, reason=reason)
+
     def _signature(self, subject: Subject) -> tuple[Signature | None, str]:
-        """The first candidate with which the original gets through the front end of the first target."""
+        """The first candidate with which the original gets through the front end of the first
+        target.
+        """
         first = ""
         targets = self.request.targets.get(subject.dialect, ())
         target = FIRST_TARGET if FIRST_TARGET in targets else (targets or (FIRST_TARGET,))[0]
@@ -237,10 +249,7 @@ class _Checker:
             if result.done:
                 return signature, ""
             first = first or _short(result.message)
-        return (
-            None,
-            f"{first} (with {subject.signatures[0]})" if subject.signatures else "no signature",
-        )
+        return None, first or "no signature could be derived"
 
     def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:
         emitted, reason = self._emit(subject)
@@ -307,7 +316,9 @@ def _short(message: str) -> str:
 
 @cache
 def tool_digest() -> str:
-    """sha256 of tilelore's own reading, emitting and compiling code; a change makes old verdicts void."""
+    """sha256 of tilelore's own reading, emitting and compiling code; a change makes old verdicts
+    void.
+    """
     state = hashlib.sha256()
     for folder in ("extractors", "generators", "kb", "api"):
         for file in sorted((ROOT / folder).rglob("*.py")):

@@ -1,4 +1,6 @@
-"""Source files of a path or of a pinned wheel, as module texts with a loader for their siblings. Nothing is imported."""
+"""Source files of a path or of a pinned wheel, as module texts with a loader for their siblings.
+Nothing is imported.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,8 @@ def module_text(root: Path, path: Path) -> ModuleText | None:
 
 
 def source_tree(source: str, skip: Iterable[str] = ()) -> SourceTree:
-    """The tree of a file, a folder, or a pinned wheel such as `tilegym==1.5.1`; `skip` are path patterns to leave out.
+    """The tree of a file, a folder, or a pinned wheel such as `tilegym==1.5.1`; `skip` are path
+    patterns to leave out.
 
     Raises InputError when there is no such path or wheel.
     """

@@ -27,8 +27,9 @@ class ArgumentKind(StrEnum):
 class Argument:
     """One parameter of a signature.
 
-    `dtype` is a name such as `f16` for arrays, pointers, scalars and dtype constants; `rank` counts the axes of an
-    array; `shape` is the block of a descriptor; `value` is what a constexpr is set to.
+    `dtype` is a name such as `f16` for arrays, pointers, scalars and dtype constants; `rank` counts
+    the axes of an array; `shape` is the block of a descriptor; `value` is what a constexpr is set
+    to.
     """
 
     name: str
@@ -84,7 +85,8 @@ class CompileJob:
 class MachineCode:
     """Machine code of one kernel: sha256 without debug and line information, and what it uses.
 
-    Registers and stack bytes per thread, static shared bytes per block; None when the tool is absent.
+    Registers and stack bytes per thread, static shared bytes per block; None when the tool is
+    absent.
     """
 
     digest: str
@@ -106,7 +108,8 @@ class Outcome(StrEnum):
 class CompileResult:
     """What a compile gave.
 
-    `front_end` is the sha256 of the compiler's input form with locations masked (Tile IR text, TTIR);
+    `front_end` is the sha256 of the compiler's input form with locations masked (Tile IR text,
+    TTIR);
     `message` is the compiler's last words when there is no result.
     """
 

@@ -1,4 +1,6 @@
-"""Compiler processes as a service: give a job, get a result; results are cached by content and toolchain."""
+"""Compiler processes as a service: give a job, get a result; results are cached by content and
+toolchain.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,11 @@ _REMEMBERED = frozenset({Outcome.DONE, Outcome.REFUSED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """`workers` processes per dialect; `cache` folder; wall seconds and bytes of address space per compile.
+    """`workers` processes per dialect; `cache` folder; wall seconds and bytes of address space per
+    compile.
 
-    `reuse` lets a worker look machine code up by the compiler's input form instead of compiling again.
+    `reuse` lets a worker look machine code up by the compiler's input form instead of compiling
+    again.
     """
 
     cache: Path
@@ -83,7 +87,7 @@ class CompilerProcess:
         if not head:
             raise CompilerFailed(
                 f"the compiler process of {self._dialect} did not start.",
-                hint=f"Run `python -m generators.compile_worker {self._dialect} /tmp 60 0` to see why.",
+                hint="`python -m generators.compile_worker DIALECT '' 60 0` says why.",
             )
         self.toolchain = str(json.loads(head)["toolchain"])
 

@@ -1,8 +1,12 @@
-"""A compiler process: reads jobs as JSON lines, compiles each in a child with limits, answers with JSON lines.
+"""A compiler process: reads jobs as JSON lines, compiles each in a child with limits, answers with
+JSON lines.
 
-`python -m generators.compile_worker DIALECT CACHE_DIR TIMEOUT_S MEMORY_BYTES`; an empty CACHE_DIR compiles always. The libraries are imported once; each job runs in a
-forked child, so that a crash or a hang of a compiler costs one job. The executed text holds function
-definitions and literal constants only (api/lift.py, generators/emit.py); it still runs nowhere else.
+`python -m generators.compile_worker DIALECT CACHE_DIR TIMEOUT_S MEMORY_BYTES`; an empty CACHE_DIR
+compiles always. The libraries are imported once; each job runs in a forked child, so that a crash
+or a hang of a compiler costs one job. The executed text holds
+function definitions and literal constants only (api/lift.py, generators/emit.py); it still runs
+nowhere
+else.
 """
 
 from __future__ import annotations
@@ -147,7 +151,7 @@ def _child(
     os.dup2(quiet, 2)
     try:
         result = compile_here(job, backend, cache, folder)
-    except BaseException as problem:  # noqa: BLE001 - a compiler may raise anything; it is recorded
+    except BaseException as problem:
         result = CompileResult(outcome=Outcome.REFUSED, message=_last_words(problem))
     os.write(writer, json.dumps(asdict(result)).encode())
     os._exit(0)
@@ -156,7 +160,9 @@ def _child(
 def compile_here(
     job: CompileJob, backend: ModuleType, cache: Path | None, folder: Path
 ) -> CompileResult:
-    """Execute the definitions of the job and compile; machine code of a known front-end form is looked up."""
+    """Execute the definitions of the job and compile; machine code of a known front-end form is
+    looked up.
+    """
     path = folder / "kernel.py"
     path.write_text(job.text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("tilelore_kernel", path)
@@ -178,7 +184,9 @@ def compile_here(
 
 
 def _place(job: CompileJob, backend: ModuleType, cache: Path, front_end: str) -> Path:
-    """File of the machine code of one front-end form: the compiler is a function of that form and the target."""
+    """File of the machine code of one front-end form: the compiler is a function of that form and
+    the target.
+    """
     key = hashlib.sha256(f"{backend.toolchain()}\n{job.target}\n{front_end}".encode()).hexdigest()
     return cache / "machine" / key[:2] / f"{key}.json"
 

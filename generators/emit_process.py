@@ -39,7 +39,8 @@ class EmitProcess(AbstractContextManager["EmitProcess"]):
     def emit(self, program: str, dialect: str) -> str:
         """Source text of a program.
 
-        Raises CannotEmit with the emitter's own words, or when the process died or ran past its time.
+        Raises CannotEmit with the emitter's own words, or when the process died or ran past its
+        time.
         """
         with self._lock:
             process = self._running()

@@ -1,6 +1,8 @@
-"""The emitting side of a round trip: program text in, source text out, in a process that never sees the original.
+"""The emitting side of a round trip: program text in, source text out, in a process that never sees
+the original.
 
-`python -m generators.emit_worker` reads JSON lines `{"program": TEXT, "dialect": NAME}` and answers `{"text": …}` or
+`python -m generators.emit_worker` reads JSON lines `{"program": TEXT, "dialect": NAME}` and answers
+`{"text": …}` or
 `{"error": …}`.
 """
 

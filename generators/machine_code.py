@@ -1,4 +1,6 @@
-"""Machine code of a CUDA binary without debug and line information, and what its compiler used of the machine."""
+"""Machine code of a CUDA binary without debug and line information, and what its compiler used of
+the machine.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 def code_sections(binary: bytes) -> tuple[bytes, ...]:
     """Contents of the sections that decide what runs: executable ones and constant tables.
 
-    Debug, line and parameter information is elsewhere. Raises ValueError when the bytes are not a 64-bit
-    little-endian ELF file.
+    Debug, line and parameter information is elsewhere. Raises ValueError when the bytes are not a
+    64-bit little-endian ELF file.
     """
     if binary[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a 64-bit little-endian ELF file")
@@ -80,7 +82,9 @@ def _cuobjdump() -> str | None:
 
 
 def resource_usage(listing: str) -> tuple[int, int, int] | None:
-    """Registers per thread, stack bytes per thread, static shared bytes per block from `cuobjdump` text."""
+    """Registers per thread, stack bytes per thread, static shared bytes per block from `cuobjdump`
+    text.
+    """
     found = [tuple(map(int, match.groups())) for match in _USAGE.finditer(listing)]
     if not found:
         return None

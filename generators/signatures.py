@@ -1,6 +1,7 @@
 """Signatures to compile a kernel with, derived from the program itself and from what its host does.
 
-A short list of candidates, most likely first; the first one that the original compiles with is taken.
+A short list of candidates, most likely first; the first one that the original compiles with is
+taken.
 """
 
 from __future__ import annotations

@@ -9,8 +9,22 @@ from collections.abc import Iterable
 
 from generators.usage_classes import MAX_ROUNDS, Classes, Facts, Role
 from generators.usage_tables import (
-    ARITHMETIC, BITS, DATA, EXTENT_ROLES, FLAG_ROLES, FLOATING, INDEX_ROLES, INTEGER, SAME_SORT,
-    SHAPING, SMALL_ROLES, TESTS, TRUTH, VIEWS, WHOLE, WORD_ROLES,
+    ARITHMETIC,
+    BITS,
+    DATA,
+    EXTENT_ROLES,
+    FLAG_ROLES,
+    FLOATING,
+    INDEX_ROLES,
+    INTEGER,
+    SAME_SORT,
+    SHAPING,
+    SMALL_ROLES,
+    TESTS,
+    TRUTH,
+    VIEWS,
+    WHOLE,
+    WORD_ROLES,
 )  # fmt: skip
 from kb.ir import Kernel, Literal, Op
 from kb.ops import ATOMICS, COMPARISONS, READS, WRITES, OpKind
@@ -305,9 +319,9 @@ class Usage(Classes):
     def _float(self, function: str, op: Op) -> None:
         here = [f"{function}:{value.name}" for value in op.results]
         data = [f"{function}:{value}" for role, value in op.operands if role in DATA]
-        if op.kind in FLOATING:
-            self._add(here[0], Role.FLOATING)
-        elif op.kind == OpKind.CONST and isinstance(op.attribute("value"), float):
+        if op.kind in FLOATING or (
+            op.kind == OpKind.CONST and isinstance(op.attribute("value"), float)
+        ):
             self._add(here[0], Role.FLOATING)
         elif op.kind in (OpKind.CAST, OpKind.FULL, OpKind.ZEROS):
             if self.dtype(function, op.operand("dtype"))[:1] in ("f", "b", "t"):

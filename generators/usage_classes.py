@@ -1,4 +1,6 @@
-"""Classes of values that are one value by control flow or by a call, and the facts known of each class."""
+"""Classes of values that are one value by control flow or by a call, and the facts known of each
+class.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ class Role(StrEnum):
 class Facts:
     """What is known of one class of values.
 
-    `compared` are constants that it is tested against; of an element, `stored` are the sorts of the values written
-    there and `exact` their dtypes where the program says them; `rank` counts axes.
+    `compared` are constants that it is tested against; of an element, `stored` are the sorts of the
+    values written there and `exact` their dtypes where the program says them; `rank` counts axes.
     """
 
     roles: set[Role] = field(default_factory=set)
@@ -52,7 +54,9 @@ class Facts:
 
 
 class Classes:
-    """The values of one program in classes; a node is `function:value`, `node*` are the elements behind it."""
+    """The values of one program in classes; a node is `function:value`, `node*` are the elements
+    behind it.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -102,7 +106,9 @@ class Classes:
         return facts.element
 
     def items(self, function: str, value: str | None) -> tuple[str, ...] | None:
-        """Nodes of the items of a tuple value, followed through copies and arguments; None for another value."""
+        """Nodes of the items of a tuple value, followed through copies and arguments; None for
+        another value.
+        """
         node = f"{function}:{value}" if value else ""
         for _ in range(MAX_ROUNDS):
             op = self.definitions.get(node)
@@ -192,7 +198,9 @@ class Classes:
         return str(op.attribute("name")) if op is not None and op.kind == OpKind.DTYPE else ""
 
     def sources(self, function: str, value: str) -> list[tuple[str, ...]]:
-        """Item nodes of every tuple that may stand behind a value: itself, or the returns of a call."""
+        """Item nodes of every tuple that may stand behind a value: itself, or the returns of a
+        call.
+        """
         direct = self.items(function, value)
         if direct is not None:
             return [direct]
@@ -233,16 +241,16 @@ class Classes:
 
 
 def _exits(region: Region) -> list[Op]:
-    """Where a loop body ends: its own terminator, and breaks and continues of this loop inside branches."""
+    """Where a loop body ends: its own terminator, and breaks and continues of this loop inside
+    branches.
+    """
     found: list[Op] = []
     pending = [region]
     while pending:
         current = pending.pop()
         for op in current.ops:
-            if (
-                op.kind in (OpKind.BREAK, OpKind.CONTINUE)
-                or op.kind == OpKind.YIELD
-                and current is region
+            if op.kind in (OpKind.BREAK, OpKind.CONTINUE) or (
+                op.kind == OpKind.YIELD and current is region
             ):
                 found.append(op)
             elif op.kind == OpKind.IF:

@@ -25,14 +25,15 @@ SHAPING = frozenset({
 """Operations through which an address stays an address."""
 
 INTEGER = frozenset({
-    OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.NUM_TILES, OpKind.ARANGE, OpKind.ARGMAX, OpKind.ARGMIN,
+    OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.NUM_TILES, OpKind.ARANGE, OpKind.ARGMAX,
+    OpKind.ARGMIN,
     OpKind.UMULHI, OpKind.PHILOX, OpKind.RANDINT, OpKind.HISTOGRAM,
 })  # fmt: skip
 FLOATING = frozenset({
-    OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN, OpKind.COS,
-    OpKind.TAN, OpKind.SINH, OpKind.COSH, OpKind.TANH, OpKind.ERF, OpKind.SIGMOID, OpKind.SOFTMAX,
-    OpKind.RAND, OpKind.RANDN, OpKind.UINT_TO_UNIFORM, OpKind.EXTERN_MATH, OpKind.FLOOR, OpKind.CEIL,
-    OpKind.ISNAN, OpKind.ATAN2, OpKind.MMA, OpKind.DIV,
+    OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN,
+    OpKind.COS, OpKind.TAN, OpKind.SINH, OpKind.COSH, OpKind.TANH, OpKind.ERF, OpKind.SIGMOID,
+    OpKind.SOFTMAX, OpKind.RAND, OpKind.RANDN, OpKind.UINT_TO_UNIFORM, OpKind.EXTERN_MATH,
+    OpKind.FLOOR, OpKind.CEIL, OpKind.ISNAN, OpKind.ATAN2, OpKind.MMA, OpKind.DIV,
 })  # fmt: skip
 WHOLE = frozenset({
     OpKind.FLOOR_DIV, OpKind.MOD, OpKind.CEIL_DIV, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT,

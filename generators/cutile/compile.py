@@ -1,6 +1,8 @@
-"""Ahead-of-time compile of a cuTile kernel for one signature: machine code, Tile IR text, compile facts.
+"""Ahead-of-time compile of a cuTile kernel for one signature: machine code, Tile IR text, compile
+facts.
 
-Runs inside a compiler process (generators/compile_worker.py), never in the process that serves a user.
+Runs inside a compiler process (generators/compile_worker.py), never in the process that serves a
+user.
 Source: cuda-tile 1.7, module `cuda.tile.compilation`.
 """
 
@@ -72,7 +74,9 @@ def _constant(value: object) -> object:
 
 
 def _array(argument: Argument) -> ArrayConstraint:
-    """A row-major array whose rows and base address are aligned to 16 bytes, as torch allocates them."""
+    """A row-major array whose rows and base address are aligned to 16 bytes, as torch allocates
+    them.
+    """
     dtype = _DTYPES[argument.dtype]
     elements = max(1, _ALIGNMENT_BYTES * 8 // dtype.bitwidth)
     last = argument.rank - 1
@@ -93,11 +97,14 @@ def warm() -> None:
     """Let the library find its compiler and its bytecode version once, before jobs are forked."""
     signature = KernelSignature([], CallingConvention.cutile_python_v1(), symbol="kernel")
     export_kernel(
-        _nothing, [signature], io.BytesIO(), gpu_code="sm_90", output_format="tileir_bytecode"
+        ct.kernel(_nothing),
+        [signature],
+        io.BytesIO(),
+        gpu_code="sm_90",
+        output_format="tileir_bytecode",
     )
 
 
-@ct.kernel
 def _nothing() -> None:
     ct.bid(0)
 
@@ -112,7 +119,7 @@ class Prepared:
 
 
 def prepare(job: CompileJob, module: ModuleType) -> Prepared:
-    """The kernel that `module` (the executed text of the job) defines, with its native signature."""
+    """The kernel that `module`, the executed text of the job, defines, and its native signature."""
     parameters = [constraint(argument) for argument in job.signature.arguments]
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v1(), symbol="kernel")
     return Prepared(getattr(module, job.kernel), signature, job.target)

@@ -1,6 +1,7 @@
 """Ahead-of-time compile of a Triton kernel for one signature: machine code, TTIR, compile facts.
 
-Runs inside a compiler process (generators/compile_worker.py), never in the process that serves a user.
+Runs inside a compiler process (generators/compile_worker.py), never in the process that serves a
+user.
 Source: triton 3.6 to 3.9, `triton.compile(ASTSource(...), target=GPUTarget(...))`.
 """
 
@@ -54,7 +55,7 @@ class Prepared:
 
 
 def prepare(job: CompileJob, module: ModuleType) -> Prepared:
-    """The kernel that `module` (the executed text of the job) defines, with its native signature."""
+    """The kernel that `module`, the executed text of the job, defines, and its native signature."""
     function = getattr(module, job.kernel)
     types = {argument.name: _type(argument) for argument in job.signature.arguments}
     constants = {a.name: _value(a) for a in job.signature.arguments if types[a.name] == "constexpr"}
