@@ -88,6 +88,8 @@ class ExpressionReader:
         if value is not None and not isinstance(value, int | float | bool | str):
             shown = "..." if value is Ellipsis else repr(type(value).__name__)
             return self._opaque(node, f"constant {shown}", (), hint)
+        if isinstance(value, float) and math.isnan(value):
+            value = math.nan  # the one NaN that equals itself by identity
         attributes: list[tuple[str, Literal]] = [("value", value)]
         if name:
             attributes.append(("constant_name", name))
@@ -240,6 +242,11 @@ class ExpressionReader:
             return self._helper(node, meaning, hint)
         if isinstance(meaning, Native):
             path = normal_path(meaning.path)
+            if path in self.dialect.dtypes and len(node.args) == 1 and not node.keywords:
+                dtype = self._meaning(function, meaning, path, "")
+                operands = [("x", self.read(node.args[0])), ("dtype", dtype)]
+                form = [("spelling", "constructor")]
+                return self.writer.add(OpKind.CAST, operands, node, form, hint)
             return self._row_or_opaque(node, self.dialect.by_path.get(path), path, hint)
         return self._opaque(node, ast.unparse(function), _children(node)[1:], hint)
 
@@ -272,6 +279,8 @@ class ExpressionReader:
             self._operand(operands, natives.get(name, name), keyword.value, debug)
         if row.kind in (OpKind.RANGE, OpKind.STATIC_RANGE):
             operands = _range_roles(operands)
+        places = [parameter.role for parameter in row.parameters]
+        operands.sort(key=lambda o: places.index(o[0]) if o[0] in places else len(places))
         preferred = self.dialect.by_kind[row.kind][0] is row and row.kind not in _OPERATORS
         attributes: list[tuple[str, Literal]] = [] if preferred else [("spelling", row.path)]
         return self.writer.add(row.kind, operands, node, attributes, hint)

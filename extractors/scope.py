@@ -71,6 +71,17 @@ _MATH: dict[str, Callable[[float], float]] = {
 }
 _MATH_CONSTANTS = {"math.inf": math.inf, "math.pi": math.pi, "math.e": math.e, "math.nan": math.nan}
 _MATH_CONSTANTS |= {"torch.inf": math.inf, "numpy.inf": math.inf, "torch.pi": math.pi}
+_LIMITS: dict[tuple[str, str], float | int] = {
+    ("float32", "max"): 3.4028234663852886e38, ("float32", "min"): -3.4028234663852886e38,
+    ("float32", "eps"): 1.1920928955078125e-07, ("float16", "max"): 65504.0,
+    ("float16", "min"): -65504.0, ("bfloat16", "max"): 3.3895313892515355e38,
+    ("bfloat16", "min"): -3.3895313892515355e38,
+} | {
+    (f"int{bits}", end): value
+    for bits in (8, 16, 32, 64)
+    for end, value in (("max", 2 ** (bits - 1) - 1), ("min", -(2 ** (bits - 1))))
+}  # fmt: skip
+"""Largest and smallest numbers of the IEEE and integer formats."""
 
 
 class Modules:
@@ -109,6 +120,7 @@ class Scope:
     module: ModuleText
     tree: ast.Module
     bindings: dict[str, Binding] = field(default_factory=dict)
+    fallbacks: dict[str, list[Binding]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, binding in _bindings(self.tree.body, self):
@@ -121,6 +133,8 @@ class Scope:
         if isinstance(node, ast.Name):
             return self.lookup(node.id, hops + 1)
         if isinstance(node, ast.Attribute):
+            if isinstance(node.value, ast.Call) and (limit := self._limit(node, hops)) is not None:
+                return Constant(limit)
             base = self.resolve(node.value, hops + 1)
             if isinstance(base, Native):
                 return self._member(f"{base.path}.{node.attr}", hops + 1)
@@ -131,10 +145,17 @@ class Scope:
         return Constant(value) if value is not None else None
 
     def lookup(self, name: str, hops: int = 0) -> Meaning | None:
-        """What a module-level name stands for."""
+        """What a module-level name stands for: of alternatives, the first that means something."""
         if hops > MAX_HOPS or name not in self.bindings:
             return None
-        binding = self.bindings[name]
+        found = self._bound(self.bindings[name], hops)
+        for other in self.fallbacks.get(name, ()):
+            if found is not None and not isinstance(found, Expression):
+                break
+            found = self._bound(other, hops) or found
+        return found
+
+    def _bound(self, binding: Binding, hops: int) -> Meaning | None:
         if isinstance(binding, tuple):
             return self._imported(binding, hops + 1)
         if isinstance(binding, ast.FunctionDef):
@@ -182,10 +203,24 @@ class Scope:
                 return self._binary(node, hops)
             case ast.Call():
                 return self._call(node, hops)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return self.evaluate(body if _truth(test, self) else orelse, hops + 1)
             case ast.Tuple():
                 items = tuple(self.evaluate(item, hops + 1) for item in node.elts)
                 return None if None in items else items
         return None
+
+    def _limit(self, node: ast.Attribute, hops: int) -> float | int | None:
+        """`finfo(dtype).max` and its kin."""
+        call = node.value
+        if not isinstance(call, ast.Call) or len(call.args) != 1:
+            return None
+        function, dtype = (self.resolve(part, hops + 1) for part in (call.func, call.args[0]))
+        if not isinstance(function, Native) or not isinstance(dtype, Native):
+            return None
+        name = function.path.rpartition(".")[2]
+        key = (dtype.path.rpartition(".")[2], node.attr)
+        return _LIMITS.get(key) if name in ("finfo", "iinfo") else None
 
     def _binary(self, node: ast.BinOp, hops: int) -> object:
         left = self.evaluate(node.left, hops + 1)
@@ -258,6 +293,7 @@ def _bindings(body: list[ast.stmt], scope: Scope) -> Iterator[tuple[str, Binding
             case ast.Try():
                 for handler in statement.handlers:
                     for name, binding in _bindings(handler.body, scope):
+                        scope.fallbacks.setdefault(name, []).append(binding)
                         if name not in scope.bindings:
                             yield name, binding
                 yield from _bindings(statement.body, scope)

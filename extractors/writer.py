@@ -34,6 +34,7 @@ class RegionWriter:
         self.path = path
         self._open: list[OpenRegion] = []
         self._count = 0
+        self._ops = 0
 
     @contextmanager
     def region(self, arguments: Sequence[Value] = ()) -> Iterator[OpenRegion]:
@@ -92,7 +93,8 @@ class RegionWriter:
 
     def append(self, op: Op) -> None:
         """Append a finished operation; InputError when the function outgrows the bound."""
-        if self._count > MAX_OPS:
+        self._ops += 1
+        if self._ops > MAX_OPS:
             raise InputError(
                 f"a function holds more than {MAX_OPS} operations.",
                 where=str(op.span),

@@ -255,14 +255,14 @@ def _digest_region(
         numbers[value.name] = f"%{len(numbers)}"
     for op in region.ops:
         state.update(f"{op.kind}(".encode())
-        for role, value in op.operands:
-            state.update(f"{role}={numbers.get(value, value)},".encode())
+        for role, name in op.operands:
+            state.update(f"{role}={numbers.get(name, name)},".encode())
         for key, literal in op.attributes:
             if key not in SPELLING:
                 shown = names.get(str(literal), literal) if key == "callee" else literal
                 state.update(f"{key}={shown!r},".encode())
-        for value_ in op.results:
-            numbers[value_.name] = f"%{len(numbers)}"
+        for result in op.results:
+            numbers[result.name] = f"%{len(numbers)}"
         for inner in op.regions:
             state.update(b"{")
             _digest_region(inner, numbers, names, state)

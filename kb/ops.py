@@ -160,6 +160,10 @@ class OpKind(StrEnum):
     STORE_TILE = "store_tile"
     GATHER = "gather"
     SCATTER = "scatter"
+    VIEW_LOAD = "view_load"
+    VIEW_STORE = "view_store"
+    VIEW_ATOMIC_ADD = "view_atomic_add"
+    VIEW_NUM_TILES = "view_num_tiles"
     LOAD_ADVANCED = "load_advanced"
     STORE_ADVANCED = "store_advanced"
     SLICE = "slice"
@@ -211,16 +215,16 @@ class OpKind(StrEnum):
 _EFFECTS: dict[Effect, tuple[OpKind, ...]] = {
     Effect.READ: (
         OpKind.LOAD_TILE, OpKind.GATHER, OpKind.LOAD_ADVANCED, OpKind.LOAD,
-        OpKind.DESCRIPTOR_LOAD, OpKind.DESCRIPTOR_GATHER,
+        OpKind.DESCRIPTOR_LOAD, OpKind.DESCRIPTOR_GATHER, OpKind.VIEW_LOAD,
     ),
     Effect.WRITE: (
         OpKind.STORE_TILE, OpKind.SCATTER, OpKind.STORE_ADVANCED, OpKind.STORE,
-        OpKind.DESCRIPTOR_STORE, OpKind.DESCRIPTOR_SCATTER,
+        OpKind.DESCRIPTOR_STORE, OpKind.DESCRIPTOR_SCATTER, OpKind.VIEW_STORE,
     ),
     Effect.ATOMIC: (
         OpKind.ATOMIC_ADD, OpKind.ATOMIC_MAX, OpKind.ATOMIC_MIN, OpKind.ATOMIC_AND,
         OpKind.ATOMIC_OR, OpKind.ATOMIC_XOR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_CAS,
-        OpKind.DESCRIPTOR_ATOMIC_ADD,
+        OpKind.DESCRIPTOR_ATOMIC_ADD, OpKind.VIEW_ATOMIC_ADD,
     ),
     Effect.CONTROL: (
         OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.YIELD, OpKind.RETURN, OpKind.BREAK,

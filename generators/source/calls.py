@@ -61,6 +61,9 @@ class CallWriter:
                 )
             case OpKind.STATIC_ASSERT if op.attribute("spelling") == "assert":
                 return Text(f"assert {self.values.expression(op.inputs[0]).text}")
+            case OpKind.CAST if op.attribute("spelling") == "constructor":
+                value, dtype = (self.values.expression(name) for name in op.inputs)
+                return Text(f"{dtype.within(ATOM)}({value.text})")
         return self._operator(op) or self._row(op)
 
     def _atom(self, value: str) -> str:

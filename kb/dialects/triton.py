@@ -20,6 +20,12 @@ def _named(kind: K, name: str, signature: str) -> tuple[Row, ...]:
     return tuple(Row(place, kind, signature) for place in places)
 
 
+_DTYPE_TESTS = (
+    "is_floating", "is_int", "is_int_signed", "is_int_unsigned", "is_bf16", "is_fp16", "is_fp32",
+    "is_fp64", "is_fp8", "is_int1", "is_int8", "is_int16", "is_int32", "is_int64", "is_uint8",
+    "is_uint16", "is_uint32", "is_uint64", "is_ptr", "is_bool", "is_fp8e4nv", "is_fp8e5",
+    "is_standard_floating", "is_constexpr",
+)  # fmt: skip
 _UNARY = (
     (K.EXP, "exp"), (K.EXP2, "exp2"), (K.LOG, "log"), (K.LOG2, "log2"), (K.SQRT, "sqrt"),
     (K.RSQRT, "rsqrt"), (K.SIN, "sin"), (K.COS, "cos"), (K.ERF, "erf"), (K.ABS, "abs"),
@@ -189,6 +195,9 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.rand4x", K.RAND4, "seed offset n_rounds"),
     Row(f"{_M}.philox", K.PHILOX, "seed c0 c1 c2 c3 n_rounds"),
     Row(f"{_M}.uint_to_uniform_float", K.UINT_TO_UNIFORM, "x"),
+    *(Row(f".{test}", K.BUILTIN, "x") for test in _DTYPE_TESTS),
+    Row("triton.next_power_of_2", K.BUILTIN, "x"),
+    Row(f"{_MATH}.tanh", K.TANH, "x"),
     *BUILTINS,
 )  # fmt: skip
 
