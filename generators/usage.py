@@ -181,7 +181,7 @@ class Usage(Classes):
             self._add_all((*data, *here), Role.INTEGER)
         elif op.kind == OpKind.CAST:
             self._cast(function, op, here[0])
-        elif op.kind == OpKind.FOR:
+        elif op.kind in (OpKind.FOR, OpKind.WHILE):
             self._counter(function, op)
         elif op.kind in COMPARISONS and any(self._has(node, Role.INTEGER) for node in data):
             self._add_all(data, Role.INTEGER)
@@ -202,7 +202,13 @@ class Usage(Classes):
                 self._add(result, Role.INTEGER)
 
     def _counter(self, function: str, op: Op) -> None:
-        """The loop variable of a counted loop."""
+        """The loop variable of a counted loop, and carried values that start as a whole number."""
+        for role, value in op.operands:
+            start = self.constant(f"{function}:{value}")
+            if role == "init" and isinstance(start, int) and not isinstance(start, bool):
+                self._add(f"{function}:{value}", Role.INTEGER)
+        if op.kind == OpKind.WHILE:
+            return
         first = op.regions[0].arguments[:1]
         iterable = self.definitions.get(f"{function}:{op.operand('iterable')}")
         if first and iterable is not None and iterable.kind in (OpKind.RANGE, OpKind.STATIC_RANGE):

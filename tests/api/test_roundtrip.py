@@ -1,0 +1,104 @@
+"""verify --roundtrip on small files: what is compared, what is listed, what is remembered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from api.roundtrip import KernelCheck, Request, Stage, check_from_dict, report, roundtrip
+from api.source_files import source_tree
+from generators.compile_pool import available
+from kb.errors import InputError
+
+pytestmark = pytest.mark.skipif(not available("triton"), reason="triton is not installed")
+TARGET = {"triton": ("sm_90",), "cutile": ("sm_90",)}
+GOOD = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def _scaled(x, s):
+    return x * s
+
+@triton.jit
+def good(X, Y, n, s, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(X + at, mask=at < n)
+    tl.store(Y + at, _scaled(x, s), mask=at < n)
+
+@triton.jit
+def opaque(X, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    first, *rest = 1, 2, 3
+    tl.store(X + at, tl.load(X + at) + first)
+
+@triton.jit
+def broken(X):
+    tl.store(X, tl.no_such_function(1))
+"""
+CUTILE = """
+import cuda.tile as ct
+
+@ct.kernel(occupancy=2)
+def good(X, Y, TILE: ct.Constant[int]):
+    i = ct.bid(0)
+    total = ct.full((TILE, TILE), 0.0, dtype=ct.float32)
+    for j in range(ct.num_tiles(X, axis=1, shape=(TILE, TILE))):
+        total += ct.load(X, index=(i, j), shape=(TILE, TILE), latency=2)
+    ct.store(Y, index=(i, 0), tile=total.astype(Y.dtype))
+"""
+
+
+def run(folder: Path, text: str) -> dict[str, KernelCheck]:
+    """Verdicts on one file, by kernel."""
+    (folder / "kernels.py").write_text(text)
+    tree = source_tree(str(folder / "kernels.py"))
+    checks = roundtrip(Request(tree=tree, cache=folder / "cache", targets=TARGET))
+    return {check.name: check for check in checks}
+
+
+def test_triton_verdicts(tmp_path: Path) -> None:
+    checks = run(tmp_path, GOOD)
+    assert checks["good"].identical is True
+    assert checks["good"].front_end == {"sm_90": True}
+    assert checks["opaque"].identical in (False, None)
+    assert checks["opaque"].opaque > 0
+    assert checks["broken"].identical is None
+    assert checks["broken"].stage is Stage.SIGNATURE
+    assert "no_such_function" in checks["broken"].reason
+
+
+@pytest.mark.skipif(not available("cutile"), reason="the cutile extra is not installed")
+def test_cutile_is_identical_tile_ir_included(tmp_path: Path) -> None:
+    check = run(tmp_path, CUTILE)["good"]
+    assert check.targets == {"sm_90": True}
+    assert check.front_end == {"sm_90": True}
+    assert check.original["sm_90"] is not None
+
+
+def test_the_report_has_the_public_form_and_verdicts_are_remembered(tmp_path: Path) -> None:
+    first = run(tmp_path, GOOD)
+    assert run(tmp_path, GOOD) == first
+    rows = json.loads(json.dumps(report(first.values())))["kernels"]
+    assert [sorted(row) for row in rows] == [
+        ["dialect", "identical", "name", "reason", "targets"]
+    ] * len(rows)
+
+
+def test_a_file_that_is_not_python_is_listed(tmp_path: Path) -> None:
+    (check,) = run(tmp_path, "import triton\ndef (:\n").values()
+    assert check.identical is None
+    assert check.reason
+
+
+def test_verdicts_travel() -> None:
+    check = KernelCheck(name="k", dialect="triton", path="k.py", line=3, stage=Stage.EMIT)
+    data = json.loads(json.dumps({n: getattr(check, n) for n in KernelCheck.__dataclass_fields__}))
+    assert check_from_dict(data) == check
+
+
+def test_a_path_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="no such file"):
+        source_tree("/nowhere/at/all")

@@ -1,0 +1,117 @@
+"""Compiler processes: what changes machine code and what does not, and how a compile may end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from generators.compile_model import CompileJob, Outcome, job_from_json, job_to_json
+from generators.compile_pool import CompilerPool, PoolSettings, available
+from kb.errors import CompilerFailed
+from tests.generators.compile_samples import CRASH, CUTILE, GREEDY, HANG, TRITON, job
+
+needs_cutile = pytest.mark.skipif(
+    not available("cutile"), reason="the cutile extra is not installed"
+)
+needs_triton = pytest.mark.skipif(not available("triton"), reason="triton is not installed")
+BOTH = [
+    pytest.param("cutile", marks=needs_cutile, id="cutile"),
+    pytest.param("triton", marks=needs_triton, id="triton"),
+]
+TEXT = {"cutile": CUTILE, "triton": TRITON}
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CompilerPool]:
+    settings = PoolSettings(cache=tmp_path_factory.mktemp("cache"), seconds=20, reuse=False)
+    with CompilerPool(settings) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_names_and_comments_do_not_reach_machine_code(pool: CompilerPool, dialect: str) -> None:
+    changed = "# a comment\n\n" + re.sub(r"\b(at|i)\b", "somewhere", TEXT[dialect])
+    assert changed != TEXT[dialect]
+    first, second = pool.compile(job(dialect)), pool.compile(job(dialect, changed))
+    assert first.machine is not None
+    assert first.machine == second.machine
+    assert first.front_end == second.front_end
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_meaning_reaches_machine_code(pool: CompilerPool, dialect: str) -> None:
+    changed = TEXT[dialect].replace("* factor", "+ factor")
+    first, second = pool.compile(job(dialect)), pool.compile(job(dialect, changed))
+    assert first.machine is not None
+    assert second.machine is not None
+    assert first.machine.digest != second.machine.digest
+    assert first.front_end != second.front_end
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_compile_facts(pool: CompilerPool, dialect: str) -> None:
+    machine = pool.compile(job(dialect)).machine
+    assert machine is not None
+    assert machine.registers is not None
+    assert 0 < machine.registers <= 255
+    assert machine.stack_bytes == 0
+
+
+@needs_cutile
+def test_tile_ir_sees_a_padding_mode_that_machine_code_may_hide(pool: CompilerPool) -> None:
+    padded = CUTILE.replace("shape=(TILE,))", "shape=(TILE,), padding_mode=ct.PaddingMode.ZERO)")
+    assert pool.compile(job("cutile")).front_end != pool.compile(job("cutile", padded)).front_end
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("head", "outcome", "words"),
+    [
+        pytest.param("raise ValueError('no')\n", Outcome.REFUSED, "ValueError: no", id="refused"),
+        pytest.param(CRASH, Outcome.CRASHED, "SIGSEGV", id="crash"),
+        pytest.param(GREEDY, Outcome.REFUSED, "MemoryError", id="memory"),
+    ],
+)
+def test_how_a_compile_may_end(pool: CompilerPool, head: str, outcome: Outcome, words: str) -> None:
+    result = pool.compile(job("triton", head + TRITON))
+    assert result.outcome is outcome
+    assert words in result.message
+    assert pool.compile(job("triton")).done
+
+
+@needs_triton
+def test_a_hang_is_ended_and_recorded(tmp_path: Path) -> None:
+    with CompilerPool(PoolSettings(cache=tmp_path, seconds=1)) as quick:
+        result = quick.compile(job("triton", HANG + TRITON))
+    assert result.outcome is Outcome.TIMEOUT
+    assert "1 s" in result.message
+
+
+@needs_triton
+def test_results_are_remembered_by_content(tmp_path: Path) -> None:
+    with CompilerPool(PoolSettings(cache=tmp_path)) as first:
+        fresh = first.compile(job("triton"))
+    with CompilerPool(PoolSettings(cache=tmp_path)) as second:
+        known = second.compile(job("triton"))
+    assert fresh.seconds > 0
+    assert known.seconds == 0
+    assert known.machine == fresh.machine
+
+
+def test_a_missing_compiler_is_said(tmp_path: Path) -> None:
+    lost = CompileJob(**{**vars_of(job("triton")), "dialect": "metal"})
+    with CompilerPool(PoolSettings(cache=tmp_path)) as pool, pytest.raises(CompilerFailed):
+        pool.compile(lost)
+
+
+def vars_of(found: CompileJob) -> dict[str, object]:
+    """Fields of a job by name."""
+    return {name: getattr(found, name) for name in CompileJob.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("dialect", ["cutile", "triton"])
+def test_jobs_travel(dialect: str) -> None:
+    assert job_from_json(job_to_json(job(dialect))) == job(dialect)
