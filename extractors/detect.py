@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extractors.analysis.constraints import constraints_of
 from extractors.analysis.facts import Facts
+from extractors.analysis.findings import findings_of
+from extractors.analysis.operations import operation_of
+from extractors.analysis.parameters import parameters_of
 from extractors.patterns.registry import patterns
 from kb.evidence import Decision, Finding
 from kb.ir import Kernel, kernel_ops
 from kb.knowledge import ParameterFact
-from kb.ops import OpKind
+from kb.ops import TERMINATORS, OpKind
 from kb.space import Constraint
 
 
@@ -30,3 +34,18 @@ def decisions_of(facts: Facts) -> tuple[Decision, ...]:
     """Every decision that a pattern sees, ordered by axis, lines and value; without repeats."""
     found = {d for pattern in patterns() for d in pattern.find(facts)}
     return tuple(sorted(found, key=lambda d: (d.axis, d.lines, d.pattern, d.value, d.subject or "")))
+
+
+def detect(kernel: Kernel) -> Detection:
+    """Everything that the program of one kernel tells; never raises on a program that `read` gave."""
+    facts = Facts(kernel)
+    ops = [op for op in kernel_ops(kernel) if op.kind not in TERMINATORS]
+    return Detection(
+        decisions=decisions_of(facts),
+        operation=operation_of(facts),
+        parameters=parameters_of(facts),
+        constraints=constraints_of(facts),
+        findings=findings_of(facts),
+        operations=len(ops),
+        opaque=sum(op.kind == OpKind.OPAQUE for op in ops),
+    )

@@ -121,11 +121,11 @@ def _positional(facts: Facts, comparison: Node) -> bool:
 def _added(facts: Facts, node: Node) -> Node | None:
     """The addition, or the product with this as third operand, that takes a bias tile in."""
     pending = [node.result]
-    for value in pending[:8]:
+    for value in pending:
         for user in facts.graph.users(value):
             if user.op.kind in (OpKind.ADD, OpKind.FMA) or user.op.kind in CONTRACTIONS:
                 return user
-            if user.op.kind in VIEWS | CASTS | {OpKind.MUL}:
+            if user.op.kind in VIEWS | CASTS | {OpKind.MUL} and len(pending) < 8:
                 pending.append(user.result)
     return None
 

@@ -101,7 +101,7 @@ class Expr:
         text = ""
         for position, (factors, number) in enumerate(self.terms):
             sign = "-" if number < 0 else "+"
-            body = " * ".join(_factor(atom) for atom in factors)
+            body = " * ".join(atom.text for atom in factors)
             if abs(number) != 1 or not factors:
                 body = f"{abs(number)} * {body}" if body else str(abs(number))
             if position == 0:
@@ -109,10 +109,6 @@ class Expr:
             else:
                 text += f" {sign} {body}"
         return text
-
-
-def _factor(atom: Atom) -> str:
-    return atom.text
 
 
 def make(terms: list[Term]) -> Expr:
@@ -164,6 +160,12 @@ def mul(left: Expr, right: Expr) -> Expr | None:
     )
 
 
+def _side(value: Expr) -> str:
+    """Text of an operand, in brackets when it is a sum or a product."""
+    simple = value.atom is not None or (value.constant is not None and value.constant >= 0)
+    return str(value) if simple else f"({value})"
+
+
 def floor_div(left: Expr, right: Expr) -> Expr:
     """Quotient rounded down; `(x + t - 1) // t` is the quotient rounded up."""
     below = right.constant
@@ -174,7 +176,7 @@ def floor_div(left: Expr, right: Expr) -> Expr:
     raised = sub(left, sub(right, ONE))
     if right.constant != 1 and len(raised.terms) < len(left.terms):
         return ceil_div(raised, right)
-    return of(Atom(f"floor_div({left}, {right})", AtomKind.FLOOR_DIV, (left, right)))
+    return of(Atom(f"({_side(left)} // {_side(right)})", AtomKind.FLOOR_DIV, (left, right)))
 
 
 def ceil_div(left: Expr, right: Expr) -> Expr:
@@ -184,7 +186,7 @@ def ceil_div(left: Expr, right: Expr) -> Expr:
         return left
     if below and left.constant is not None:
         return number(-(-left.constant // below))
-    return of(Atom(f"ceil_div({left}, {right})", AtomKind.CEIL_DIV, (left, right)))
+    return of(Atom(f"cdiv({left}, {right})", AtomKind.CEIL_DIV, (left, right)))
 
 
 def mod(left: Expr, right: Expr) -> Expr:
@@ -192,7 +194,7 @@ def mod(left: Expr, right: Expr) -> Expr:
     below = right.constant
     if below and left.constant is not None:
         return number(left.constant % below)
-    return of(Atom(f"mod({left}, {right})", AtomKind.MOD, (left, right)))
+    return of(Atom(f"({_side(left)} % {_side(right)})", AtomKind.MOD, (left, right)))
 
 
 def extreme(kind: AtomKind, values: list[Expr]) -> Expr:

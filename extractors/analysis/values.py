@@ -338,7 +338,14 @@ def _relaned(atom: Atom, moves: dict[int, int]) -> Atom:
         return Atom(f"choice({', '.join(map(str, args))})", atom.kind, args, atom.value)
     if atom.kind in (AtomKind.MINIMUM, AtomKind.MAXIMUM):
         return next(iter(s.extreme(atom.kind, list(args)).top()))
-    return Atom(f"{atom.kind}({', '.join(map(str, args))})", atom.kind, args, atom.value)
+    rebuilt = _REBUILT.get(atom.kind)
+    made = rebuilt(*args).atom if rebuilt is not None else None
+    return made or Atom(f"{atom.kind}({', '.join(map(str, args))})", atom.kind, args, atom.value)
+
+
+_REBUILT: dict[AtomKind, Callable[[Expr, Expr], Expr]] = {
+    AtomKind.FLOOR_DIV: s.floor_div, AtomKind.CEIL_DIV: s.ceil_div, AtomKind.MOD: s.mod,
+}  # fmt: skip
 
 
 def _product(left: Expr, right: Expr) -> Expr | None:

@@ -1,0 +1,57 @@
+"""How partial sums of several blocks become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.loops import Role
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+
+_ATOMIC = vary(NORM_BACKWARD, ("    ct.store(parts, index=(own, 0), tile=acc)",
+                               "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"))  # fmt: skip
+
+
+class CrossCtaAccumulation(Pattern):
+    """A sum over many work items is stored at the block's own place, or added with an atomic."""
+
+    name = "cross-cta-accumulation-method"
+    axis = "cross_cta_reduction"
+    source = "NVIDIA, CUDA C++ Programming Guide, atomic functions; tilelore catalogue, P49"
+    matches = (
+        Case(NORM_BACKWARD, "per-CTA partial buffer + second stage"),
+        Case(_ATOMIC, "atomics"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="one block owns its output tile"),
+        NearMiss(ATTENTION, why="one block owns its output tile"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        added = [a for a in facts.stores if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)]
+        sums = [a for a in added if facts.graph.roots(a.value, *REDUCTIONS, *CONTRACTIONS) or self._tile(facts, a)]
+        if sums:
+            yield self.decide(facts, "atomics", sums)
+        for loop in facts.loops:
+            for state in loop.of(Role.SUM):
+                stores = [
+                    a
+                    for a in facts.stored_in(state.result)
+                    if not a.node.inside(loop.node) and self._own(a) and facts.graph.core(a.value) == state.result
+                ]
+                items = [a for a in facts.stores if a.node.inside(loop.node)]
+                if stores and items:
+                    where: list[Where] = [facts.graph.producer(state.init), facts.graph.producer(state.next), *stores]
+                    yield self.decide(facts, "per-CTA partial buffer + second stage", where)
+                    return
+
+    def _tile(self, facts: Facts, access: Access) -> bool:
+        return bool(facts.types.shape(access.value)) and bool(facts.feeding(access.value))
+
+    def _own(self, access: Access) -> bool:
+        return any(a.kind is AtomKind.BLOCK for e in access.index for a in e.top())

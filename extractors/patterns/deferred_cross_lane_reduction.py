@@ -1,0 +1,61 @@
+"""Whether lanes are combined in every iteration, or kept apart and combined once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import Loop, Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
+from kb.evidence import Decision
+from kb.ops import REDUCTIONS
+
+
+class DeferredCrossLaneReduction(Pattern):
+    """A carried tile is updated lane by lane and reduced after the loop; or a reduction feeds the carry."""
+
+    name = "deferred-cross-lane-reduction"
+    axis = "reduction_placement"
+    source = "Harris, Optimizing Parallel Reduction in CUDA: threads sum before they exchange"
+    matches = (
+        Case(ROW_NORM_CHUNKS, "accumulate lane-wise, reduce once after the loop"),
+        Case(SOFTMAX_CHUNKS, "reduce every iteration to a scalar/row"),
+    )
+    near_misses = (
+        NearMiss(ROW_NORM, why="no loop runs over the row"),
+        NearMiss(PRODUCT, why="a product, no reduction"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions:
+            return
+        deferred: list[Node] = []
+        every: list[Node] = []
+        for loop in facts.loops:
+            for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
+                made = facts.graph.producer(state.next)
+                after = self._after(facts, loop, state.result)
+                inside = [r for r in facts.reductions if r.loop is loop.node and facts.graph.rests_on(state.next, r)]
+                if after and facts.types.shape(state.result) and not inside:
+                    deferred += [n for n in (facts.graph.producer(state.init), made, *after) if n is not None]
+                elif inside and self._row(facts, inside):
+                    every += inside
+        if deferred:
+            yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)
+        if every:
+            yield self.decide(facts, "reduce every iteration to a scalar/row", every)
+
+    def _after(self, facts: Facts, loop: Loop, value: str) -> list[Node]:
+        """Reductions of the final tile itself."""
+        return [
+            r
+            for r in facts.reductions
+            if r.op.kind in REDUCTIONS and not r.inside(loop.node)
+            and facts.graph.core(r.op.inputs[0]) == value
+        ]  # fmt: skip
+
+    def _row(self, facts: Facts, inside: list[Node]) -> bool:
+        """True when what is reduced was loaded in the loop, chunk by chunk."""
+        return any(a.loop is r.loop for r in inside for a in facts.feeding(r.op.inputs[0]))

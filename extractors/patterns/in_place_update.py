@@ -1,0 +1,34 @@
+"""An array is read and written by the same kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, COPY, ROW_NORM, vary
+from kb.evidence import Decision
+
+
+class InPlaceUpdate(Pattern):
+    """One parameter occurs in loads and in plain stores."""
+
+    name = "in-place-update-gradient-in-forward"
+    axis = "aliasing"
+    source = "tilelore catalogue, P43"
+    matches = (
+        Case(vary(ADD_POINTER, ("tl.store(out + at", "tl.store(x + at")), "in place (same array loaded and stored)"),
+        Case(vary(COPY, ("ct.store(out,", "ct.store(x,")), "in place (same array loaded and stored)"),
+    )
+    near_misses = (
+        NearMiss(ADD_POINTER, why="the sum goes to an array of its own"),
+        NearMiss(ROW_NORM, why="the output is an array of its own"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        read = {a.array for a in facts.loads if a.array is not None}
+        stores = [a for a in facts.stores if a.array in read and not a.is_atomic]
+        if stores:
+            names = {a.array for a in stores}
+            loads = [a for a in facts.loads if a.array in names]
+            yield self.decide(facts, "in place (same array loaded and stored)", [*loads, *stores])

@@ -1,0 +1,36 @@
+"""Blocks walk the work items, each as many steps ahead as there are blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.loops import persistent
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import NORM_PERSISTENT, PRODUCT, PRODUCT_PERSISTENT, SOFTMAX, vary
+from kb.evidence import Decision
+
+
+class PersistentGridStrideLoop(Pattern):
+    """A loop starts at the own block id and steps by the number of blocks."""
+
+    name = "persistent-grid-stride-loop"
+    axis = "work_decomposition"
+    source = "Harris, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops (2013)"
+    matches = (
+        Case(PRODUCT_PERSISTENT, "persistent grid-stride"),
+        Case(NORM_PERSISTENT, "persistent grid-stride"),
+        Case(SOFTMAX, "persistent grid-stride"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="the block id is used once"),
+        NearMiss(
+            vary(SOFTMAX, ("range(ct.bid(0), ROWS, ct.num_blocks(0))", "range(0, ROWS, 4)")),
+            why="every block walks the same rows",
+        ),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            if persistent(loop, facts.values):
+                yield self.decide(facts, "persistent grid-stride", (loop.range, loop.node.head))

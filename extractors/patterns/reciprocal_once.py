@@ -1,0 +1,69 @@
+"""Whether a row is divided element by element, or multiplied by one reciprocal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import NORM_BACKWARD, PRODUCT, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
+from kb.evidence import Decision
+from kb.ops import READS, REDUCTIONS, OpKind
+
+_LOOKS = VIEWS | CASTS | {OpKind.FULL}
+
+
+class ReciprocalOnce(Pattern):
+    """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is divided."""
+
+    name = "reciprocal-computed-once-multiplied-in-the-loop"
+    axis = "division_strength"
+    source = "NVIDIA, CUDA C++ Best Practices Guide, division is slower than multiplication by a reciprocal"
+    matches = (
+        Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
+        Case(NORM_BACKWARD, "one reciprocal per row"),
+        Case(ROW_NORM, "one reciprocal per row"),
+        Case(SOFTMAX, "divide per element"),
+    )
+    near_misses = (NearMiss(PRODUCT, why="nothing is divided"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions:
+            return
+        once: list[Node] = []
+        each: list[Node] = []
+        for node in facts.graph.of(OpKind.DIV, OpKind.RSQRT):
+            if node.op.kind == OpKind.DIV and self._elementwise(facts, node):
+                each.append(node)
+            elif node.op.kind == OpKind.RSQRT or self._one(facts, node):
+                products = self._products(facts, node)
+                once += [node, *products] if products else []
+        if once:
+            yield self.decide(facts, "one reciprocal per row", once)
+        if each:
+            yield self.decide(facts, "divide per element", each)
+
+    def _one(self, facts: Facts, node: Node) -> bool:
+        """The dividend is a number."""
+        return isinstance(facts.values.literal(facts.graph.core(node.op.inputs[0])), int | float)
+
+    def _elementwise(self, facts: Facts, node: Node) -> bool:
+        """A tile over a reduced row of it."""
+        over, under = node.op.inputs[:2]
+        wide = [e for e in facts.types.shape(over) if e != "1"]
+        narrow = [e for e in facts.types.shape(under) if e != "1"]
+        return len(wide) > len(narrow) and bool(facts.graph.roots(under, *REDUCTIONS))
+
+    def _products(self, facts: Facts, node: Node) -> list[Node]:
+        """Multiplications that take the reciprocal in, with a wider side or a reduced one."""
+        values, found = [node.result], []
+        for value in values:
+            for user in facts.graph.users(value):
+                if user.op.kind in _LOOKS and len(values) < 16:
+                    values.append(user.result)
+                elif user.op.kind in (OpKind.MUL, OpKind.FMA):
+                    other = [v for v in user.op.inputs[:2] if v != value]
+                    if any(facts.graph.roots(v, *READS) for v in other):
+                        found.append(user)
+        return found

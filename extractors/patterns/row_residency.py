@@ -1,0 +1,94 @@
+"""Whether a row is read once and kept, or read again for every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import persistent
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, NORM_PERSISTENT, PRODUCT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX, SOFTMAX_CHUNKS
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
+
+
+class RowResidency(Pattern):
+    """One load feeds both a reduction and the output; or several loops load the same array by the same index."""
+
+    name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
+    axis = "row_residency"
+    source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), memory passes"
+    matches = (
+        Case(ROW_NORM, "single tile, row cached in registers"),
+        Case(NORM_PERSISTENT, "single tile, row cached in registers"),
+        Case(SOFTMAX, "single tile, row cached in registers"),
+        Case(ROW_NORM_CHUNKS, "multi-pass reload (2 passes)"),
+        Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
+    )
+    near_misses = (
+        NearMiss(ADD_POINTER, why="nothing is reduced"),
+        NearMiss(PRODUCT, why="operands of a product are no rows"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions or not facts.reductions:
+            return
+        passes = self._passes(facts)
+        if passes:
+            loads = next(iter(passes.values()))
+            value = _NUMBERS.get(len(loads), "multi-pass reload")
+            yield self.decide(facts, value, loads)
+            return
+        kept = [a for a in facts.loads if self._kept(facts, a)]
+        if kept:
+            yield self.decide(facts, "single tile, row cached in registers", kept)
+
+    def _kept(self, facts: Facts, access: Access) -> bool:
+        """A load that a reduction reads, and that is used again beside the result of that reduction."""
+        if self._chunked(facts, access) or not facts.types.shape(access.value):
+            return False
+        read = [r for r in facts.reductions if self._direct(facts, r, access)]
+        return any(
+            any(facts.graph.rests_on(s.value, r) for s in facts.stores) and self._again(facts, r, access)
+            for r in read
+        )
+
+    def _direct(self, facts: Facts, reduction: Node, access: Access) -> bool:
+        if not facts.graph.rests_on(reduction.op.inputs[0], access.node):
+            return False
+        width = len([e for e in facts.types.shape(access.value) if e != "1"])
+        return width >= len([e for e in facts.types.shape(reduction.op.inputs[0]) if e != "1"])
+
+    def _again(self, facts: Facts, reduction: Node, access: Access) -> bool:
+        """Arithmetic that takes both the load and the reduced number in."""
+        for node in facts.graph.downstream(reduction.result):
+            if node.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV, OpKind.FMA):
+                others = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, reduction)]
+                if any(facts.graph.rests_on(v, access.node) for v in others):
+                    return True
+        return False
+
+    def _chunked(self, facts: Facts, access: Access) -> bool:
+        """True when the lanes of a load move with a loop over the row."""
+        for loop in facts.loops:
+            if persistent(loop, facts.values) or not access.node.inside(loop.node) or loop.induction is None:
+                continue
+            step = facts.values.expr(loop.induction).atom
+            if any(step in set(e.atoms()) and e.has(AtomKind.LANE) for e in access.index):
+                return True
+        return False
+
+    def _passes(self, facts: Facts) -> dict[str, list[Access]]:
+        """Arrays that several loops read chunk by chunk."""
+        found: dict[str, list[Access]] = {}
+        for access in facts.loads:
+            if access.array is not None and self._chunked(facts, access):
+                found.setdefault(access.array, []).append(access)
+        return {
+            array: loads for array, loads in found.items() if len({a.loop for a in loads}) > 1
+        }

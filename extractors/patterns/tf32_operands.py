@@ -1,0 +1,60 @@
+"""In which precision the operands of a matrix product are multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from kb.evidence import Decision
+from kb.ops import READS, OpKind
+
+_NAMED = {"tf32": "tf32", "tf32x3": "3xTF32", "ieee": "ieee fp32 (no tensor core)", "bf16x3": "bf16x3",
+          "bf16x6": "bf16x6"}  # fmt: skip
+
+
+class Tf32Operands(Pattern):
+    """A cast of loads to tf32, or the precision option of the product."""
+
+    name = "tf32-down-conversion-of-fp32-operands"
+    axis = "mma_operand_precision"
+    source = "NVIDIA, A100 Tensor Core GPU Architecture: TF32; Triton documentation, dot: input_precision"
+    matches = (
+        Case(
+            vary(PRODUCT, ("        acc = ct.mma(x, y, acc)",
+                           "        kind = ct.tfloat32 if a.dtype == ct.float32 else a.dtype\n"
+                           "        acc = ct.mma(x.astype(kind), y.astype(kind), acc)")),
+            "tf32",
+        ),
+        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),
+        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),
+    )  # fmt: skip
+    near_misses = (NearMiss(PRODUCT, why="operands enter as they were loaded"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Node]] = {}
+        for product in facts.contractions:
+            value = self._option(facts, product)
+            if value is not None:
+                found.setdefault(value, []).append(product)
+            for role in ("lhs", "rhs"):
+                for cast in self._casts(facts, product.op.operand(role) or ""):
+                    found.setdefault("tf32", []).append(cast)
+        for value, nodes in found.items():
+            yield self.decide(facts, value, nodes)
+
+    def _option(self, facts: Facts, product: Node) -> str | None:
+        allowed = facts.values.literal(product.op.operand("allow_tf32"))
+        if isinstance(allowed, bool):
+            return "tf32" if allowed else "ieee fp32 (no tensor core)"
+        named = facts.values.literal(product.op.operand("input_precision"))
+        return _NAMED.get(named, named) if isinstance(named, str) else None
+
+    def _casts(self, facts: Facts, value: str) -> list[Node]:
+        return [
+            n
+            for n in facts.graph.upstream(value, lambda n: n.op.kind in READS or n.op.kind == OpKind.MMA)
+            if n.op.kind in CASTS and "tf32" in facts.types.named(n.op.operand("dtype"))
+        ]

@@ -1,0 +1,67 @@
+"""How a variance is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ONE_PASS = vary(
+    LAYER_NORM_POINTER,
+    ("    var = tl.sum(c0 * c0, axis=0) / n\n", "    var = tl.sum(v * v, axis=0) / n - mean * mean\n"),
+)
+
+
+class VarianceFormulation(Pattern):
+    """The mean of squared differences, or the mean of squares less the squared mean."""
+
+    name = "variance-formulation"
+    axis = "variance_algorithm"
+    source = "Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983)"
+    matches = (Case(LAYER_NORM_POINTER, "two-pass centred"), Case(_ONE_PASS, "one-pass E[x^2]-E[x]^2"))
+    near_misses = (
+        NearMiss(ROW_NORM, why="no mean is taken away"),
+        NearMiss(SOFTMAX, why="no squares"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.graph.of(OpKind.RSQRT, OpKind.SQRT) or facts.contractions:
+            return
+        for total in facts.graph.of(OpKind.REDUCE_SUM):
+            square = self._square(facts, total)
+            if square is None:
+                continue
+            centred = [
+                n
+                for n in facts.graph.roots(square.op.inputs[0], OpKind.SUB)
+                if facts.graph.roots(n.op.inputs[1], OpKind.REDUCE_SUM)
+            ]
+            if centred:
+                yield self.decide(facts, "two-pass centred", [*centred, square, total])
+                return
+            less = [n for n in facts.graph.downstream(total.result) if self._less_squared_mean(facts, n, total)]
+            if less:
+                where: list[Where] = [square, total, less[0]]
+                yield self.decide(facts, "one-pass E[x^2]-E[x]^2", where)
+                return
+
+    def _square(self, facts: Facts, total: Node) -> Node | None:
+        """The product of a value with itself that the sum is taken of, perhaps summed lane by lane before."""
+        for node in facts.graph.upstream(total.op.inputs[0], lambda n: n.op.kind in (OpKind.REDUCE_SUM,)):
+            if node.op.kind == OpKind.MUL and node.op.inputs[0] == node.op.inputs[1]:
+                return node
+        return None
+
+    def _less_squared_mean(self, facts: Facts, node: Node, total: Node) -> bool:
+        if node.op.kind != OpKind.SUB or not facts.graph.rests_on(node.op.inputs[0], total):
+            return False
+        made = facts.graph.producer(facts.graph.core(node.op.inputs[1]))
+        if made is None or made.op.kind != OpKind.MUL:
+            return False
+        sides = made.op.inputs[:2]
+        return facts.graph.core(sides[0]) == facts.graph.core(sides[1]) and not facts.graph.rests_on(sides[0], total)
