@@ -1,0 +1,18 @@
+"""What rewrites ask the analysis of tile programs; the one place that knows where the analysis lives."""
+
+from __future__ import annotations
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.exponentials import Exponential, Statistic, is_log2e
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, COPIES, VIEWS, Node
+from extractors.analysis.idioms import Applied, Mask, against_extent, between_lanes, masks, recomputed
+from extractors.analysis.inline import inline
+from extractors.analysis.loops import Carried, Loop, Role
+from extractors.analysis.symbolic import Atom, AtomKind, Expr
+
+__all__ = [
+    "CASTS", "COPIES", "VIEWS", "Access", "Applied", "Atom", "AtomKind", "Carried", "Exponential",
+    "Expr", "Facts", "Loop", "Mask", "Node", "Role", "Statistic", "against_extent",
+    "between_lanes", "inline", "is_log2e", "masks", "recomputed",
+]  # fmt: skip

@@ -1,0 +1,189 @@
+"""math_approximation: exponentials of base e, or of base two with log2(e) folded into the scale."""
+
+from __future__ import annotations
+
+import math
+
+from generators.rewrites.analysis import Exponential, Facts, Node, Statistic, is_log2e
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.edit import Step
+from generators.rewrites.scores import scaling
+from kb.ir import Kernel
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+
+NATURAL = "exp"
+FOLDED = "exp2 with log2e folded into the scale"
+LOG2_E = math.log2(math.e)
+_TILES = READS | CONTRACTIONS | {OpKind.ARANGE, OpKind.FULL, OpKind.ZEROS, OpKind.ONES}
+
+
+class MathApproximation(Rewrite):
+    """exp(c s - m) = exp2(c log2(e) s - m log2(e)): running maxima are held in the base of the exponential.
+
+    A log-sum-exp that is stored follows: its base is that of the exponential.
+    Source: NVIDIA, PTX ISA, ex2.approx: the hardware's exponential has base two.
+    """
+
+    axis = "math_approximation"
+    values = (NATURAL, FOLDED)
+    follows = frozenset({"statistic_encoding"})
+
+    def apply(self, kernel: Kernel, value: str) -> Kernel:
+        """Change the base of every exponential of the softmax."""
+        seen: list[str] = []
+        flushes = _flushes(kernel)
+        if value == NATURAL:
+            changed = change_functions(kernel, lambda site: _to_natural(site, seen))
+        else:
+            changed = change_functions(kernel, lambda site: _to_base_two(site, seen, flushes))
+        if changed is None and not seen:
+            raise NotApplicable(
+                f"no exponential that {value} could replace.",
+                where=f"{kernel.entry.span} {kernel.name}",
+                hint="The axis speaks of a softmax whose scores are multiplied by a scale.",
+            )
+        return changed or kernel
+
+
+def _own(site: Site, *, base2: bool) -> list[Exponential]:
+    return [e for e in site.facts.exponentials if e.base2 is base2 and site.owns(e.node)]
+
+
+def _flushes(kernel: Kernel) -> bool:
+    """True when an operation of the program flushes denormals: a new exp2 then does, too."""
+    return any(
+        Facts(kernel).flag(node.op.operand("ftz")) for node in Facts(kernel).graph.nodes
+    )
+
+
+def _refuse_loaded(exponentials: list[Exponential]) -> None:
+    for e in exponentials:
+        if e.origin is Statistic.LOADED:
+            raise NotApplicable(
+                "the base of the statistic that is loaded was chosen by the kernel that stored it.",
+                where=str(e.node.op.span), hint="Change the storing kernel and this one together.",
+            )  # fmt: skip
+
+
+# -- to: base e
+
+
+def _to_natural(site: Site, seen: list[str]) -> bool:
+    powers = _own(site, base2=True)
+    if _own(site, base2=False):
+        seen.append(NATURAL)
+    if not powers:
+        return False
+    _refuse_loaded(powers)
+    factors = {n.result: n for e in powers for n in _log2e_products(site.facts, e.node)}
+    bare = [e for e in powers if not _log2e_products(site.facts, e.node)]
+    if not factors:
+        return False  # a power of two that is wanted as such
+    if bare or not all(site.owns(node) for node in factors.values()):
+        odd = bare[0].node if bare else next(iter(factors.values()))
+        raise NotApplicable(
+            "the factor log2(e) stands elsewhere than the exponentials.",
+            where=str(odd.op.span), hint="Fold it into the scale in the function that takes exponentials.",
+        )  # fmt: skip
+    for node in factors.values():
+        step = _step(site, node)
+        site.draft.replace_uses(step.result, _other(site.facts, node))
+        site.draft.remove(step)
+    _rebase(site, powers, OpKind.EXP, flush=False)
+    return True
+
+
+def _log2e_products(facts: Facts, power: Node) -> list[Node]:
+    """Products of a scalar with log2(e) that the argument of an exponential is computed from."""
+    return [
+        node
+        for node in facts.graph.roots(power.op.inputs[0], OpKind.MUL)
+        if any(_is_factor(facts, v) for v in node.op.inputs[:2])
+    ]
+
+
+def _is_factor(facts: Facts, value: str) -> bool:
+    literal = facts.values.literal(value)
+    return is_log2e(literal) and isinstance(literal, float) and literal > 0
+
+
+def _other(facts: Facts, node: Node) -> str:
+    return next(v for v in node.op.inputs[:2] if not _is_factor(facts, v))
+
+
+# -- to: base two
+
+
+def _to_base_two(site: Site, seen: list[str], flushes: bool) -> bool:
+    natural = _own(site, base2=False)
+    if any(_log2e_products(site.facts, e.node) for e in _own(site, base2=True)):
+        seen.append(FOLDED)
+    if not natural:
+        return False
+    _refuse_loaded(natural)
+    products = {n.result: n for e in natural for n in _scale_products(site, e)}
+    factors = {pair[1] for n in products.values() if (pair := scaling(site.facts, n)) is not None}
+    plain = [e for e in natural if not any(site.facts.graph.rests_on(e.node.result, n) for n in products.values())]
+    if len(factors) != 1 or plain:
+        where = (plain[0].node if plain else natural[0].node).op.span
+        raise NotApplicable(
+            "the scores are not multiplied by one scale that could take log2(e) in.",
+            where=str(where), hint="Multiply the scores by a scale, 1.0 if there is none.",
+        )
+    _fold(site, factors.pop(), list(products.values()))
+    _rebase(site, natural, OpKind.EXP2, flush=flushes and site.knows(OpKind.EXP2, "ftz"))
+    return True
+
+
+def _scale_products(site: Site, e: Exponential) -> list[Node]:
+    """Products with a scalar on the way from the first matrix product to an exponential, maxima included."""
+    ends = CONTRACTIONS | READS | {OpKind.EXP, OpKind.EXP2}
+    above = site.facts.graph.upstream(e.node.op.inputs[0], lambda n: n.op.kind in ends)
+    return [n for n in above if site.owns(n) and scaling(site.facts, n) is not None]
+
+
+def _fold(site: Site, factor: str, products: list[Node]) -> None:
+    """Multiply the scale by log2(e) once, before the first tile is made."""
+    draft = site.draft
+    made = draft.producer(factor)
+    first = next((s for s in draft.body.steps if s.kind in _TILES or s.blocks), None)
+    if first is None or (made is not None and made.block is not draft.body):
+        raise NotApplicable(
+            "the scale is made inside a loop.", where=str(products[0].op.span),
+            hint="Make the scale before the loop.",
+        )  # fmt: skip
+    if made is not None and made.index >= first.index:
+        cursor = draft.after(made)
+    else:
+        cursor = draft.before(draft.statement(first))
+    constant = cursor.constant(LOG2_E, "LOG2_E")
+    scaled = cursor.binary(OpKind.MUL, factor, constant, factor.rpartition(".")[0] or factor)
+    draft.replace_uses(factor, scaled, [_step(site, node) for node in products])
+
+
+# -- both
+
+
+def _rebase(site: Site, exponentials: list[Exponential], kind: OpKind, *, flush: bool) -> None:
+    """Exchange the exponentials, and the logarithms of their sums."""
+    draft = site.draft
+    old, new = (OpKind.LOG, OpKind.LOG2) if kind == OpKind.EXP2 else (OpKind.LOG2, OpKind.LOG)
+    nodes = [e.node for e in exponentials]
+    for node in nodes:
+        step = _step(site, node)
+        step.rename_kind(kind)
+        if not site.knows(kind, "ftz"):
+            step.drop_operand("ftz")
+        if flush:
+            step.set_operand("ftz", draft.before(step).constant(True))
+    for node in site.facts.graph.of(old):
+        below = site.facts.graph.roots(node.op.inputs[0], *REDUCTIONS)
+        if site.owns(node) and any(site.facts.graph.rests_on(n.op.inputs[0], p) for n in below for p in nodes):
+            _step(site, node).rename_kind(new)
+
+
+def _step(site: Site, node: Node) -> Step:
+    step = site.draft.producer(node.result)
+    if step is None:
+        raise NotApplicable("the operation is made by a helper.", where=str(node.op.span))
+    return step
