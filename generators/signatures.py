@@ -91,7 +91,7 @@ def _argument(
         if name in point:
             return Argument(name=name, kind=ArgumentKind.CONSTEXPR, value=point[name])
         return _constant(parameter, facts, profile)
-    if facts.roles & {Role.MEMORY, Role.DESCRIPTOR, Role.LIST}:
+    if facts.roles & {Role.ARRAY, Role.MEMORY, Role.DESCRIPTOR, Role.LIST}:
         return _memory(usage, name, facts, profile)
     return Argument(name=name, kind=ArgumentKind.SCALAR, dtype=_scalar_dtype(parameter, facts))
 
@@ -108,24 +108,25 @@ def _scalar_dtype(parameter: Parameter, facts: Facts) -> str:
 
 def _memory(usage: Usage, name: str, facts: Facts, profile: _Profile) -> Argument:
     node = f"{usage.kernel.entry.name}:{name}"
-    dtype = _element_dtype(usage.element(node), profile, exact=usage.kernel.dialect == "cutile")
-    if usage.kernel.dialect != "cutile":
-        if Role.MEMORY in facts.roles:
-            return Argument(name=name, kind=ArgumentKind.POINTER, dtype=dtype)
-        rank = max(1, facts.rank)
-        block = (1,) * (rank - 2) + (profile.extent,) * min(rank, 2)
-        return Argument(name=name, kind=ArgumentKind.DESCRIPTOR, dtype=dtype, shape=block)
+    array = Role.ARRAY in facts.roles
+    dtype = _element_dtype(usage.element(node), profile, exact=array)
+    rank = max(1, facts.rank)
+    if array:
+        return Argument(name=name, kind=ArgumentKind.ARRAY, rank=rank, dtype=dtype)
     if Role.LIST in facts.roles:
         inner = usage.element(node)
         behind = usage.element(usage.element_node(node))
         dtype = _element_dtype(behind, profile, exact=True)
         rank = max(1, inner.rank)
         return Argument(name=name, kind=ArgumentKind.ARRAY_LIST, rank=rank, dtype=dtype)
-    return Argument(name=name, kind=ArgumentKind.ARRAY, rank=max(1, facts.rank), dtype=dtype)
+    if Role.MEMORY in facts.roles:
+        return Argument(name=name, kind=ArgumentKind.POINTER, dtype=dtype)
+    block = (1,) * (rank - 2) + (profile.extent,) * min(rank, 2)
+    return Argument(name=name, kind=ArgumentKind.DESCRIPTOR, dtype=dtype, shape=block)
 
 
 def _element_dtype(element: Facts, profile: _Profile, *, exact: bool) -> str:
-    if Role.MEMORY in element.roles:
+    if element.roles & {Role.MEMORY, Role.ARRAY}:
         return "i64"
     if Role.INTEGER in element.roles:
         return profile.integer

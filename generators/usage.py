@@ -89,17 +89,15 @@ class Usage(Classes):
         target = array or pointer or op.operand("descriptor")
         if target is not None and (op.kind in READS | WRITES | ATOMICS or op.kind in VIEWS):
             node = f"{function}:{target}"
-            self._add(node, Role.DESCRIPTOR if op.operand("descriptor") else Role.MEMORY)
+            known = Role.DESCRIPTOR if op.operand("descriptor") else Role.MEMORY
+            self._add(node, Role.ARRAY if array else known)
             self._access(function, op, node)
         for value in op.results[:1]:
             self._address(function, op, f"{function}:{value.name}")
-        if op.kind == OpKind.SUBSCRIPT and self._has(
-            f"{function}:{op.results[0].name}", Role.MEMORY
-        ):
+        if op.kind == OpKind.SUBSCRIPT and self._has(f"{function}:{op.result}", Role.ARRAY):
             base = f"{function}:{op.operand('x')}"
-            if op.attribute("pattern") == "#" and self.kernel.dialect == "cutile":
-                self._add(base, Role.LIST)
-                self.union(self.element_node(base), f"{function}:{op.result}")
+            self._add(base, Role.LIST)
+            self.union(self.element_node(base), f"{function}:{op.result}")
 
     def _access(self, function: str, op: Op, node: str) -> None:
         value = op.operand("value")
@@ -144,7 +142,7 @@ class Usage(Classes):
 
     def _address(self, function: str, op: Op, result: str) -> None:
         """An address stays one through arithmetic: the side that is not an integer is its base."""
-        if op.kind in SHAPING and op.inputs and self.kernel.dialect == "triton":
+        if op.kind in SHAPING and op.inputs:
             base = f"{function}:{op.inputs[0]}"
             if self._has(result, Role.MEMORY) or self._has(base, Role.MEMORY):
                 self.union(result, base)
@@ -312,7 +310,7 @@ class Usage(Classes):
         """Elements that need not be integers are floats; what meets a float may be one."""
         for node in [facts.element for facts in list(self._facts.values()) if facts.element]:
             facts = self.facts(node)
-            if not facts.roles & {Role.INTEGER, Role.TRUTH} and Role.MEMORY not in facts.roles:
+            if not facts.roles & {Role.INTEGER, Role.TRUTH, Role.MEMORY, Role.ARRAY}:
                 if not facts.stored or Role.FLOATING in facts.stored:
                     facts.roles.add(Role.FLOATING)
         for _ in range(MAX_ROUNDS):

@@ -18,6 +18,7 @@ MAX_ROUNDS = 24
 class Role(StrEnum):
     """What a value is used as."""
 
+    ARRAY = "array"
     MEMORY = "memory"
     DESCRIPTOR = "descriptor"
     LIST = "list"

@@ -1,0 +1,156 @@
+"""Round trip of whole corpora: regenerate every kernel from its tile program, compare machine code.
+
+    python -m benchmarks.roundtrip.run [--jobs 2] [--cache DIR] [--out FILE] [SOURCE…]
+
+A SOURCE is a path or a pinned wheel; without one, the four corpora of the report. Prints progress,
+can be stopped and started again, writes a JSON report and a table beside it. `--reuse no` compiles
+everything, also
+what the compiler has seen in the same input form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from api.corpora import cache_folder
+from api.roundtrip import TARGETS, KernelCheck, Request, Stage, roundtrip
+from api.source_files import SourceTree, source_tree
+from generators.compile_pool import CompilerPool, PoolSettings, available
+
+CORPORA = ("tilegym==1.5.1", "liger-kernel==0.8.5", "fla-core==0.6.0", "flag-gems==5.0.2")
+OTHER_VENDORS = (
+    "*/backends/_ascend/*",
+    "*/triton_ascend/*",
+    "flag_gems/runtime/backend/_[!n]*",
+    "flag_gems/runtime/backend/_n[!v]*",
+)
+"""Kernels written for other vendors' compilers; they are no NVIDIA kernels."""
+
+HERE = Path(__file__).parent
+COLUMNS = (
+    "package", "dialect", "found", "read without opaque", "signature", "compiled", "identical",
+    "share", "input form identical",
+)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every kernel that compiles is identical, 1 otherwise."""
+    options = _options(arguments)
+    started = time.monotonic()
+    packages: dict[str, tuple[KernelCheck, ...]] = {}
+    for source in options.source or CORPORA:
+        tree = source_tree(source, OTHER_VENDORS)
+        packages[source] = _one(tree, options)
+    seconds = round(time.monotonic() - started, 1)
+    report = {
+        "machine": _machine(options.cache),
+        "jobs": options.jobs,
+        "seconds": seconds,
+        "targets": TARGETS,
+        "packages": {name: [_row(check) for check in checks] for name, checks in packages.items()},
+    }
+    options.out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    text = "\n\n".join((table(packages), reasons(packages))) + "\n"
+    options.out.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
+    print(f"{seconds} s, {options.out}")
+    every = [check.identical for checks in packages.values() for check in checks]
+    return 0 if False not in every else 1
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.roundtrip.run")
+    parser.add_argument("source", nargs="*")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cache", type=Path, default=cache_folder() / "roundtrip")
+    parser.add_argument("--out", type=Path, default=HERE / "report.json")
+    parser.add_argument("--seconds", type=float, default=60.0, help="limit of one compile")
+    parser.add_argument("--target", action="append", default=[], help="only these targets")
+    parser.add_argument("--reuse", choices=("yes", "no"), default="yes")
+    return parser.parse_args(arguments)
+
+
+def _one(tree: SourceTree, options: argparse.Namespace) -> tuple[KernelCheck, ...]:
+    targets = {
+        dialect: tuple(t for t in known if not options.target or t in options.target)
+        for dialect, known in TARGETS.items()
+    }
+    request = Request(
+        tree=tree, cache=options.cache, jobs=options.jobs, seconds=options.seconds,
+        targets=targets, reuse=options.reuse == "yes",
+    )  # fmt: skip
+
+    def show(done: int, files: int, check: KernelCheck) -> None:
+        verdict = {True: "identical", False: "DIFFERS", None: "not counted"}[check.identical]
+        print(f"{tree.name} {done}/{files} {check.path}:{check.line} {check.name}: {verdict}",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+    return roundtrip(request, show)
+
+
+def _machine(cache: Path) -> dict[str, object]:
+    """Where and with what the report was made."""
+    with CompilerPool(PoolSettings(cache=cache)) as pool:
+        tools = {name: pool.toolchain(name) for name in TARGETS if available(name)}
+    return {
+        "system": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "compilers": tools,
+    }
+
+
+def _row(check: KernelCheck) -> dict[str, object]:
+    """Everything known of one kernel, its verdict included."""
+    return {**asdict(check), "identical": check.identical}
+
+
+def table(packages: dict[str, tuple[KernelCheck, ...]]) -> str:
+    """One line per package and dialect, as Markdown."""
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
+    for package, checks in packages.items():
+        for dialect in sorted({check.dialect for check in checks if check.dialect}):
+            mine = [check for check in checks if check.dialect == dialect]
+            lines.append(f"| {package} | {dialect} | {' | '.join(map(str, _counts(mine)))} |")
+    return "\n".join(lines)
+
+
+def _counts(checks: Iterable[KernelCheck]) -> tuple[object, ...]:
+    found = list(checks)
+    counted = [check for check in found if check.identical is not None]
+    same = [check for check in counted if check.identical]
+    form = [check for check in same if all(v is not False for v in check.front_end.values())]
+    derived = [check for check in found if check.stage not in (Stage.READ, Stage.SIGNATURE)]
+    share = f"{100 * len(same) / len(counted):.1f} %" if counted else "—"
+    clean = sum(not check.opaque for check in found)
+    return len(found), clean, len(derived), len(counted), len(same), share, len(form)
+
+
+def reasons(packages: dict[str, tuple[KernelCheck, ...]]) -> str:
+    """Every kernel that is not identical, with the reason."""
+    lines = ["| kernel | verdict | reason |", "| --- | --- | --- |"]
+    for package, checks in packages.items():
+        for check in checks:
+            if check.identical is not True:
+                verdict = "differs" if check.identical is False else "not counted"
+                reason = check.reason.replace("|", "\\|")
+                where = f"{package} {check.path}:{check.line} `{check.name}`"
+                lines.append(f"| {where} | {verdict} ({check.stage}) | {reason} |")
+    stages = Counter(
+        f"{check.stage}: {check.identical}" for checks in packages.values() for check in checks
+    )
+    return "\n".join(lines) + "\n\n" + ", ".join(f"{k} {n}" for k, n in sorted(stages.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
