@@ -1,0 +1,210 @@
+"""`tilelore extract` and `tilelore lint`: from source to knowledge, to the store, to findings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api import console
+from api.commands.options import Kb, Out
+from api.explain import tuning_summary
+from api.extract import extract_many, kernels_of
+from api.json_form import extract_document
+from api.remember import remember
+from api.sarif import lint_document, print_lint, sarif_document
+from api.sources import SourceFile, source_files
+from api.turtle import turtle
+from kb.dsl.from_knowledge import knowledge_document
+from kb.dsl.writer import write
+from kb.errors import InputError
+from kb.evidence import Severity
+from kb.graph.encode import encode
+from kb.knowledge import KernelKnowledge, SourceKnowledge
+from kb.store import default_location
+
+
+class Extracted(StrEnum):
+    """Forms of what was read."""
+
+    TABLE = "table"
+    JSON = "json"
+    DSL = "dsl"
+    TTL = "ttl"
+
+
+class Linted(StrEnum):
+    """Forms of findings."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(metavar="PATH|DIST...", help="Files, folders, or wheels as NAME==VERSION."),
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(extract)
+    app.command()(lint)
+
+
+def extract(
+    paths: Paths,
+    kb: Kb = None,
+    out: Out = None,
+    form: Annotated[Extracted, typer.Option("--format", "-f", help="Form of the answer.")] = (
+        Extracted.TABLE
+    ),
+    no_kb: Annotated[bool, typer.Option("--no-kb", help="Do not remember what is read.")] = False,
+    jobs: Jobs = 0,
+) -> None:
+    """Read kernels: program, decisions, tuning space, constraints, findings.
+
+    The table form remembers what it read in the knowledge base; another form, which is an export,
+    does so only with --kb. Exit code 2 when a named file cannot be read or holds no kernel.
+    """
+    files = source_files(paths)
+    sources = _read(files, jobs)
+    kernels = tuple(kernels_of(sources))
+    if form is Extracted.TABLE:
+        print_sources(sources)
+    else:
+        _export(form, sources, kernels, out)
+    refused = _refused(files, sources)
+    if refused and len(files) == 1:
+        raise refused[0]
+    if kernels and not no_kb and (form is Extracted.TABLE or kb is not None):
+        _remember(kernels, kb)
+    if refused:
+        for problem in refused:
+            console.note(f"tilelore: {problem.text}")
+        raise typer.Exit(2)
+
+
+def _read(files: Sequence[SourceFile], jobs: int) -> tuple[SourceKnowledge, ...]:
+    with console.progress("reading") as tell:
+        return extract_many(files, jobs=jobs, progress=tell)
+
+
+def _refused(files: Sequence[SourceFile], sources: Sequence[SourceKnowledge]) -> list[InputError]:
+    """Why files that a person named yield nothing; one in a folder may well hold no kernel."""
+    found = []
+    for file, source in zip(files, sources, strict=True):
+        if source.kernels or not file.asked:
+            continue
+        note = source.diagnostics[0]
+        place = f":{note.lines[0]}" if note.lines else ""
+        found.append(InputError(note.message, where=f"{file.shown}{place}", hint=note.hint or ""))
+    return found
+
+
+def _remember(kernels: Sequence[KernelKnowledge], kb: str | None) -> None:
+    done = remember(kernels, kb)
+    console.note(
+        f"remembered in {kb or default_location()}: {done.added} added, "
+        f"{done.unchanged} unchanged, {done.replaced} replaced"
+    )
+
+
+def print_sources(sources: Sequence[SourceKnowledge]) -> None:
+    """A table of kernels per file, then what was not understood."""
+    columns = ("kernel", "lines", "operation", "decisions", "tuning", "findings", "opaque")
+    for source in sources:
+        package = f"  ({source.source.package})" if source.source.package else ""
+        console.table(source.source.path + package, columns, map(_row, source.kernels))
+        for note in source.diagnostics:
+            if note.severity is not Severity.NOTE:
+                place = f":{note.lines[0]}" if note.lines else ""
+                console.note(f"{source.source.path}{place}: {note.severity}: {note.message}")
+    silent = sum(1 for source in sources if not source.kernels)
+    if silent and silent < len(sources):
+        console.note(f"{silent} further files hold no kernel")
+
+
+def _row(k: KernelKnowledge) -> tuple[object, ...]:
+    return (
+        k.kernel.name,
+        console.lines_text([k.lines]),
+        k.operation or "-",
+        len(k.decisions),
+        tuning_summary(k.tuning),
+        len(k.findings),
+        f"{k.opaque}/{k.operations}",
+    )
+
+
+def _export(
+    form: Extracted,
+    sources: Sequence[SourceKnowledge],
+    kernels: Sequence[KernelKnowledge],
+    out: Path | None,
+) -> None:
+    if form is Extracted.JSON:
+        document = extract_document(sources)
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        _deliver(text, out, "knowledge.json")
+        return
+    texts = [(k, _text(form, k)) for k in kernels]
+    if out is not None and (out.is_dir() or not out.suffix):
+        for knowledge, text in texts:
+            path = out / f"{Path(knowledge.source.path).stem}.{knowledge.kernel.name}.{form.value}"
+            console.write_text(path, text)
+            console.note(f"wrote {path}")
+        return
+    if form is Extracted.DSL and len(texts) > 1 and out is not None:
+        hint = "Give a folder: each kernel has its own file."
+        raise InputError("a DSL file holds one kernel.", where=str(out), hint=hint)
+    if texts:
+        _deliver("\n".join(text for _, text in texts), out, f"knowledge.{form.value}")
+
+
+def _text(form: Extracted, knowledge: KernelKnowledge) -> str:
+    if form is Extracted.DSL:
+        return write(knowledge_document(knowledge))
+    return turtle(encode(knowledge).quads)
+
+
+def _deliver(text: str, out: Path | None, name: str) -> None:
+    if out is None:
+        console.say(text)
+        return
+    path = out / name if out.is_dir() else out
+    console.write_text(path, text)
+    console.note(f"wrote {path}")
+
+
+def lint(
+    paths: Paths,
+    form: Annotated[Linted, typer.Option("--format", "-f", help="Form of the answer.")] = (
+        Linted.TEXT
+    ),
+    out: Out = None,
+    jobs: Jobs = 0,
+) -> None:
+    """Findings only: what readers should know. Exit code 1 from a warning upwards."""
+    files = source_files(paths)
+    sources = _read(files, jobs)
+    refused = _refused(files, sources)
+    if refused and len(files) == 1:
+        raise refused[0]
+    if form is Linted.TEXT:
+        print_lint(sources)
+    else:
+        document = lint_document(sources) if form is Linted.JSON else sarif_document(sources)
+        _deliver(json.dumps(document, indent=2, ensure_ascii=False) + "\n", out, "lint.json")
+    for problem in refused:
+        console.note(f"tilelore: {problem.text}")
+    if refused:
+        raise typer.Exit(2)
+    if any(f.severity is not Severity.NOTE for k in kernels_of(sources) for f in k.findings):
+        raise typer.Exit(1)

@@ -1,0 +1,315 @@
+"""From source text to knowledge: all that the kernels of a file decide, search and demand.
+
+The source is data: it is read, never imported and never run. A loader may look at sibling modules
+of the same package folder and at nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+
+from api.source_files import FolderModules
+from api.sources import SourceFile, lone_file
+from extractors.detect import Detection, detect
+from extractors.host.events import KernelSignature
+from extractors.host.facts import HostFacts
+from extractors.host.modules import FolderLoader
+from extractors.host.read import read_host
+from extractors.modules import ModuleText
+from extractors.read import ReadModule, read
+from extractors.syntax.python import MAX_BYTES, decode
+from kb.errors import InputError, SyntaxProblem
+from kb.evidence import AxisKind, Decision, Diagnostic, Lines, Severity
+from kb.ir import Kernel, ParameterKind
+from kb.knowledge import KernelKnowledge, Source, SourceKnowledge
+from kb.planner.expressions import parse
+from kb.space import Constraint, Origin
+
+FEW = 3
+"""So many files are read in this process; starting others would take longer."""
+
+HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
+"""Axes that a decorator and a launch may both set."""
+
+Progress = Callable[[int, int, str], None]
+"""Told after each file: how many are done, of how many, and which."""
+
+_PLACE = re.compile(r":(\d+)(?::\d+)?$")
+
+
+class SiblingTables(FolderLoader):
+    """Sibling modules and tables of a package; a file that stands alone has no tables."""
+
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """Configuration tables below the package, none when the root holds no package."""
+        packaged = any((child / "__init__.py").is_file() for child in self.root.iterdir())
+        return super().tables() if packaged else ()
+
+
+def extract_file(
+    path: Path, *, package: str | None = None, licence: str | None = None
+) -> SourceKnowledge:
+    """Everything that the kernels of one file say.
+
+    Raises InputError (unreadable, too large, not UTF-8, no Python file) and SyntaxProblem with line
+    and column. A file without kernels is no error here: its diagnostics say so.
+    """
+    return extract_source(lone_file(str(path), package=package, licence=licence))
+
+
+def extract_source(file: SourceFile) -> SourceKnowledge:
+    """`extract_file` for a file whose root and name are known."""
+    data = _bytes(file)
+    text = decode(data, file.shown)
+    try:
+        found = read(_module(file, text), FolderModules(file.root))
+        source = _source(file, data, [kernel.dialect for kernel in found.kernels])
+        return _knowledge(file, source, found)
+    except RecursionError:
+        raise SyntaxProblem(
+            "the program nests too deeply to be analysed.", where=file.shown, hint="Split it."
+        ) from None
+
+
+def extract_or_explain(file: SourceFile) -> SourceKnowledge:
+    """The same, with what stood in the way as an error diagnostic instead of an exception."""
+    try:
+        return extract_source(file)
+    except InputError as error:
+        place = _PLACE.search(error.where)
+        line = int(place.group(1)) if place else 0
+        problem = Diagnostic(
+            severity=Severity.ERROR,
+            message=error.message,
+            hint=error.hint or None,
+            lines=(line, line) if line else None,
+        )
+        source = _source(file, file.head(), [])
+        return SourceKnowledge(source=source, kernels=(), diagnostics=(problem,))
+
+
+def extract_many(
+    files: Sequence[SourceFile], *, jobs: int = 0, progress: Progress | None = None
+) -> tuple[SourceKnowledge, ...]:
+    """Files in their order, read by `jobs` processes (0: one per core). What fails has diagnostics.
+
+    A file that kills its process is reported and the others go on.
+    """
+    tell = progress or (lambda done, total, name: None)
+    jobs = jobs or min(os.cpu_count() or 1, 16)
+    if len(files) <= FEW or jobs == 1:
+        return tuple(_told(extract_or_explain(f), i, files, tell) for i, f in enumerate(files))
+    done = _in_pool(files, jobs, tell)
+    for index, file in enumerate(files):
+        if index not in done:
+            done[index] = _alone(file)
+            tell(len(done), len(files), file.shown)
+    return tuple(done[index] for index in range(len(files)))
+
+
+def _told(
+    found: SourceKnowledge, index: int, files: Sequence[SourceFile], tell: Progress
+) -> SourceKnowledge:
+    tell(index + 1, len(files), files[index].shown)
+    return found
+
+
+def _in_pool(files: Sequence[SourceFile], jobs: int, tell: Progress) -> dict[int, SourceKnowledge]:
+    """What the pool read, by position; files that it did not come to are missing."""
+    done: dict[int, SourceKnowledge] = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(files)), mp_context=context) as pool:
+        waiting: dict[Future[SourceKnowledge], int] = {
+            pool.submit(extract_or_explain, file): index for index, file in enumerate(files)
+        }
+        for future in as_completed(waiting):
+            index = waiting[future]
+            try:
+                done[index] = future.result()
+            except BrokenProcessPool:
+                continue
+            tell(len(done), len(files), files[index].shown)
+    return done
+
+
+def _alone(file: SourceFile) -> SourceKnowledge:
+    """One file in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            return pool.submit(extract_or_explain, file).result()
+        except BrokenProcessPool:
+            problem = Diagnostic(
+                severity=Severity.ERROR,
+                message="the process that read it ended abruptly.",
+                hint="Read it alone; is there enough memory?",
+            )
+            source = _source(file, file.head(), [])
+            return SourceKnowledge(source=source, kernels=(), diagnostics=(problem,))
+
+
+def _bytes(file: SourceFile) -> bytes:
+    if file.path.suffix != ".py":
+        raise InputError(
+            f"`{file.path.suffix or file.path.name}` is not a kind of source that is read.",
+            where=file.shown,
+            hint="Give a Python file with cuTile or Triton kernels, a folder, or NAME==VERSION.",
+        )
+    try:
+        size = file.path.stat().st_size
+        if size > MAX_BYTES:
+            raise InputError(
+                f"the file has {size} bytes; at most {MAX_BYTES} are read.",
+                where=file.shown,
+                hint="Split the module.",
+            )
+        return file.path.read_bytes()
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}.", where=file.shown) from None
+
+
+def _module(file: SourceFile, text: str) -> ModuleText:
+    relative = file.path.relative_to(file.root).with_suffix("")
+    is_package = relative.name == "__init__"
+    parts = relative.parts[:-1] if is_package else relative.parts
+    dotted = ".".join(parts) if all(part.isidentifier() for part in parts) else ""
+    return ModuleText(dotted, file.shown, text, is_package)
+
+
+def _source(file: SourceFile, data: bytes, dialects: Sequence[str]) -> Source:
+    counted = Counter(dialects).most_common(1)
+    named = "cutile" if b"cuda.tile" in data or b"triton" not in data else "triton"
+    return Source(
+        path=file.shown,
+        sha256=hashlib.sha256(data).hexdigest(),
+        dialect=counted[0][0] if counted else named,
+        package=file.package,
+        licence=file.licence,
+    )
+
+
+def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKnowledge:
+    signatures = {kernel.name: _signature(kernel) for kernel in found.kernels}
+    hosts: Mapping[str, HostFacts] = {}
+    if signatures:
+        loader = SiblingTables(file.root)
+        path = str(file.path.relative_to(file.root))
+        hosts = read_host(found.tree, path=path, kernels=signatures, loader=loader)
+    notes = [*found.diagnostics]
+    kernels = []
+    for kernel in found.kernels:
+        facts = hosts.get(kernel.name, HostFacts())
+        detection = detect(kernel)
+        notes += facts.diagnostics
+        constraints, strange = _constraints(kernel, (*facts.constraints, *detection.constraints))
+        notes += strange
+        kernels.append(_combined(kernel, source, facts, detection, constraints))
+    return SourceKnowledge(
+        source=source, kernels=tuple(kernels), diagnostics=tuple(dict.fromkeys(notes))
+    )
+
+
+def _signature(kernel: Kernel) -> KernelSignature:
+    return KernelSignature(
+        name=kernel.name,
+        params=tuple((p.name, p.kind is ParameterKind.CONSTEXPR) for p in kernel.entry.parameters),
+        decorator_hints=kernel.entry.options,
+        lines=kernel.entry.span.lines,
+    )
+
+
+def _combined(
+    kernel: Kernel,
+    source: Source,
+    facts: HostFacts,
+    detection: Detection,
+    constraints: tuple[Constraint, ...],
+) -> KernelKnowledge:
+    """One record of what the program and the host code around it say."""
+    return KernelKnowledge(
+        kernel=kernel,
+        source=replace(source, dialect=kernel.dialect),
+        lines=kernel.entry.span.lines,
+        operation=detection.operation,
+        parameters=detection.parameters,
+        decisions=merged_decisions((*detection.decisions, *facts.decisions)),
+        tuning=facts.tuning,
+        launches=facts.launches,
+        constraints=constraints,
+        findings=tuple(dict.fromkeys((*facts.findings, *detection.findings))),
+        operations=detection.operations,
+        opaque=detection.opaque,
+    )
+
+
+def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Decisions without repeats, by kind, first line and axis.
+
+    Program and host code may both tell of one decision: same axis, value, pattern and file, and no
+    two different subjects. Such become one with the lines of both.
+    """
+    kept: list[Decision] = []
+    for decision in decisions:
+        twin = next((i for i, other in enumerate(kept) if _same(other, decision)), None)
+        if twin is None:
+            kept.append(decision)
+        else:
+            kept[twin] = _joined(kept[twin], decision)
+    kinds = list(AxisKind)
+    return tuple(sorted(kept, key=lambda d: (kinds.index(d.kind), d.lines, d.axis, d.value)))
+
+
+def _same(one: Decision, other: Decision) -> bool:
+    if (one.axis, one.value, one.pattern) != (other.axis, other.value, other.pattern):
+        return False
+    if one.file != other.file:
+        return False
+    if one.subject == other.subject:
+        return one.lines == other.lines or one.axis in HINTED
+    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
+
+
+def _joined(one: Decision, other: Decision) -> Decision:
+    lines: tuple[Lines, ...] = tuple(sorted({*one.lines, *other.lines}))
+    return replace(one, lines=lines, subject=one.subject or other.subject)
+
+
+def _constraints(
+    kernel: Kernel, found: Sequence[Constraint]
+) -> tuple[tuple[Constraint, ...], list[Diagnostic]]:
+    """Constraints by expression, stated ones first; those beyond the grammar become notes."""
+    kept: dict[str, Constraint] = {}
+    notes: list[Diagnostic] = []
+    for constraint in sorted(found, key=lambda c: c.origin is not Origin.STATED):
+        problem = _beyond_grammar(constraint.expression)
+        if problem:
+            message = f"{kernel.name}: a constraint has no expression here: {problem}"
+            notes.append(
+                Diagnostic(severity=Severity.NOTE, message=message, lines=constraint.lines)
+            )
+        else:
+            kept.setdefault(constraint.expression, constraint)
+    return tuple(kept.values()), notes
+
+
+def _beyond_grammar(expression: str) -> str:
+    try:
+        parse(expression)
+    except SyntaxProblem as problem:
+        return f"`{expression}`: {problem.message}"
+    return ""
+
+
+def kernels_of(sources: Sequence[SourceKnowledge]) -> Iterator[KernelKnowledge]:
+    """Every kernel of several files, in order."""
+    for source in sources:
+        yield from source.kernels

@@ -1,0 +1,113 @@
+"""Knowledge into the store and back: every graph is validated before any of a file is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pyoxigraph import Quad, RdfFormat
+from pyoxigraph import parse as parse_quads
+
+from kb.graph import names
+from kb.graph.decode import decode
+from kb.graph.encode import KernelGraph, encode
+from kb.knowledge import KernelKnowledge
+from kb.store import AddResult, KernelEntry, Rows, Store, open_store, resolve_kernel
+from kb.validation import require_conformance
+
+_SOURCES = """
+SELECT ?graph ?kernel ?sha WHERE {
+  GRAPH ?graph { ?kernel a tl:Kernel ; tl:hasSource ?source . ?source tl:sha256 ?sha }
+}
+"""
+
+
+@dataclass
+class Conformance:
+    """Runs the shapes over a graph once; one that has passed is not checked again when written."""
+
+    passed: dict[str, frozenset[Quad]] = field(default_factory=dict)
+
+    def __call__(self, quads: Sequence[Quad]) -> None:
+        """Raise DoesNotConform unless the quads of this one graph conform."""
+        graph = str(quads[0].graph_name) if quads else ""
+        rows = frozenset(quads)
+        if self.passed.get(graph) != rows:
+            require_conformance(quads, where=graph.strip("<>"))
+            self.passed[graph] = rows
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What storing did: how many graphs were new, as before, or replaced."""
+
+    added: int
+    unchanged: int
+    replaced: int
+
+
+def open_for_writing(location: str | None, conformance: Conformance) -> Store:
+    """The knowledge base, made when it is not there; every write passes the shapes."""
+    return open_store(location, validate=conformance)
+
+
+def remember(kernels: Iterable[KernelKnowledge], location: str | None) -> Remembered:
+    """Store kernels, all or none when one does not conform.
+
+    A kernel read again from the very same source replaces what an older reader said of it.
+    Raises DoesNotConform, StoreError; then the store is as it was.
+    """
+    conformance = Conformance()
+    graphs = [encode(knowledge) for knowledge in kernels]
+    for graph in graphs:
+        conformance(graph.quads)
+    with open_for_writing(location, conformance) as store:
+        return add_graphs(store, graphs)
+
+
+def add_graphs(store: Store, graphs: Sequence[KernelGraph]) -> Remembered:
+    """Write graphs that conform, and drop those that they take the place of."""
+    superseded = _superseded(store, graphs)
+    counts = Counter(store.add(graph.name, graph.quads, graph.programs) for graph in graphs)
+    for name in superseded:
+        store.remove(name)
+    replaced = counts[AddResult.REPLACED] + len(superseded)
+    return Remembered(
+        added=counts[AddResult.ADDED] - len(superseded),
+        unchanged=counts[AddResult.UNCHANGED],
+        replaced=replaced,
+    )
+
+
+def _superseded(store: Store, graphs: Sequence[KernelGraph]) -> list[str]:
+    """Graphs of the same kernel of the same source text under another digest."""
+    wanted = {(graph.name.rpartition("/")[0], _sha(graph)): graph.name for graph in graphs}
+    names_ = {graph.name for graph in graphs}
+    found = store.query(_SOURCES)
+    rows = list(found) if isinstance(found, Rows) else []
+    return [
+        str(row["graph"])
+        for row in rows
+        if (str(row["graph"]).rpartition("/")[0], str(row["sha"])) in wanted
+        and str(row["graph"]) not in names_
+    ]
+
+
+def _sha(graph: KernelGraph) -> str:
+    predicate = names.term("tl:sha256")
+    return next(str(q.object.value) for q in graph.quads if q.predicate.value == predicate)  # type: ignore[union-attr]
+
+
+def recall(store: Store, name: str) -> tuple[str, KernelKnowledge]:
+    """IRI and knowledge of the kernel with this IRI, id or name. UnknownName."""
+    entries = store.kernels()
+    iri = resolve_kernel(name, entries)
+    entry = next(entry for entry in entries if entry.iri == iri)
+    return iri, recall_entry(store, entry)
+
+
+def recall_entry(store: Store, entry: KernelEntry) -> KernelKnowledge:
+    """The knowledge of a kernel of the listing."""
+    quads = parse_quads(store.graph_text(entry.graph), format=RdfFormat.N_QUADS)
+    return decode(quads, store.program(entry.program))
