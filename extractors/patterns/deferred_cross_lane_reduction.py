@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.analysis.facts import Facts
 from extractors.analysis.graph import Node
-from extractors.analysis.loops import Loop, Role
+from extractors.analysis.loops import Loop, Role, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
 from kb.evidence import Decision
@@ -34,6 +34,8 @@ class DeferredCrossLaneReduction(Pattern):
         deferred: list[Node] = []
         every: list[Node] = []
         for loop in facts.loops:
+            if persistent(loop, facts.values):
+                continue
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
                 made = facts.graph.producer(state.next)
                 after = self._after(facts, loop, state.result)

@@ -54,13 +54,18 @@ def _indexes(facts: Facts, node: Node) -> bool:
         return False
     for access in facts.accesses:
         for index in access.index:
-            if any(_outer(facts, atom, factors, part) for factors, _ in index.terms for atom in factors):
+            if any(_outer(facts, a, factors, part) for factors, n in index.terms if n == 1 for a in factors):
                 return True
     return False
 
 
+def _whole(divisor: Expr) -> bool:
+    """True for a number or a parameter; a divisor that is computed belongs to a grouped order."""
+    return divisor.constant is not None or (divisor.atom is not None and divisor.atom.kind is AtomKind.PARAMETER)
+
+
 def _outer(facts: Facts, atom: Atom, factors: tuple[Atom, ...], part: Atom) -> bool:
-    inner = atom.kind is AtomKind.FLOOR_DIV and atom.args[0].atom == part
+    inner = atom.kind is AtomKind.FLOOR_DIV and atom.args[0].atom == part and _whole(atom.args[1])
     if atom != part and not inner:
         return False
     extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
