@@ -279,8 +279,8 @@ class ExpressionReader:
             self._operand(operands, natives.get(name, name), keyword.value, debug)
         if row.kind in (OpKind.RANGE, OpKind.STATIC_RANGE):
             operands = _range_roles(operands)
-        places = [parameter.role for parameter in row.parameters]
-        operands.sort(key=lambda o: places.index(o[0]) if o[0] in places else len(places))
+        roles = [parameter.role for parameter in row.parameters]
+        operands.sort(key=lambda o: roles.index(o[0]) if o[0] in roles else len(roles))
         preferred = self.dialect.by_kind[row.kind][0] is row and row.kind not in _OPERATORS
         attributes: list[tuple[str, Literal]] = [] if preferred else [("spelling", row.path)]
         return self.writer.add(row.kind, operands, node, attributes, hint)

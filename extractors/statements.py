@@ -202,7 +202,7 @@ class StatementReader:
     ) -> None:
         """Hand the values of `results` over at the end of a branch."""
         with self.writer.reopen(opened):
-            operands = [(name, self._current(name, names, node)) for name in results]
+            operands = [("value", self._current(name, names, node)) for name in results]
             self.writer.finish(OpKind.YIELD, operands, node)
 
     def _current(self, name: str, names: dict[str, str], node: ast.stmt) -> str:
@@ -275,7 +275,7 @@ class StatementReader:
         self.names.update(zip(carried, values, strict=True))
 
     def _leave(self, kind: str, carried: Carried, node: ast.stmt) -> None:
-        operands = [(name, self._current(name, self.names, node)) for name in carried]
+        operands = [("value", self._current(name, self.names, node)) for name in carried]
         self.writer.finish(kind, operands, node)
 
 

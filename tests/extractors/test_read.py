@@ -1,0 +1,180 @@
+"""The reader: what a source becomes, and what it does with what it does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.modules import ModuleText, TextModules
+from extractors.read import opaque_ops, read
+from kb.errors import SyntaxProblem
+from kb.ir import Kernel, Op, ParameterKind, alpha_digest, kernel_ops, walk
+from kb.ops import OpKind
+
+HEAD = "import cuda.tile as ct\nimport math\nimport triton\nimport triton.language as tl\n"
+
+
+def kernel(
+    body: str, *, signature: str = "A, n", mark: str = "@ct.kernel", head: str = ""
+) -> Kernel:
+    """The kernel whose body is given, one statement per line."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    text = f"{HEAD}{head}\n{mark}\ndef k({signature}):\n{lines}\n"
+    (found,) = read(ModuleText("", "k.py", text)).kernels
+    return found
+
+
+def only(program: Kernel, kind: OpKind) -> Op:
+    (op,) = (op for op in kernel_ops(program) if op.kind == kind)
+    return op
+
+
+def hints(values: tuple[object, ...]) -> list[str]:
+    return [value.hint for value in values]
+
+
+@pytest.mark.parametrize(
+    ("body", "carried"),
+    [
+        pytest.param(
+            "s = 0\nfor i in range(n):\n    s = s + i\nct.store(A, (0,), s)", ["s"], id="sum"
+        ),
+        pytest.param("for i in range(n):\n    t = i\n    ct.store(A, (t,), t)", [], id="temporary"),
+        pytest.param(
+            "t = 0\nfor i in range(n):\n    t = i\n    ct.store(A, (0,), t)",
+            [],
+            id="overwritten first",
+        ),
+        pytest.param(
+            "t = 0\nfor i in range(n):\n    t = i\nct.store(A, (0,), t)",
+            ["t"],
+            id="read after the loop",
+        ),
+        pytest.param(
+            "a = 0\nb = 1\nfor i in range(n):\n    a, b = b, a\nct.store(A, (a,), b)",
+            ["a", "b"],
+            id="swap",
+        ),
+    ],
+)
+def test_a_loop_carries_what_the_next_iteration_or_the_rest_reads(
+    body: str, carried: list[str]
+) -> None:
+    loop = only(kernel(body), OpKind.FOR)
+    assert hints(loop.results) == carried
+    assert hints(loop.regions[0].arguments[1:]) == carried
+
+
+@pytest.mark.parametrize(
+    ("body", "results"),
+    [
+        pytest.param(
+            "x = 0\nif n > 1:\n    x = 1\nct.store(A, (0,), x)", ["x"], id="changed in one branch"
+        ),
+        pytest.param(
+            "if n > 1:\n    x = 1\nelse:\n    x = 2\nct.store(A, (0,), x)", ["x"], id="made in both"
+        ),
+        pytest.param("if n > 1:\n    x = 1\n    ct.store(A, (0,), x)", [], id="used inside only"),
+    ],
+)
+def test_a_branch_hands_over_what_is_read_later(body: str, results: list[str]) -> None:
+    assert hints(only(kernel(body), OpKind.IF).results) == results
+
+
+def test_an_early_return_stays_structured() -> None:
+    program = kernel("if n > 1:\n    return\nct.store(A, (0,), n)")
+    branch = only(program, OpKind.IF)
+    assert branch.regions[0].terminator is not None
+    assert branch.regions[0].terminator.kind == OpKind.RETURN
+
+
+def test_while_has_a_test_and_a_body() -> None:
+    program = kernel("i = 0\nwhile i < n:\n    i += 2\nct.store(A, (0,), i)")
+    loop = only(program, OpKind.WHILE)
+    assert [region.ops[-1].kind for region in loop.regions] == [OpKind.YIELD, OpKind.YIELD]
+    assert hints(loop.results) == ["i"]
+
+
+@pytest.mark.parametrize(
+    ("head", "expression", "value"),
+    [
+        pytest.param(
+            "C = 1.0 / math.log(2)", "C", 1.4426950408889634, id="arithmetic of the module"
+        ),
+        pytest.param("C = tl.constexpr(4)\nD = C", "D", 4, id="alias of a wrapped constant"),
+        pytest.param("", "-math.inf", None, id="negated library constant stays an operation"),
+        pytest.param("try:\n    C = probe()\nexcept OSError:\n    C = 3", "C", 3, id="guarded"),
+    ],
+)
+def test_constants_of_the_module_are_values(
+    head: str, expression: str, value: float | None
+) -> None:
+    program = kernel(f"x = {expression}\nct.store(A, (0,), x)", head=head)
+    found = [op.attribute("value") for op in kernel_ops(program) if op.kind == OpKind.CONST]
+    assert not opaque_ops(program)
+    assert value is None or value in found
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        pytest.param(
+            "x = ct.invented(A)\nct.store(A, (0,), x)", "cuda.tile.invented", id="unknown call"
+        ),
+        pytest.param(
+            "x = [i for i in range(3)]\nct.store(A, (0,), x[0])", "ListComp", id="comprehension"
+        ),
+        pytest.param("A[0] = n", "statement Assign", id="item assignment"),
+        pytest.param("x = missing\nct.store(A, (0,), x)", "missing", id="unknown name"),
+    ],
+)
+def test_what_is_not_understood_is_opaque_with_its_line(body: str, what: str) -> None:
+    (op,) = opaque_ops(kernel(body))
+    assert op.attribute("what") == what
+    assert op.span.line > len(HEAD.splitlines())
+
+
+def test_helpers_of_other_modules_are_part_of_the_program() -> None:
+    modules = TextModules(
+        {
+            "pkg.ops": ModuleText(
+                "pkg.ops", "pkg/ops.py", HEAD + "@triton.jit\ndef twice(x):\n    return x + x\n"
+            )
+        }
+    )
+    text = HEAD + (
+        "from .ops import twice as again\n"
+        "@triton.jit\ndef k(p, N: tl.constexpr):\n    tl.store(p, again(tl.load(p)))\n"
+    )
+    (program,) = read(ModuleText("pkg.main", "pkg/main.py", text), modules).kernels
+    assert [helper.name for helper in program.helpers] == ["twice"]
+    assert program.entry.parameters[1].kind is ParameterKind.CONSTEXPR
+
+
+def test_names_do_not_matter() -> None:
+    one = kernel("s = 0.0\nfor i in range(n):\n    s = s + i\nct.store(A, (0,), s)")
+    two = kernel("total = 0.0\nfor j in range(n):\n    total += j\nct.store(A, (0,), total)")
+    assert alpha_digest(one) == alpha_digest(two)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("def f(:\n", "k.py:1", id="syntax error"),
+        pytest.param("x = " + "(" * 500 + ")" * 500, "k.py:1", id="deep nesting"),
+    ],
+)
+def test_bad_python_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(SyntaxProblem) as caught:
+        read(ModuleText("", "k.py", text))
+    assert message in caught.value.text
+
+
+def test_a_file_without_kernels_says_so() -> None:
+    found = read(ModuleText("", "k.py", "x = 1\n"))
+    assert not found.kernels
+    assert "no kernel" in found.diagnostics[0].message
+
+
+def test_every_operation_has_its_span() -> None:
+    program = kernel("x = ct.load(A, (0,), (16,))\nct.store(A, (0,), x)")
+    assert all(op.span.line > 0 for op in walk(program.entry.body))
