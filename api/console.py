@@ -98,3 +98,14 @@ def progress(title: str) -> Iterator[Tell]:
             bar.update(task, completed=done, total=total, name=name)
 
         yield tell
+
+
+def print_report(document: dict[str, object]) -> None:
+    """A report for people: its checks as a table, the rest as lines."""
+    checks = document.get("checks")
+    if isinstance(checks, list) and checks:
+        columns = tuple(checks[0])
+        table("Checks", columns, [[row.get(c) for c in columns] for row in checks])
+    for name, value in document.items():
+        if name not in ("checks", "schema"):
+            say(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")

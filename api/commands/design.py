@@ -152,17 +152,6 @@ def verify(
     if form is Plain.JSON:
         console.say_json(document)
     else:
-        print_report(document)
+        console.print_report(document)
     if not report.passed:
         raise typer.Exit(1)
-
-
-def print_report(document: dict[str, object]) -> None:
-    """A report for people: its checks as a table, the rest as lines."""
-    checks = document.get("checks")
-    if isinstance(checks, list) and checks:
-        columns = tuple(checks[0])
-        console.table("Checks", columns, [[row.get(c) for c in columns] for row in checks])
-    for name, value in document.items():
-        if name not in ("checks", "schema"):
-            console.say(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")
