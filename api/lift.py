@@ -35,6 +35,7 @@ _SHORT = {
 _ROOTS = frozenset({"cuda", "triton", "math"})
 """First parts of the native modules that lifted text may import."""
 
+_PYTHON_TYPES = frozenset({"int", "float", "bool", "str", "tuple"})
 _NODES = (
     ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Call,
     ast.BinOp, ast.UnaryOp, ast.keyword, ast.expr_context, ast.operator, ast.unaryop,
@@ -200,15 +201,57 @@ class _Lifter:
     def _expression(
         self, node: ast.expr, scope: Scope, value: ast.expr, locals_: frozenset[str]
     ) -> ast.expr | None:
-        if not all(isinstance(inner, _NODES) for inner in ast.walk(value)):
+        """A module-level expression, None unless it only names and calls things of the dialect."""
+        if not self._harmless(scope, value):
             return None
         before = set(self.missing)
-        rename = _Rename(self, scope, frozenset())
-        lifted = rename.visit(copy.deepcopy(value))
+        lifted = _Rename(self, scope, frozenset()).visit(copy.deepcopy(value))
         if self.missing - before or not isinstance(lifted, ast.expr):
             self.missing = before
             return None
         return lifted
+
+    def _harmless(self, scope: Scope, value: ast.expr) -> bool:
+        """True when evaluating runs nothing: literals, names that resolve, calls of the dialect.
+
+        Defaults, annotations and decorator arguments run when a function is defined, so nothing of
+        the original's own choosing may be called in them.
+        """
+        pending: list[ast.AST] = [value]
+        while pending:
+            node = pending.pop()
+            if not isinstance(node, _NODES):
+                return False
+            if isinstance(node, ast.Name | ast.Attribute):
+                builtin = isinstance(node, ast.Name) and node.id in _PYTHON_TYPES
+                if not builtin and scope.resolve(node) is None:
+                    return False
+                continue
+            if isinstance(node, ast.Call):
+                meaning = scope.resolve(node.func)
+                path = normal_path(meaning.path) if isinstance(meaning, Native) else ""
+                head, _, last = path.rpartition(".")
+                if head != self.dialect.module or last.startswith("_"):
+                    return False
+                pending += [*node.args, *node.keywords]
+                continue
+            pending += ast.iter_child_nodes(node)
+        return True
+
+    def annotation(self, scope: Scope, node: ast.expr | None) -> ast.expr | None:
+        """An annotation that names a type of the dialect; any other one goes."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node = _parsed(node.value)
+            if isinstance(node, ast.Name) and node.id == "constexpr":
+                return self._native(f"{self.dialect.module}.constexpr", frozenset())
+        return self._expression(node, scope, node, frozenset()) if node is not None else None
+
+    def default(self, scope: Scope, node: ast.expr) -> ast.expr:
+        """A default value: a literal, an expression of the dialect, or None."""
+        text = _literal(scope.evaluate(node))
+        if text is not None:
+            return ast.parse(text, mode="eval").body
+        return self._expression(node, scope, node, frozenset()) or ast.Constant(None)
 
     def _decorators(self, scope: Scope, node: ast.FunctionDef) -> list[ast.expr]:
         """Decorators of the dialect only, with the arguments that can be lifted."""
@@ -250,32 +293,16 @@ class _Rename(ast.NodeTransformer):
         self.locals = locals_
 
     def signature(self, node: ast.FunctionDef) -> None:
-        """Annotations that name a type of the dialect stay, the others go; defaults become lifted
-        values.
-        """
-        arguments = node.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            argument.annotation = self._annotation(argument.annotation)
-        arguments.defaults = [self._default(item) for item in arguments.defaults]
-        arguments.kw_defaults = [item and self._default(item) for item in arguments.kw_defaults]
-
-    def _annotation(self, node: ast.expr | None) -> ast.expr | None:
-        if node is None or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-            return node
-        before = set(self.lifter.missing)
-        outer = _Rename(self.lifter, self.scope, frozenset())
-        lifted = outer.visit(copy.deepcopy(node))
-        if self.lifter.missing - before:
-            self.lifter.missing = before
-            return None
-        return lifted if isinstance(lifted, ast.expr) else None
-
-    def _default(self, node: ast.expr) -> ast.expr:
-        text = _literal(self.scope.evaluate(node))
-        if text is not None:
-            return ast.parse(text, mode="eval").body
-        lifted = _Rename(self.lifter, self.scope, frozenset()).visit(node)
-        return lifted if isinstance(lifted, ast.expr) else node
+        """Annotations and defaults as the lifted module may have them."""
+        arguments, lifter = node.args, self.lifter
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for argument in (*every, arguments.vararg, arguments.kwarg):
+            if argument is not None:
+                argument.annotation = lifter.annotation(self.scope, argument.annotation)
+        arguments.defaults = [lifter.default(self.scope, item) for item in arguments.defaults]
+        arguments.kw_defaults = [
+            item and lifter.default(self.scope, item) for item in arguments.kw_defaults
+        ]
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         """A name of the module."""
@@ -326,6 +353,14 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
         case [ast.Expr(value=ast.Constant(value=str())), *rest] if rest:
             return rest
     return body
+
+
+def _parsed(text: str) -> ast.expr | None:
+    """An annotation in quotes as an expression, None when it is not one."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _literal(value: object) -> str | None:

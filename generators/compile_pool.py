@@ -29,6 +29,10 @@ from kb.errors import CompilerFailed
 ROOT = Path(__file__).resolve().parent.parent
 _LIBRARY = {"cutile": "cuda.tile", "triton": "triton"}
 _GRACE_SECONDS = 30.0
+_ENVIRONMENT = (
+    "PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "CUDA_HOME",
+    "CUDA_PATH", "SYSTEMROOT",
+)  # fmt: skip
 _REMEMBERED = frozenset({Outcome.DONE, Outcome.REFUSED})
 """Outcomes that are a property of the job; a crash or a timeout may be the machine's."""
 
@@ -45,7 +49,7 @@ class PoolSettings:
     cache: Path
     workers: int = 1
     seconds: float = 60.0
-    memory_bytes: int = 32 << 30
+    memory_bytes: int = 16 << 30
     reuse: bool = True
 
 
@@ -81,7 +85,7 @@ class CompilerProcess:
         self._process = subprocess.Popen(
             [*command, str(self._settings.cache) if self._settings.reuse else "", *limits],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=_environment(),
         )  # fmt: skip
         head = self._read(self._process)
         if not head:
@@ -190,6 +194,12 @@ class CompilerPool(AbstractContextManager["CompilerPool"]):
                 self._toolchains[dialect] = first.toolchain
                 self._idle[dialect] = queue
             return self._idle[dialect]
+
+
+def _environment() -> dict[str, str]:
+    """What a compiler needs to find itself, and nothing that the session keeps to itself."""
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    return {**kept, "PYTHONPATH": str(ROOT)}
 
 
 def _load(path: Path) -> CompileResult | None:

@@ -18,6 +18,7 @@ MAX_CANDIDATES = 12
 _LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _SMALL = 2
 _COUNT = 4
+_UNROLLED_EXTENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +111,14 @@ def _memory(usage: Usage, name: str, facts: Facts, profile: _Profile) -> Argumen
     node = f"{usage.kernel.entry.name}:{name}"
     array = Role.ARRAY in facts.roles
     dtype = _element_dtype(usage.element(node), profile, exact=array)
-    rank = max(1, facts.rank)
+    rank = facts.rank if facts.rank >= 0 else 1
     if array:
         return Argument(name=name, kind=ArgumentKind.ARRAY, rank=rank, dtype=dtype)
     if Role.LIST in facts.roles:
         inner = usage.element(node)
         behind = usage.element(usage.element_node(node))
         dtype = _element_dtype(behind, profile, exact=True)
-        rank = max(1, inner.rank)
+        rank = inner.rank if inner.rank >= 0 else 1
         return Argument(name=name, kind=ArgumentKind.ARRAY_LIST, rank=rank, dtype=dtype)
     if Role.MEMORY in facts.roles:
         return Argument(name=name, kind=ArgumentKind.POINTER, dtype=dtype)
@@ -159,7 +160,7 @@ def _value(parameter: Parameter, facts: Facts, profile: _Profile) -> Scalar:
     if parameter.has_default and parameter.default is not None and profile.rotate == 0:
         return parameter.default
     if Role.UNROLL in facts.roles:
-        return _COUNT
+        return _UNROLLED_EXTENT if Role.EXTENT in facts.roles else _COUNT
     if Role.EXTENT in facts.roles:
         return profile.extent
     if Role.SMALL in facts.roles:
@@ -173,7 +174,7 @@ def _value(parameter: Parameter, facts: Facts, profile: _Profile) -> Scalar:
     if plain and not integer and Role.CONDITION not in facts.roles:
         return plain[profile.rotate % len(plain)]
     if integer:
-        return profile.extent
+        return profile.extent * (4 if profile.rotate % 2 else 1)
     if parameter.annotation == "int":
         return int(profile.truth) if Role.CONDITION in facts.roles else _COUNT
     if facts.roles & {Role.FLOATING, Role.NEAR_FLOAT}:

@@ -132,7 +132,7 @@ class Usage(Classes):
             items = self.items(function, op.operand(role))
             if items is not None:
                 return len(items)
-        return 1 if op.operand("array") is not None and op.kind != OpKind.ARRAY_SLICE else 0
+        return 1 if op.operand("array") is not None and op.kind != OpKind.ARRAY_SLICE else -1
 
     def _sort(self, node: str) -> str | None:
         for role in (Role.TRUTH, Role.INTEGER, Role.FLOATING):

@@ -43,12 +43,13 @@ class Facts:
     """What is known of one class of values.
 
     `compared` are constants that it is tested against; of an element, `stored` are the sorts of the
-    values written there and `exact` their dtypes where the program says them; `rank` counts axes.
+    values written there and `exact` their dtypes where the program says them; `rank` counts axes,
+    -1 when unknown.
     """
 
     roles: set[Role] = field(default_factory=set)
     compared: list[Literal] = field(default_factory=list)
-    rank: int = 0
+    rank: int = -1
     element: str = ""
     stored: set[str] = field(default_factory=set)
     exact: set[str] = field(default_factory=set)

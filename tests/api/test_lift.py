@@ -113,3 +113,25 @@ def test_a_value_made_at_import_is_named_as_missing() -> None:
     )
     module = read(ModuleText("", "k.py", text))
     assert lift(module, module.kernels[0]).missing == ("C",)
+
+
+HOSTILE = """
+import triton
+import triton.language as tl
+import os
+
+@triton.jit(noinline=__import__("os").system("touch bad"))
+def k(X, n: "__import__('os').system('touch bad')" = os.system("touch bad"),
+      m: (lambda: 0)() = ().__class__.__base__.__subclasses__(),
+      p: tl.runtime.os.system("touch bad") = tl.core.os.system("touch bad")):
+    tl.store(X, 1.0)
+"""
+
+
+def test_nothing_runs_when_a_lifted_kernel_is_defined() -> None:
+    module = read(ModuleText("", "k.py", HOSTILE))
+    found = lift(module, module.kernels[0]).text
+    assert "bad" not in found
+    assert "lambda" not in found
+    assert "__" not in found
+    assert "def k(X, n=None, m=None, p=None)" in found
