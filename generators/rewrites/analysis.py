@@ -9,10 +9,10 @@ from extractors.analysis.graph import CASTS, COPIES, VIEWS, Node
 from extractors.analysis.idioms import Applied, Mask, against_extent, between_lanes, masks, recomputed
 from extractors.analysis.inline import inline
 from extractors.analysis.loops import Carried, Loop, Role
-from extractors.analysis.symbolic import Atom, AtomKind, Expr
+from extractors.analysis.symbolic import Atom, AtomKind, Expr, floor_div
 
 __all__ = [
     "CASTS", "COPIES", "VIEWS", "Access", "Applied", "Atom", "AtomKind", "Carried", "Exponential",
     "Expr", "Facts", "Loop", "Mask", "Node", "Role", "Statistic", "against_extent",
-    "between_lanes", "inline", "is_log2e", "masks", "recomputed",
+    "between_lanes", "floor_div", "inline", "is_log2e", "masks", "recomputed",
 ]  # fmt: skip

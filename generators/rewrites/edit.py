@@ -302,7 +302,7 @@ class Cursor:
         )
         for side in (1, 2):
             block = Block([], [], step)
-            ends = [(hand[0], hand[side]) for hand in handed]
+            ends = [("value", hand[side]) for hand in handed]
             block.steps.append(Step(OpKind.YIELD, ends, [], [], [], self.span, block))
             step.blocks.append(block)
         return self.put(step)
