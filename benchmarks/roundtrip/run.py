@@ -58,13 +58,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "targets": TARGETS,
         "packages": {name: [_row(check) for check in checks] for name, checks in packages.items()},
     }
-    options.out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     text = "\n\n".join((table(packages), reasons(packages))) + "\n"
-    options.out.with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)
+    try:
+        _write(options.out, json.dumps(report, indent=1, sort_keys=True) + "\n")
+        _write(options.out.with_suffix(".md"), text)
+    except OSError as problem:
+        print(f"{options.out}: not written: {problem}. Free some space; the run resumes.")
+        return 2
     print(f"{seconds} s, {options.out}")
     every = [check.identical for checks in packages.values() for check in checks]
     return 0 if False not in every else 1
+
+
+def _write(path: Path, text: str) -> None:
+    """Write beside and rename, so that a full disk never leaves half a report."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
