@@ -33,7 +33,9 @@ class Detection:
 def decisions_of(facts: Facts) -> tuple[Decision, ...]:
     """Every decision that a pattern sees, ordered by axis, lines and value; without repeats."""
     found = {d for pattern in patterns() for d in pattern.find(facts)}
-    return tuple(sorted(found, key=lambda d: (d.axis, d.lines, d.pattern, d.value, d.subject or "")))
+    return tuple(
+        sorted(found, key=lambda d: (d.axis, d.lines, d.pattern, d.value, d.subject or ""))
+    )
 
 
 def detect(kernel: Kernel) -> Detection:

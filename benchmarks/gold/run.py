@@ -89,7 +89,9 @@ def load(corpus: Path, entry: dict[str, object], cache: dict[str, ReadModule]) -
         return None
     if str(path) not in cache:
         dotted = str(entry["file"]).removesuffix(".py").replace("/", ".")
-        cache[str(path)] = read(ModuleText(dotted, str(path), path.read_text()), FolderModules(root))
+        cache[str(path)] = read(
+            ModuleText(dotted, str(path), path.read_text()), FolderModules(root)
+        )
     return next((k for k in cache[str(path)].kernels if k.name == entry["kernel"]), None)
 
 
@@ -98,7 +100,11 @@ def compare(entry: dict[str, object], kernel: Kernel) -> tuple[list[Row], list[D
     began = time.perf_counter()
     seen = decisions_of(Facts(kernel))
     seconds = time.perf_counter() - began
-    bodies = [function.span.lines for function in kernel.functions if function.span.path == kernel.entry.span.path]
+    bodies = [
+        function.span.lines
+        for function in kernel.functions
+        if function.span.path == kernel.entry.span.path
+    ]
     first = min(body[0] for body in bodies) - 2
     bodies.append((first, first + 2))
     rows: list[Row] = []
@@ -137,7 +143,7 @@ def report(rows: list[Row], extras: list[tuple[str, Decision]], verbose: bool) -
         by_axis[row.axis][0] += row.found
         by_axis[row.axis][1] += 1
     matched = len(found)
-    total = {
+    total: dict[str, object] = {
         "gold_program": len(program), "found": matched,
         "recall": round(matched / len(program), 4) if program else None,
         "gold_host_only": len(rows) - len(program),
@@ -185,7 +191,9 @@ def main() -> None:
     }  # fmt: skip
     print(json.dumps(total, indent=1))
     if given.json:
-        given.json.write_text(json.dumps(total | {"rows": [asdict(r) for r in rows]}, indent=1) + "\n")
+        given.json.write_text(
+            json.dumps(total | {"rows": [asdict(r) for r in rows]}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from extractors.analysis.values import Values
 from kb.ir import ParameterKind
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
-
 T = TypeVar("T")
 
 
@@ -78,7 +77,11 @@ class Access:
     @property
     def transposed(self) -> bool:
         """True when the view turns the last two axes."""
-        return self.order is not None and len(self.order) > 1 and list(self.order) != sorted(self.order)
+        return (
+            self.order is not None
+            and len(self.order) > 1
+            and list(self.order) != sorted(self.order)
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -169,7 +172,9 @@ class AccessReader:
             return None
         kinds = (OpKind.BLOCK_POINTER, OpKind.DESCRIPTOR)
         follow = COPIES | {OpKind.ADVANCE, OpKind.IF, OpKind.FOR, OpKind.WHILE, *kinds}
-        for node in self.graph.upstream(value, lambda n: n.op.kind in kinds or n.op.kind not in follow):
+        for node in self.graph.upstream(
+            value, lambda n: n.op.kind in kinds or n.op.kind not in follow
+        ):
             if node.op.kind in kinds:
                 return node
             if node.op.kind not in follow:
@@ -198,7 +203,11 @@ class AccessReader:
             return None
         items = [self.values.literal(item) for item in self.values.items(value)]
         whole = [item for item in items if isinstance(item, int)]
-        return tuple(whole) if len(whole) == len(items) and sorted(whole) == list(range(len(whole))) else None
+        return (
+            tuple(whole)
+            if len(whole) == len(items) and sorted(whole) == list(range(len(whole)))
+            else None
+        )
 
     def _described(
         self, node: Node, mode: Mode
@@ -208,7 +217,9 @@ class AccessReader:
         if made is None:
             return self._array(node.op.inputs[0]), offsets, (), None
         array, _ = self._based(made.op.operand("base") or "")
-        shape = tuple(str(self.values.expr(i)) for i in self.values.items(made.op.operand("block_shape")))
+        shape = tuple(
+            str(self.values.expr(i)) for i in self.values.items(made.op.operand("block_shape"))
+        )
         order = self._order(made.op.operand("order"))
         if not offsets:
             offsets = self._offsets(made.op.operand("offsets"))

@@ -22,14 +22,25 @@ MMA_MINIMUM = 16
 def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
     """Implied constraints, each expression once, in the order of the rules."""
     found: dict[str, Constraint] = {}
-    for rule in (_powers, _smallest, _whole_axis, _whole_row, _groups, _positive_scale, _aligned, _padded):
+    for rule in (
+        _powers,
+        _smallest,
+        _whole_axis,
+        _whole_row,
+        _groups,
+        _positive_scale,
+        _aligned,
+        _padded,
+    ):
         for constraint in rule(facts):
             found.setdefault(constraint.expression, constraint)
     return tuple(found.values())
 
 
 def _implied(expression: str, because: str, hint: str, lines: Lines | None) -> Constraint:
-    return Constraint(expression=expression, origin=Origin.IMPLIED, because=because, hint=hint, lines=lines)
+    return Constraint(
+        expression=expression, origin=Origin.IMPLIED, because=because, hint=hint, lines=lines
+    )
 
 
 def _first(facts: Facts, name: str) -> Lines | None:
@@ -78,7 +89,11 @@ def _whole_axis(facts: Facts) -> Iterator[Constraint]:
         if access.mode is not Mode.TILE or len(shape) != len(access.index) or access.array is None:
             continue
         for axis, (extent, index) in enumerate(zip(shape, access.index, strict=True)):
-            if index.constant == 0 and extent in facts.constexprs and not _walked(facts, access, axis):
+            if (
+                index.constant == 0
+                and extent in facts.constexprs
+                and not _walked(facts, access, axis)
+            ):
                 relation = "==" if facts.contractions else ">="
                 yield _implied(
                     f"{extent} {relation} {access.array}.shape[{axis}]",
@@ -121,7 +136,12 @@ def _groups(facts: Facts) -> Iterator[Constraint]:
     for node in facts.graph.of(OpKind.FLOOR_DIV):
         left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
         head, group = left.atom, right.atom
-        if head is None or group is None or head.kind is not AtomKind.MOD or group.kind is not AtomKind.PARAMETER:
+        if (
+            head is None
+            or group is None
+            or head.kind is not AtomKind.MOD
+            or group.kind is not AtomKind.PARAMETER
+        ):
             continue
         heads = head.args[1].atom
         if heads is not None and heads.kind is AtomKind.PARAMETER:
@@ -186,7 +206,11 @@ def _padded(facts: Facts) -> Iterator[Constraint]:
         if access.mode in BULK or access.mask is not None or len(access.index) != 1:
             continue
         index = access.index[0]
-        tiles = [f for f, _ in index.terms if len(f) == 2 and any(a.value in tile_extents(facts) for a in f)]
+        tiles = [
+            f
+            for f, _ in index.terms
+            if len(f) == 2 and any(a.value in tile_extents(facts) for a in f)
+        ]
         for factors in tiles:
             tile = next(a for a in factors if a.value in tile_extents(facts))
             for extent in _rows(facts, access.node, index.terms, tile.value):
@@ -205,7 +229,9 @@ def _rows(facts: Facts, node: Node, terms: object, tile: str) -> list[str]:
         return found
     shared: set[str] | None = None
     for factors, _ in terms:
-        names = {a.value for a in factors if a.kind is AtomKind.PARAMETER and a.value in facts.constexprs}
+        names = {
+            a.value for a in factors if a.kind is AtomKind.PARAMETER and a.value in facts.constexprs
+        }
         outer = len(factors) > 1 and tile not in {a.value for a in factors}
         if outer:
             shared = names if shared is None else shared & names

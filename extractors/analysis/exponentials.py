@@ -61,13 +61,19 @@ def _read(graph: Graph, values: Values, node: Node) -> Exponential:
     origin = _origin(graph, statistic)
     rescale = origin is Statistic.REDUCED and _is_state(graph, score)
     return Exponential(
-        node, node.op.kind == OpKind.EXP2, score, scale, product, difference, statistic, origin, rescale
+        node,
+        node.op.kind == OpKind.EXP2,
+        score,
+        scale,
+        product,
+        difference,
+        statistic,
+        origin,
+        rescale,
     )
 
 
-def _factor(
-    graph: Graph, values: Values, value: str | None
-) -> tuple[Node | None, str | None]:
+def _factor(graph: Graph, values: Values, value: str | None) -> tuple[Node | None, str | None]:
     """The scalar multiplication right below the exponential, and what it multiplies."""
     node = graph.producer(value)
     if node is None or node.op.kind != OpKind.MUL:
@@ -84,9 +90,7 @@ def _plain(graph: Graph, values: Values, value: str) -> bool:
     return not graph.roots(value, *READS, *CONTRACTIONS, OpKind.ARANGE)
 
 
-def _difference(
-    graph: Graph, value: str | None
-) -> tuple[Node | None, str | None, str | None]:
+def _difference(graph: Graph, value: str | None) -> tuple[Node | None, str | None, str | None]:
     node = graph.producer(value)
     if node is None:
         return None, value, None
@@ -97,9 +101,7 @@ def _difference(
     return None, value, None
 
 
-def _sides(
-    graph: Graph, values: Values, product: Node
-) -> tuple[str | None, str | None]:
+def _sides(graph: Graph, values: Values, product: Node) -> tuple[str | None, str | None]:
     """Of a product, the side that is computed from memory or a matrix product, and the other."""
     left, right = product.op.inputs[:2]
     if _plain(graph, values, left) and not _plain(graph, values, right):

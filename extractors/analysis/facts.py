@@ -144,7 +144,9 @@ class Facts:
 
     def _reaches(self, score: str, product: Node) -> bool:
         """True when a score is computed from a product by elementwise steps only."""
-        nodes = self.graph.upstream(score, lambda n: n.op.kind in CONTRACTIONS or n.op.kind in REDUCTIONS)
+        nodes = self.graph.upstream(
+            score, lambda n: n.op.kind in CONTRACTIONS or n.op.kind in REDUCTIONS
+        )
         return any(node is product for node in nodes)
 
     def accumulators(self) -> list[tuple[Loop, str]]:

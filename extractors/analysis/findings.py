@@ -38,7 +38,8 @@ def _unused(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             rule="unused-parameter",
             severity=Severity.WARNING if constexpr else Severity.NOTE,
-            message=f"{fact.name} is never read" + (", yet every value of it is compiled anew" if constexpr else ""),
+            message=f"{fact.name} is never read"
+            + (", yet every value of it is compiled anew" if constexpr else ""),
             lines=((line, line),),
             fix=f"remove {fact.name} from the parameters and from the launch",
         )
@@ -53,7 +54,12 @@ def _padding(facts: Facts) -> Iterator[Finding]:
         value = facts.graph.through(node.op.inputs[0], VIEWS | CASTS)
         made = facts.graph.producer(value)
         access = facts.access(made) if made is not None else None
-        if access is None or access.is_store or access.padding in ("", "undetermined", "value") or access.padding in neutral:
+        if (
+            access is None
+            or access.is_store
+            or access.padding in ("", "undetermined", "value")
+            or access.padding in neutral
+        ):
             continue
         if access.mask is None and access.node.op.operand("padding") is None:
             continue

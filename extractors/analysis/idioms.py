@@ -86,7 +86,9 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
         return None
     x, y = node.op.operand("x"), node.op.operand("y")
     numbers = [facts.values.literal(facts.graph.plain(side)) for side in (x, y)]
-    filled = [_filled(facts, side) if n is None else n for n, side in zip(numbers, (x, y), strict=True)]
+    filled = [
+        _filled(facts, side) if n is None else n for n, side in zip(numbers, (x, y), strict=True)
+    ]
     if all(isinstance(n, int | float) for n in filled):
         low = min(float(n) for n in filled if isinstance(n, int | float))
         combined = _added(facts, node)
@@ -159,7 +161,9 @@ def recomputed(facts: Facts) -> list[Node]:
     return [
         e.node
         for e in facts.exponentials
-        if e.origin is Statistic.LOADED and e.score is not None and facts.graph.roots(e.score, *CONTRACTIONS)
+        if e.origin is Statistic.LOADED
+        and e.score is not None
+        and facts.graph.roots(e.score, *CONTRACTIONS)
     ]
 
 

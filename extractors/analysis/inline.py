@@ -81,9 +81,7 @@ class _Inliner:
         last = chosen.terminator
         return chosen if last is not None and last.kind == OpKind.YIELD else None
 
-    def _splice(
-        self, op: Op, region: Region, names: Names, depth: int, suffix: str
-    ) -> list[Op]:
+    def _splice(self, op: Op, region: Region, names: Names, depth: int, suffix: str) -> list[Op]:
         ops = self._ops_of(region.ops[:-1], names, depth, suffix)
         last = region.ops[-1]
         for result, value in zip(op.results, last.inputs, strict=False):
@@ -108,12 +106,17 @@ class _Inliner:
                 names[result.name] = inner.get(returned[0], returned[0])
             else:
                 nothing = self._fresh(result, names, suffix)
-                head.append(Op(OpKind.CONST, attributes=(("value", None),), results=(nothing,), span=op.span))
+                head.append(
+                    Op(
+                        OpKind.CONST,
+                        attributes=(("value", None),),
+                        results=(nothing,),
+                        span=op.span,
+                    )
+                )
         return head + ops
 
-    def _bind(
-        self, helper: Function, op: Op, names: Names, inner: Names, mark: str
-    ) -> list[Op]:
+    def _bind(self, helper: Function, op: Op, names: Names, inner: Names, mark: str) -> list[Op]:
         """Bind parameters to actual values; a default becomes a constant."""
         given = dict(op.operands)
         head: list[Op] = []
@@ -125,7 +128,10 @@ class _Inliner:
             name = f"{parameter.name}.0{mark}"
             inner[parameter.name] = name
             constant = Op(
-                OpKind.CONST, attributes=(("value", parameter.default),), results=(Value(name),), span=op.span
+                OpKind.CONST,
+                attributes=(("value", parameter.default),),
+                results=(Value(name),),
+                span=op.span,
             )
             self.constants[name] = parameter.default
             head.append(constant)

@@ -73,9 +73,7 @@ def _loop(graph: Graph, values: Values, node: Node) -> Loop:
     return Loop(node, induction, low, high, step, carried, made)
 
 
-def _bounds(
-    graph: Graph, node: Node
-) -> tuple[str | None, str | None, str | None, Node | None]:
+def _bounds(graph: Graph, node: Node) -> tuple[str | None, str | None, str | None, Node | None]:
     """`range(n)` has its only bound in the place of the low one."""
     made = graph.producer(graph.through(node.op.inputs[0], VIEWS))
     while made is not None and made.op.kind == OpKind.STATIC_ITERATE:
@@ -188,7 +186,9 @@ def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
 
 def _extends(graph: Graph, argument: str, next_: str) -> bool:
     """next = maximum(argument, something), possibly guarded by a select."""
-    for node in graph.upstream(next_, lambda n: n.op.kind not in VIEWS | {OpKind.SELECT, OpKind.IF}):
+    for node in graph.upstream(
+        next_, lambda n: n.op.kind not in VIEWS | {OpKind.SELECT, OpKind.IF}
+    ):
         if node.op.kind == OpKind.MAXIMUM:
             return any(graph.core(value) == argument for value in node.op.inputs[:2])
     return False

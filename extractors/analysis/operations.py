@@ -43,7 +43,11 @@ def _attention(facts: Facts) -> str | None:
         p
         for p in facts.contractions
         if p not in facts.score_products
-        and any(facts.graph.rests_on(p.op.operand(r), e.node) for e in facts.exponentials for r in ("lhs", "rhs"))
+        and any(
+            facts.graph.rests_on(p.op.operand(r), e.node)
+            for e in facts.exponentials
+            for r in ("lhs", "rhs")
+        )
     ]
     if not second or not any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops):
         return None
@@ -54,7 +58,11 @@ def _attention(facts: Facts) -> str | None:
 
 def _attention_backward(facts: Facts) -> str:
     grown = {c.result for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)}
-    stored = [s for s in facts.stores if any(facts.graph.rests_on(s.value, facts.graph.defs[g]) for g in grown)]
+    stored = [
+        s
+        for s in facts.stores
+        if any(facts.graph.rests_on(s.value, facts.graph.defs[g]) for g in grown)
+    ]
     arrays = {s.array for s in stored if not s.is_atomic}
     if any(s.is_atomic for s in facts.stores):
         return "fmha_bwd"
@@ -68,7 +76,11 @@ def _attention_backward(facts: Facts) -> str:
 
 def _splits(facts: Facts) -> bool:
     """True when a block walks a part of the keys that its own id chooses, and another kernel merges the parts."""
-    positional = [n for n in facts.graph.of(*COMPARISONS) if all(e.has(AtomKind.LANE) for e in sides(facts, n))]
+    positional = [
+        n
+        for n in facts.graph.of(*COMPARISONS)
+        if all(e.has(AtomKind.LANE) for e in sides(facts, n))
+    ]
     for loop in facts.loops:
         if not loop.of(Role.RUNNING_MAXIMUM) or positional:
             continue
@@ -111,7 +123,7 @@ def _product(facts: Facts) -> str | None:
     """A carried accumulator over two streamed operands."""
     main = [p for p in facts.contractions if _streams(facts, p)]
     grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
-    if not main or (not grown and facts.loops) or facts.exponentials and facts.reductions:
+    if not main or (not grown and facts.loops) or (facts.exponentials and facts.reductions):
         return None
     if len(main) != len(facts.contractions):
         return None
@@ -161,13 +173,25 @@ def _batched(facts: Facts, store: Access) -> bool:
 
 def _softmax(facts: Facts) -> str | None:
     plain = [e for e in facts.exponentials if not e.rescale and e.score is not None]
-    shifted = [e for e in plain if e.statistic is not None and facts.graph.roots(e.statistic, OpKind.REDUCE_MAX)]
+    shifted = [
+        e
+        for e in plain
+        if e.statistic is not None and facts.graph.roots(e.statistic, OpKind.REDUCE_MAX)
+    ]
     if facts.contractions or not shifted:
         return None
-    sums = [n for n in facts.graph.of(OpKind.REDUCE_SUM) if any(facts.graph.rests_on(n.result, e.node) for e in shifted)]
+    sums = [
+        n
+        for n in facts.graph.of(OpKind.REDUCE_SUM)
+        if any(facts.graph.rests_on(n.result, e.node) for e in shifted)
+    ]
     if not sums:
         return None
-    if any(facts.graph.rests_on(n.result, s) for n in facts.graph.of(OpKind.LOG, OpKind.LOG2) for s in sums):
+    if any(
+        facts.graph.rests_on(n.result, s)
+        for n in facts.graph.of(OpKind.LOG, OpKind.LOG2)
+        for s in sums
+    ):
         if any(_gathered(a) for a in facts.loads):
             return "cross_entropy"
     if _weights(facts, shifted[0].node):
@@ -184,9 +208,9 @@ def _weights(facts: Facts, exponential: Node) -> bool:
             other = [v for v in user.op.inputs[:2] if not facts.graph.rests_on(v, exponential)]
             fresh = [a for v in other for a in facts.feeding(v)]
             if fresh and len(set().union(*loads)) > 1:
-                return any(n.op.kind == OpKind.REDUCE_SUM for n in facts.graph.downstream(user.result, 60)) or bool(
-                    exponential.loops
-                )
+                return any(
+                    n.op.kind == OpKind.REDUCE_SUM for n in facts.graph.downstream(user.result, 60)
+                ) or bool(exponential.loops)
     return False
 
 
@@ -205,7 +229,11 @@ def _norm(facts: Facts) -> str | None:
     """A root of a mean of squares multiplies what the squares were taken of."""
     if facts.contractions or facts.exponentials:
         return None
-    roots = [n for n in facts.graph.of(OpKind.RSQRT, OpKind.SQRT) if facts.graph.roots(n.result, OpKind.REDUCE_SUM)]
+    roots = [
+        n
+        for n in facts.graph.of(OpKind.RSQRT, OpKind.SQRT)
+        if facts.graph.roots(n.result, OpKind.REDUCE_SUM)
+    ]
     for root in roots:
         if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
             continue
@@ -218,8 +246,12 @@ def _centred(facts: Facts, root: Node) -> bool:
     stop = (OpKind.REDUCE_SUM,)
     for node in facts.graph.of(OpKind.SUB):
         under = node.op.inputs[1]
-        sums = [n for n in facts.graph.upstream(under, lambda n: n.op.kind in stop) if n.op.kind in stop]
-        if sums and (facts.graph.rests_on(root.result, node) or facts.graph.rests_on(under, sums[0])):
+        sums = [
+            n for n in facts.graph.upstream(under, lambda n: n.op.kind in stop) if n.op.kind in stop
+        ]
+        if sums and (
+            facts.graph.rests_on(root.result, node) or facts.graph.rests_on(under, sums[0])
+        ):
             return True
     return False
 
@@ -229,11 +261,17 @@ def _norm_backward(facts: Facts) -> str | None:
     if facts.contractions or facts.exponentials or not facts.graph.of(OpKind.REDUCE_SUM):
         return None
     rows = [a for a in facts.loads if _narrow(facts, a)]
-    hats = [n for n in facts.graph.of(OpKind.MUL) if any(_is(facts, v, rows) for v in n.op.inputs[:2])]
+    hats = [
+        n for n in facts.graph.of(OpKind.MUL) if any(_is(facts, v, rows) for v in n.op.inputs[:2])
+    ]
     taken = [n for n in facts.graph.of(OpKind.SUB) if _is(facts, n.op.inputs[1], rows)]
     sums = facts.graph.of(OpKind.REDUCE_SUM)
     reduced = any(facts.graph.rests_on(s.op.inputs[0], h) for s in sums for h in hats)
-    drawn = [n for n in facts.graph.of(OpKind.SUB) if any(facts.graph.rests_on(n.op.inputs[1], s) for s in sums)]
+    drawn = [
+        n
+        for n in facts.graph.of(OpKind.SUB)
+        if any(facts.graph.rests_on(n.op.inputs[1], s) for s in sums)
+    ]
     if not reduced or not drawn or len({a.array for a in facts.loads}) < 3:
         return None
     return "layernorm_backward" if taken else "rmsnorm_backward"
@@ -241,7 +279,9 @@ def _norm_backward(facts: Facts) -> str | None:
 
 def _narrow(facts: Facts, access: Access) -> bool:
     width = len([e for e in facts.types.shape(access.value) if e != "1"])
-    widest = max((len([e for e in facts.types.shape(a.value) if e != "1"]) for a in facts.loads), default=0)
+    widest = max(
+        (len([e for e in facts.types.shape(a.value) if e != "1"]) for a in facts.loads), default=0
+    )
     return width < widest and any(e.has(AtomKind.BLOCK, AtomKind.INDUCTION) for e in access.index)
 
 
@@ -277,7 +317,7 @@ def _moves(facts: Facts) -> str | None:
         load = facts.held_loads(store.value)[0]
         turned = facts.turned(store.value) is not None
         swapped = len(load.index) == len(store.index) == 2 and load.index == store.index[::-1]
-        if swapped and load.index[0] != load.index[1] or turned and load.index != store.index:
+        if (swapped and load.index[0] != load.index[1]) or (turned and load.index != store.index):
             return "transpose"
     return "access_map"
 
@@ -292,7 +332,11 @@ def _random(facts: Facts) -> str | None:
     draws = facts.graph.of(*_RANDOM)
     if not draws or facts.contractions:
         return None
-    masked = any(facts.graph.rests_on(n.op.operand("condition"), d) for n in facts.graph.of(OpKind.SELECT) for d in draws)
+    masked = any(
+        facts.graph.rests_on(n.op.operand("condition"), d)
+        for n in facts.graph.of(OpKind.SELECT)
+        for d in draws
+    )
     return "dropout" if masked and facts.loads else "random_map"
 
 
@@ -310,7 +354,9 @@ def _rotates(facts: Facts) -> str | None:
     return None
 
 
-def _factors(facts: Facts, node: Node) -> tuple[frozenset[str | None], frozenset[str | None]] | None:
+def _factors(
+    facts: Facts, node: Node
+) -> tuple[frozenset[str | None], frozenset[str | None]] | None:
     """Of a sum or difference of two products, the factors of each."""
     made = [facts.graph.producer(facts.graph.core(v)) for v in node.op.inputs[:2]]
     if any(m is None or m.op.kind != OpKind.MUL for m in made):
@@ -345,7 +391,9 @@ def _multiplies_back(facts: Facts, curve: Node) -> bool:
         if node.op.kind in (OpKind.MUL, OpKind.DIV):
             if any(facts.held_loads(v) for v in node.op.inputs[:2]):
                 return True
-            if any(facts.feeding(v) and not facts.graph.rests_on(v, curve) for v in node.op.inputs[:2]):
+            if any(
+                facts.feeding(v) and not facts.graph.rests_on(v, curve) for v in node.op.inputs[:2]
+            ):
                 return True
     return False
 
@@ -354,18 +402,33 @@ def _sums(facts: Facts) -> str | None:
     if facts.contractions or not facts.reductions:
         return None
     kinds = {n.op.kind for n in facts.reductions}
-    if all(any(facts.graph.core(s.value) == n.result for n in facts.reductions) for s in facts.stores) and facts.stores:
+    if (
+        all(
+            any(facts.graph.core(s.value) == n.result for n in facts.reductions)
+            for s in facts.stores
+        )
+        and facts.stores
+    ):
         return "sum" if kinds == {OpKind.REDUCE_SUM} else "reduction"
     return "reduction" if kinds <= REDUCTIONS and len(facts.reductions) == 1 else None
 
 
 def _maps(facts: Facts) -> str | None:
     """Every stored value is computed elementwise from loads, or is a constant."""
-    if facts.contractions or facts.reductions or not facts.stores or facts.graph.of(OpKind.SORT, OpKind.TOPK):
+    if (
+        facts.contractions
+        or facts.reductions
+        or not facts.stores
+        or facts.graph.of(OpKind.SORT, OpKind.TOPK)
+    ):
         return None
     carried = any(loop.of(Role.OTHER, Role.SUM, Role.ACCUMULATOR) for loop in facts.loops)
     computes = any(n.op.kind in _COMPUTES for n in facts.graph.nodes)
-    return "elementwise" if computes and not carried and not any(s.is_atomic for s in facts.stores) else None
+    return (
+        "elementwise"
+        if computes and not carried and not any(s.is_atomic for s in facts.stores)
+        else None
+    )
 
 
 _RULES: tuple[Callable[[Facts], str | None], ...] = (

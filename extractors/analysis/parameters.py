@@ -27,12 +27,18 @@ def _fact(facts: Facts, parameter: Parameter) -> ParameterFact:
     own = [a for a in facts.accesses if a.array == parameter.name]
     if own or _is_array(facts, parameter):
         return ParameterFact(
-            name=parameter.name, kind="tensor", role=_array_role(facts, parameter, own), rank=_rank(own)
+            name=parameter.name,
+            kind="tensor",
+            role=_array_role(facts, parameter, own),
+            rank=_rank(own),
         )
     constexpr = parameter.kind is ParameterKind.CONSTEXPR
     kind = "constexpr" if constexpr else "scalar"
     return ParameterFact(
-        name=parameter.name, kind=kind, role=_role(facts, parameter), dtype=parameter.annotation or None
+        name=parameter.name,
+        kind=kind,
+        role=_role(facts, parameter),
+        dtype=parameter.annotation or None,
     )
 
 
@@ -94,8 +100,16 @@ def _role(facts: Facts, parameter: Parameter) -> ParameterRole:
         return ParameterRole.PROBLEM_SIZE
     terms = _terms(facts, parameter.name)
     if terms:
-        return ParameterRole.PROBLEM_SIZE if any(extents > 1 for extents in terms) else ParameterRole.STRIDE
-    return ParameterRole.SCALE if _scales(users) and not _whole(facts, parameter.name) else ParameterRole.SCALAR
+        return (
+            ParameterRole.PROBLEM_SIZE
+            if any(extents > 1 for extents in terms)
+            else ParameterRole.STRIDE
+        )
+    return (
+        ParameterRole.SCALE
+        if _scales(users) and not _whole(facts, parameter.name)
+        else ParameterRole.SCALAR
+    )
 
 
 def _decides(facts: Facts, node: Node) -> bool:
@@ -120,7 +134,11 @@ def tile_extents(facts: Facts) -> frozenset[str]:
         for role, value in node.op.operands:
             if role in _SHAPES:
                 for item in facts.values.items(value):
-                    found |= {a.value for a in facts.values.expr(item).top() if a.kind is AtomKind.PARAMETER}
+                    found |= {
+                        a.value
+                        for a in facts.values.expr(item).top()
+                        if a.kind is AtomKind.PARAMETER
+                    }
     return frozenset(found) & facts.constexprs
 
 
@@ -173,6 +191,13 @@ def _terms(facts: Facts, name: str) -> list[int]:
     for access in facts.accesses:
         for index in access.index:
             for factors, _ in index.terms:
-                if len(factors) > 1 and any(a.value == name and a.kind is AtomKind.PARAMETER for a in factors):
-                    found.append(sum(a.kind is AtomKind.PARAMETER and a.value not in tile_extents(facts) for a in factors))
+                if len(factors) > 1 and any(
+                    a.value == name and a.kind is AtomKind.PARAMETER for a in factors
+                ):
+                    found.append(
+                        sum(
+                            a.kind is AtomKind.PARAMETER and a.value not in tile_extents(facts)
+                            for a in factors
+                        )
+                    )
     return found

@@ -155,9 +155,7 @@ def mul(left: Expr, right: Expr) -> Expr | None:
     """Product; None when it would outgrow the bound."""
     if len(left.terms) * len(right.terms) > MAX_TERMS:
         return None
-    return make(
-        [((*a, *b), m * n) for a, m in left.terms for b, n in right.terms]
-    )
+    return make([((*a, *b), m * n) for a, m in left.terms for b, n in right.terms])
 
 
 def _side(value: Expr) -> str:

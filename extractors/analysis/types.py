@@ -143,7 +143,9 @@ class Types:
         shape = self._broadcast(values)
         if pointers:
             return TileType(TypeKind.POINTER, pointers[0].dtype, shape)
-        return _shaped(promote([kind.dtype for kind in kinds if kind.kind is not TypeKind.CONST]), shape)
+        return _shaped(
+            promote([kind.dtype for kind in kinds if kind.kind is not TypeKind.CONST]), shape
+        )
 
     def _loaded(self, node: Node) -> TileType:
         op = node.op
@@ -195,7 +197,9 @@ class Types:
     def _filled(self, node: Node) -> TileType:
         dtype = node.op.operand("dtype")
         items = self.values.shape_items(node)
-        return _shaped(self.named(dtype) if dtype else "f32", tuple(str(self.values.expr(i)) for i in items))
+        return _shaped(
+            self.named(dtype) if dtype else "f32", tuple(str(self.values.expr(i)) for i in items)
+        )
 
     def _arange(self, node: Node) -> TileType:
         dtype = node.op.operand("dtype")
@@ -257,7 +261,9 @@ def _parameter(parameter: Parameter) -> TileType:
     if parameter.kind is ParameterKind.CONSTEXPR:
         return TileType(TypeKind.CONST)
     if parameter.kind is ParameterKind.SCALAR:
-        return TileType(TypeKind.SCALAR, _SCALARS.get(parameter.annotation, parameter.annotation or "?"))
+        return TileType(
+            TypeKind.SCALAR, _SCALARS.get(parameter.annotation, parameter.annotation or "?")
+        )
     return TileType(TypeKind.ARRAY, f"dtypeof({parameter.name})")
 
 

@@ -45,7 +45,11 @@ class Values:
         if value is None:
             return s.ZERO
         found = self.exprs.get(value)
-        return found if found is not None else s.of(Atom(f"value({value})", AtomKind.OPAQUE, value=value))
+        return (
+            found
+            if found is not None
+            else s.of(Atom(f"value({value})", AtomKind.OPAQUE, value=value))
+        )
 
     def literal(self, value: str | None) -> Literal:
         """The constant that a value is, None when it is not one."""
@@ -157,7 +161,10 @@ class Values:
             constant = node.op.attribute("value")
             return s.number(constant) if isinstance(constant, int) else None
         if node.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY):
-            parts = [self._outer(v, loop) for v in node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]]
+            parts = [
+                self._outer(v, loop)
+                for v in node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
+            ]
             known = [part for part in parts if part is not None]
             if len(known) != len(parts):
                 return None

@@ -18,11 +18,14 @@ _VALUES = {
     Mode.POINTER: "element gather/pointer",
     Mode.ADVANCED: "advanced-indexing (sparse row + dense slices)",
 }
-_SCALAR = POINTER + '''
+_SCALAR = (
+    POINTER
+    + """
 @triton.jit
 def count(n, out):
     tl.store(out, tl.load(n) + 1)
-'''
+"""
+)
 
 
 class AccessMode(Pattern):

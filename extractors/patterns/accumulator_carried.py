@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.analysis.facts import Facts
-from extractors.analysis.loops import Carried, Loop, Role, accumulating
 from extractors.analysis.graph import Node
+from extractors.analysis.loops import Carried, Loop, Role, accumulating
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_BACKWARD, PRODUCT, ROW_NORM, TURN
+from extractors.patterns.cases import (
+    ATTENTION,
+    BACKWARD_KEYS,
+    NORM_BACKWARD,
+    PRODUCT,
+    ROW_NORM,
+    TURN,
+)
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -73,14 +80,20 @@ def _deferred(facts: Facts, state: Carried) -> bool:
     """A sum kept per lane, reduced only after the loop."""
     users = facts.graph.downstream(state.result)
     inside = facts.graph.producer(state.result)
-    reduced = any(n.op.kind == OpKind.REDUCE_SUM and inside is not None and not n.inside(inside) for n in users)
+    reduced = any(
+        n.op.kind == OpKind.REDUCE_SUM and inside is not None and not n.inside(inside)
+        for n in users
+    )
     return reduced and bool(facts.types.shape(state.result))
 
 
 def _where(facts: Facts, states: list[Carried]) -> list[Node | None]:
     first = [_origin(facts, c.init) for c in states]
     last = [facts.graph.producer(c.next) for c in states]
-    return first + [n if n is None or not n.op.regions else _inner(facts, n, c) for n, c in zip(last, states, strict=True)]
+    return first + [
+        n if n is None or not n.op.regions else _inner(facts, n, c)
+        for n, c in zip(last, states, strict=True)
+    ]
 
 
 def _origin(facts: Facts, value: str) -> Node | None:

@@ -34,4 +34,6 @@ class BackwardKernelFission(Pattern):
         if atomics and grown:
             yield self.decide(facts, "one fused backward with dQ atomics", [*head, *atomics])
         elif grown:
-            yield self.decide(facts, "two kernels, S recomputed twice", [*head, *facts.contractions])
+            yield self.decide(
+                facts, "two kernels, S recomputed twice", [*head, *facts.contractions]
+            )

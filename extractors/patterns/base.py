@@ -64,7 +64,9 @@ class Pattern:
     def __init_subclass__(cls) -> None:
         for wanted in ("name", "axis", "source", "matches", "near_misses"):
             if not getattr(cls, wanted, None):
-                raise TypeError(f"{cls.__name__} says no {wanted}; every pattern brings its cases and its source")
+                raise TypeError(
+                    f"{cls.__name__} says no {wanted}; every pattern brings its cases and its source"
+                )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         """Every place where the kernel decides the axis in a way that this pattern knows."""

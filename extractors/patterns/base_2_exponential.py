@@ -12,12 +12,15 @@ from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER,
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_POWER = TILE + '''
+_POWER = (
+    TILE
+    + """
 @ct.kernel
 def power(x, out, T: Int):
     i = ct.bid(0)
     ct.store(out, index=(i,), tile=ct.exp2(ct.load(x, index=(i,), shape=(T,))))
-'''
+"""
+)
 
 
 class Base2Exponential(Pattern):
@@ -45,7 +48,11 @@ class Base2Exponential(Pattern):
         if powers and factors:
             folded = any(not n.inside(p.loop) if p.loop else True for n in factors for p in powers)
             scalar = any(not facts.types.shape(n.result) for n in factors)
-            value = "exp2 with log2e folded into the scale" if folded and scalar else "exp2(x*LOG2E + bias) FMA form"
+            value = (
+                "exp2 with log2e folded into the scale"
+                if folded and scalar
+                else "exp2(x*LOG2E + bias) FMA form"
+            )
             yield self.decide(facts, value, (*factors, *powers))
 
 

@@ -15,7 +15,9 @@ def vary(text: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-ATTENTION = TILE + '''
+ATTENTION = (
+    TILE
+    + """
 RATE = 1.4426950408889634
 
 @ct.kernel
@@ -65,25 +67,35 @@ def attend(a, b, c, out, rate: float, shift: int, W: Int, G: Int, TM: Int, TN: I
         top = new
     acc = ct.truediv(acc, tot, flush_to_zero=True, rounding_mode=ct.RoundingMode.APPROX)
     ct.store(out, index=(bat, head, x, 0), tile=acc.reshape((1, 1, TM, W)).astype(out.dtype))
-'''
+"""
+)
 """Online softmax over streamed keys and values, causal or not, with grouped heads."""
 
 ATTENTION_EVERY = vary(
     ATTENTION,
-    ("        if (TRI or not WHOLE) and j >= edge:\n            cols", "        if TRI or not WHOLE:\n            cols"),
+    (
+        "        if (TRI or not WHOLE) and j >= edge:\n            cols",
+        "        if TRI or not WHOLE:\n            cols",
+    ),
 )
 """The same with the mask in every iteration."""
 
-ATTENTION_LSE = vary(
-    ATTENTION,
-    ("out, rate: float", "out, stat, rate: float"), ("R: Int, TRI", "R: Int, LEN: Int, TRI"),
-) + '''    info = (top + ct.log2(tot)).reshape((TM,))
+ATTENTION_LSE = (
+    vary(
+        ATTENTION,
+        ("out, rate: float", "out, stat, rate: float"),
+        ("R: Int, TRI", "R: Int, LEN: Int, TRI"),
+    )
+    + """    info = (top + ct.log2(tot)).reshape((TM,))
     at = bat * (G * LEN) + head * LEN + x * TM + ct.arange(TM, dtype=ct.int32)
     ct.scatter(stat, at, info)
-'''
+"""
+)
 """The same, with the statistic saved for a backward pass."""
 
-BACKWARD_KEYS = TILE + '''
+BACKWARD_KEYS = (
+    TILE
+    + """
 RATE = 1.4426950408889634
 
 @ct.kernel
@@ -126,10 +138,13 @@ def back(a, b, c, d, gb, gc, stat, dots, rate: float, W: Int, G: Int, LEN: Int, 
     gk = gk * rate
     ct.store(gb, index=(bat, kv, x, 0), tile=gk.reshape((1, 1, TN, W)).astype(gb.dtype))
     ct.store(gc, index=(bat, kv, x, 0), tile=gv.reshape((1, 1, TN, W)).astype(gc.dtype))
-'''
+"""
+)
 """Gradients of keys and values: keys stay, queries of the whole head group stream by."""
 
-ATTENTION_POINTER = POINTER + '''
+ATTENTION_POINTER = (
+    POINTER
+    + """
 @triton.jit
 def attend(a, b, c, out, rate, sh, sm, size, TM: tl.constexpr, TN: tl.constexpr, W: tl.constexpr, TRI: tl.constexpr):
     x = tl.program_id(0)
@@ -160,10 +175,13 @@ def attend(a, b, c, out, rate, sh, sm, size, TM: tl.constexpr, TN: tl.constexpr,
         top = new
     acc = acc / tot[:, None]
     tl.store(out + y * sh + rows[:, None] * sm + lane[None, :], acc.to(out.dtype.element_ty), mask=rows[:, None] < size)
-'''
+"""
+)
 """The same operation with pointers, a natural exponential and the scale before the maximum."""
 
-PRODUCT = TILE + '''
+PRODUCT = (
+    TILE
+    + """
 @ct.kernel
 def product(a, b, out, TM: Int, TN: Int, TK: Int):
     m = ct.bid(0)
@@ -174,10 +192,13 @@ def product(a, b, out, TM: Int, TN: Int, TK: Int):
         y = ct.load(b, index=(k, n), shape=(TK, TN), padding_mode=ct.PaddingMode.ZERO)
         acc = ct.mma(x, y, acc)
     ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))
-'''
+"""
+)
 """A matrix product, one output tile per block."""
 
-PRODUCT_PERSISTENT = TILE + '''
+PRODUCT_PERSISTENT = (
+    TILE
+    + """
 @ct.kernel
 def product(a, b, out, M: int, N: int, K: int, TM: Int, TN: Int, TK: Int, GROUP: Int):
     rows = ct.cdiv(M, TM)
@@ -195,10 +216,13 @@ def product(a, b, out, M: int, N: int, K: int, TM: Int, TN: Int, TK: Int, GROUP:
             y = ct.load(b, index=(k, n), shape=(TK, TN), padding_mode=ct.PaddingMode.ZERO)
             acc = ct.mma(x, y, acc)
         ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))
-'''
+"""
+)
 """A matrix product whose blocks walk the output tiles in groups of rows."""
 
-PRODUCT_POINTER = POINTER + '''
+PRODUCT_POINTER = (
+    POINTER
+    + """
 @triton.jit
 def product(a, b, out, M, N, K, sa, sb, so, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr):
     m = tl.program_id(0) * TM + tl.arange(0, TM)
@@ -214,10 +238,13 @@ def product(a, b, out, M, N, K, sa, sb, so, TM: tl.constexpr, TN: tl.constexpr, 
         pa += TK
         pb += TK * sb
     tl.store(out + m[:, None] * so + n[None, :], acc.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
-'''
+"""
+)
 """A matrix product with moving pointers."""
 
-ROW_NORM = TILE + '''
+ROW_NORM = (
+    TILE
+    + """
 @ct.kernel
 def norm(x, w, out, stat, N: Int, eps: ct.Constant[float], T: Int):
     row = ct.bid(0)
@@ -228,10 +255,13 @@ def norm(x, w, out, stat, N: Int, eps: ct.Constant[float], T: Int):
     ct.scatter(stat, row, r)
     g = ct.astype(ct.gather(w, at, check_bounds=inside, latency=1), ct.float32)
     ct.scatter(out, (row, at), ct.astype(v * r * g, x.dtype), latency=1)
-'''
+"""
+)
 """Root-mean-square normalisation of a row that stays in registers."""
 
-ROW_NORM_CHUNKS = TILE + '''
+ROW_NORM_CHUNKS = (
+    TILE
+    + """
 @ct.kernel
 def norm(x, w, out, N: Int, eps: ct.Constant[float], T: Int):
     row = ct.bid(0)
@@ -245,10 +275,13 @@ def norm(x, w, out, N: Int, eps: ct.Constant[float], T: Int):
         v = ct.astype(ct.gather(x, (row, j * T + lanes)), ct.float32)
         g = ct.astype(ct.gather(w, j * T + lanes), ct.float32)
         ct.scatter(out, (row, j * T + lanes), ct.astype(v * r * g, x.dtype))
-'''
+"""
+)
 """The same in two passes over chunks of the row."""
 
-NORM_PERSISTENT = TILE + '''
+NORM_PERSISTENT = (
+    TILE
+    + """
 @ct.kernel
 def norm(x, w, out, TM: Int, TN: Int, eps: ct.Constant[float]):
     M = x.shape[0]
@@ -260,10 +293,13 @@ def norm(x, w, out, TM: Int, TN: Int, eps: ct.Constant[float]):
         r = ct.rsqrt(ct.sum(v * v, axis=1, keepdims=True) / N + eps)
         y = v * r * ct.reshape(g, (1, TN))
         ct.store(out, index=(i, 0), tile=ct.astype(y, x.dtype), allow_tma=False)
-'''
+"""
+)
 """Blocks that walk row tiles and keep the weight."""
 
-NORM_BACKWARD = TILE + '''
+NORM_BACKWARD = (
+    TILE
+    + """
 @ct.kernel
 def back(gx, gy, x, w, stat, parts, TM: Int, TN: Int):
     own = ct.bid(0)
@@ -281,10 +317,13 @@ def back(gx, gy, x, w, stat, parts, TM: Int, TN: Int):
         ct.store(gx, index=(i, 0), tile=ct.astype((wdy - hat * c) * r, gx.dtype))
         acc = acc + ct.sum(dy * hat, axis=0, keepdims=True)
     ct.store(parts, index=(own, 0), tile=acc)
-'''
+"""
+)
 """Gradient of a normalisation: statistics are read, the weight's part is summed over the rows of a block."""
 
-LAYER_NORM_POINTER = POINTER + '''
+LAYER_NORM_POINTER = (
+    POINTER
+    + """
 @triton.jit
 def norm(y, sy, x, sx, w, b, mean_out, rstd_out, n, eps, T: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
@@ -301,10 +340,13 @@ def norm(y, sy, x, sx, w, b, mean_out, rstd_out, n, eps, T: tl.constexpr):
     tl.store(mean_out + row, mean)
     tl.store(rstd_out + row, r)
     tl.store(y + row * sy + at, (c * r * g + h).to(tl.float16), mask=inside)
-'''
+"""
+)
 """Layer normalisation of one row by pointers."""
 
-SOFTMAX = TILE + '''
+SOFTMAX = (
+    TILE
+    + """
 @ct.kernel(occupancy=4)
 def soft(out, x, ROWS: Int, T: Int):
     lanes = ct.arange(T, dtype=ct.int32)
@@ -314,10 +356,13 @@ def soft(out, x, ROWS: Int, T: Int):
         d = ct.sum(e, 0, keepdims=True)
         y = ct.truediv(e, d, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
         ct.scatter(out, (row, lanes), ct.astype(y, x.dtype), check_bounds=True)
-'''
+"""
+)
 """Softmax of rows that stay in registers."""
 
-SOFTMAX_CHUNKS = TILE + '''
+SOFTMAX_CHUNKS = (
+    TILE
+    + """
 @ct.kernel
 def soft(out, x, COLS: Int, T: Int):
     row = ct.bid(0)
@@ -334,32 +379,42 @@ def soft(out, x, COLS: Int, T: Int):
     for j in range(ct.cdiv(COLS, T)):
         v = ct.astype(ct.gather(x, (row, j * T + lanes), padding_value=-math.inf), ct.float32)
         ct.scatter(out, (row, j * T + lanes), ct.astype(ct.exp(v - top) * inv, x.dtype))
-'''
+"""
+)
 """Softmax in three passes over chunks."""
 
-TURN = TILE + '''
+TURN = (
+    TILE
+    + """
 @ct.kernel
 def turn(x, out, TM: Int, TN: Int):
     m = ct.bid(0)
     n = ct.bid(1)
     v = ct.load(x, index=(m, n), shape=(TM, TN), padding_mode=ct.PaddingMode.ZERO)
     ct.store(out, index=(n, m), tile=ct.transpose(v))
-'''
+"""
+)
 """A transpose."""
 
-COPY = TILE + '''
+COPY = (
+    TILE
+    + """
 @ct.kernel
 def copy(x, out, T: Int):
     i = ct.bid(0)
     ct.store(out, index=(i,), tile=ct.load(x, index=(i,), shape=(T,)))
-'''
+"""
+)
 """A copy: nearly no decision."""
 
-ADD_POINTER = POINTER + '''
+ADD_POINTER = (
+    POINTER
+    + """
 @triton.jit
 def plus(x, y, out, n, T: tl.constexpr):
     at = tl.program_id(0) * T + tl.arange(0, T)
     inside = at < n
     tl.store(out + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
-'''
+"""
+)
 """An elementwise sum by pointers."""

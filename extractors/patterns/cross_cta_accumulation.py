@@ -33,8 +33,16 @@ class CrossCtaAccumulation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        added = [a for a in facts.stores if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)]
-        sums = [a for a in added if facts.graph.roots(a.value, *REDUCTIONS, *CONTRACTIONS) or self._tile(facts, a)]
+        added = [
+            a
+            for a in facts.stores
+            if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
+        ]
+        sums = [
+            a
+            for a in added
+            if facts.graph.roots(a.value, *REDUCTIONS, *CONTRACTIONS) or self._tile(facts, a)
+        ]
         if sums:
             yield self.decide(facts, "atomics", sums)
         for loop in facts.loops:
@@ -42,11 +50,17 @@ class CrossCtaAccumulation(Pattern):
                 stores = [
                     a
                     for a in facts.stored_in(state.result)
-                    if not a.node.inside(loop.node) and self._own(a) and facts.graph.core(a.value) == state.result
+                    if not a.node.inside(loop.node)
+                    and self._own(a)
+                    and facts.graph.core(a.value) == state.result
                 ]
                 items = [a for a in facts.stores if a.node.inside(loop.node)]
                 if stores and items:
-                    where: list[Where] = [facts.graph.producer(state.init), facts.graph.producer(state.next), *stores]
+                    where: list[Where] = [
+                        facts.graph.producer(state.init),
+                        facts.graph.producer(state.next),
+                        *stores,
+                    ]
                     yield self.decide(facts, "per-CTA partial buffer + second stage", where)
                     return
 

@@ -39,9 +39,15 @@ class DeferredCrossLaneReduction(Pattern):
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
                 made = facts.graph.producer(state.next)
                 after = self._after(facts, loop, state.result)
-                inside = [r for r in facts.reductions if r.loop is loop.node and facts.graph.rests_on(state.next, r)]
+                inside = [
+                    r
+                    for r in facts.reductions
+                    if r.loop is loop.node and facts.graph.rests_on(state.next, r)
+                ]
                 if after and facts.types.shape(state.result) and not inside:
-                    deferred += [n for n in (facts.graph.producer(state.init), made, *after) if n is not None]
+                    deferred += [
+                        n for n in (facts.graph.producer(state.init), made, *after) if n is not None
+                    ]
                 elif inside and self._row(facts, inside):
                     every += inside
         if deferred:

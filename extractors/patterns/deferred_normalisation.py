@@ -22,7 +22,9 @@ class DeferredNormalisation(Pattern):
     matches = (
         Case(ATTENTION, "divide once in the epilogue"),
         Case(
-            vary(ATTENTION_POINTER, ("acc = acc / tot[:, None]", "acc = acc * (1.0 / tot)[:, None]")),
+            vary(
+                ATTENTION_POINTER, ("acc = acc / tot[:, None]", "acc = acc * (1.0 / tot)[:, None]")
+            ),
             "multiply by reciprocal",
         ),
     )
@@ -34,11 +36,15 @@ class DeferredNormalisation(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
             sums = loop.of(Role.RUNNING_SUM, Role.SUM)
-            grown = loop.of(Role.ACCUMULATOR) + [c for c in sums if len(facts.types.shape(c.result)) > 1]
+            grown = loop.of(Role.ACCUMULATOR) + [
+                c for c in sums if len(facts.types.shape(c.result)) > 1
+            ]
             if not loop.of(Role.RUNNING_MAXIMUM) or not sums:
                 continue
             for node in facts.graph.of(OpKind.DIV):
-                value = self._divides(facts, node, loop, [c.result for c in grown], [c.result for c in sums])
+                value = self._divides(
+                    facts, node, loop, [c.result for c in grown], [c.result for c in sums]
+                )
                 if value is not None:
                     yield self.decide(facts, value, (node,))
                     break

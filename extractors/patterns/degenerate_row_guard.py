@@ -22,10 +22,24 @@ class DegenerateRowGuard(Pattern):
     source = "tilelore catalogue, P62; Dao, FlashAttention-2 (2023)"
     matches = (
         Case(ATTENTION, "none (NaN)"),
-        Case(vary(ATTENTION, ("tot = ct.full((TM, 1), 0.0,", "tot = ct.full((TM, 1), 1.0,")), "l init = 1"),
-        Case(vary(ATTENTION, ("top = ct.full((TM, 1), -math.inf,", "top = ct.full((TM, 1), -1.0e30,")), "finite m init"),
         Case(
-            vary(ATTENTION, ("    acc = ct.truediv(acc, tot,", "    tot = ct.maximum(tot, 1e-6)\n    acc = ct.truediv(acc, tot,")),
+            vary(ATTENTION, ("tot = ct.full((TM, 1), 0.0,", "tot = ct.full((TM, 1), 1.0,")),
+            "l init = 1",
+        ),
+        Case(
+            vary(
+                ATTENTION, ("top = ct.full((TM, 1), -math.inf,", "top = ct.full((TM, 1), -1.0e30,")
+            ),
+            "finite m init",
+        ),
+        Case(
+            vary(
+                ATTENTION,
+                (
+                    "    acc = ct.truediv(acc, tot,",
+                    "    tot = ct.maximum(tot, 1e-6)\n    acc = ct.truediv(acc, tot,",
+                ),
+            ),
             "clamp l >= eps",
         ),
     )

@@ -9,7 +9,13 @@ from extractors.analysis.graph import Node
 from extractors.analysis.idioms import against_extent, comparisons, masks
 from extractors.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases import (
+    ADD_POINTER,
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    PRODUCT,
+)
 from kb.evidence import Decision
 
 

@@ -44,7 +44,9 @@ class DualOrientation(Pattern):
                 turn = facts.turned(value)
                 for access in facts.held_loads(value):
                     if turn is not None or access.transposed:
-                        turned.setdefault(access, []).extend([product] if turn is None else [turn, product])
+                        turned.setdefault(access, []).extend(
+                            [product] if turn is None else [turn, product]
+                        )
                     else:
                         direct.setdefault(access, []).append(product)
         both = [a for a in direct if a in turned]
@@ -54,4 +56,6 @@ class DualOrientation(Pattern):
         twice = [(a, b) for a in direct for b in turned if a is not b and a.array == b.array
                  and a.array is not None and a.loop is b.loop]  # fmt: skip
         if twice and not both:
-            yield self.decide(facts, "load twice in two layouts", [x.node for pair in twice for x in pair])
+            yield self.decide(
+                facts, "load twice in two layouts", [x.node for pair in twice for x in pair]
+            )

@@ -21,7 +21,10 @@ class FlattenedOuterBatchGridAxis(Pattern):
     source = "NVIDIA, CUDA C++ Programming Guide, technical specifications: grid y and z hold 65535 blocks"
     matches = (Case(ATTENTION, "batch*heads on one axis"),)
     near_misses = (
-        NearMiss(PRODUCT_PERSISTENT, why="quotients of a grouped order locate tiles, they are no outer axes"),
+        NearMiss(
+            PRODUCT_PERSISTENT,
+            why="quotients of a grouped order locate tiles, they are no outer axes",
+        ),
         NearMiss(PRODUCT, why="both block ids are used as they are"),
     )
 
@@ -54,14 +57,21 @@ def _indexes(facts: Facts, node: Node) -> bool:
         return False
     for access in facts.accesses:
         for index in access.index:
-            if any(_outer(facts, a, factors, part) for factors, n in index.terms if n == 1 for a in factors):
+            if any(
+                _outer(facts, a, factors, part)
+                for factors, n in index.terms
+                if n == 1
+                for a in factors
+            ):
                 return True
     return False
 
 
 def _whole(divisor: Expr) -> bool:
     """True for a number or a parameter; a divisor that is computed belongs to a grouped order."""
-    return divisor.constant is not None or (divisor.atom is not None and divisor.atom.kind is AtomKind.PARAMETER)
+    return divisor.constant is not None or (
+        divisor.atom is not None and divisor.atom.kind is AtomKind.PARAMETER
+    )
 
 
 def _outer(facts: Facts, atom: Atom, factors: tuple[Atom, ...], part: Atom) -> bool:

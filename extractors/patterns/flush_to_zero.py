@@ -19,7 +19,9 @@ class FlushToZero(Pattern):
     matches = (Case(ATTENTION, "ftz"), Case(SOFTMAX, "ftz"))
     near_misses = (
         NearMiss(PRODUCT, why="no operation has the flag"),
-        NearMiss(vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), why="the flag is off"),
+        NearMiss(
+            vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), why="the flag is off"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -69,7 +69,9 @@ class Fp32Accumulation(Pattern):
             return
         for node in facts.reductions:
             dtype = facts.types.dtype(node.op.inputs[0])
-            casts = [n for n in facts.graph.upstream(node.op.inputs[0], _stop) if n.op.kind in CASTS]
+            casts = [
+                n for n in facts.graph.upstream(node.op.inputs[0], _stop) if n.op.kind in CASTS
+            ]
             yield dtype, [*casts, node]
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
@@ -83,7 +85,11 @@ class Fp32Accumulation(Pattern):
         for store in facts.stores:
             value = facts.graph.through(store.value, VIEWS)
             node = facts.graph.producer(value)
-            if node is not None and node.op.kind in CASTS and facts.types.dtype(node.op.inputs[0]) == "f32":
+            if (
+                node is not None
+                and node.op.kind in CASTS
+                and facts.types.dtype(node.op.inputs[0]) == "f32"
+            ):
                 if facts.types.dtype(node.result) != "f32":
                     found.append(node)
         return found

@@ -21,7 +21,10 @@ class GqaHeadSharing(Pattern):
     source = "Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models (2023)"
     matches = (Case(ATTENTION, "integer-division sharing"),)
     near_misses = (
-        NearMiss(vary(ATTENTION, ("kv = head // R", "kv = head")), why="every query head has its own key head"),
+        NearMiss(
+            vary(ATTENTION, ("kv = head // R", "kv = head")),
+            why="every query head has its own key head",
+        ),
         NearMiss(BACKWARD_KEYS, why="the query head is built from the key head, not divided"),
     )
 
@@ -37,7 +40,11 @@ class GqaHeadSharing(Pattern):
     def _shares(self, facts: Facts, node: Node) -> bool:
         head = facts.values.expr(node.op.inputs[0])
         quotient = facts.values.expr(node.result).atom
-        if quotient is None or head.constant is not None or head.has(AtomKind.LANE, AtomKind.INDUCTION):
+        if (
+            quotient is None
+            or head.constant is not None
+            or head.has(AtomKind.LANE, AtomKind.INDUCTION)
+        ):
             return False
         if not head.has(AtomKind.BLOCK):
             return False
@@ -46,9 +53,15 @@ class GqaHeadSharing(Pattern):
             a
             for a in facts.accesses
             if not _uses(facts, node, a.index)
-            and any(head == e or (head.atom is not None and head.atom in set(e.top())) for e in a.index)
+            and any(
+                head == e or (head.atom is not None and head.atom in set(e.top())) for e in a.index
+            )
         ]
-        feeds = [a for a in divided if any(facts.graph.rests_on(p.result, a.node) for p in facts.contractions)]
+        feeds = [
+            a
+            for a in divided
+            if any(facts.graph.rests_on(p.result, a.node) for p in facts.contractions)
+        ]
         return bool(feeds) and bool(whole) and _same_rank(divided, whole)
 
 

@@ -8,7 +8,7 @@ from extractors.analysis.facts import Facts
 from extractors.analysis.graph import Node
 from extractors.analysis.loops import Loop, Role
 from extractors.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_PERSISTENT
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -34,8 +34,12 @@ class GroupGradient(Pattern):
                 continue
             heads = self._heads(facts, outer)
             stores = [s for value in grown for s in facts.stored_in(value)]
-            if heads and stores and not any(s.is_atomic or s.node.inside(outer.node) for s in stores):
-                where = (outer.node.head, *heads, *stores)
+            if (
+                heads
+                and stores
+                and not any(s.is_atomic or s.node.inside(outer.node) for s in stores)
+            ):
+                where: list[Where] = [outer.node.head, *heads, *stores]
                 yield self.decide(facts, "in-CTA loop over the query group", where)
 
     def _counts(self, facts: Facts, outer: Loop) -> bool:

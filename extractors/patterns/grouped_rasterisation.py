@@ -22,7 +22,10 @@ class GroupedRasterisation(Pattern):
     matches = (Case(PRODUCT_PERSISTENT, "grouped-M"),)
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
-        NearMiss(ATTENTION, why="quotient and remainder by one number find batch and head, nothing is grouped"),
+        NearMiss(
+            ATTENTION,
+            why="quotient and remainder by one number find batch and head, nothing is grouped",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -42,4 +42,7 @@ class ImplicitStoreClipping(Pattern):
     def _clips(self, facts: Facts, access: Access) -> bool:
         if access.mode is Mode.BLOCK_POINTER:
             return access.node.op.operand("boundary_check") is not None
-        return any(extent != "1" for extent in facts.types.shape(access.value)) or access.mode is Mode.DESCRIPTOR
+        return (
+            any(extent != "1" for extent in facts.types.shape(access.value))
+            or access.mode is Mode.DESCRIPTOR
+        )

@@ -17,8 +17,13 @@ class InPlaceUpdate(Pattern):
     axis = "aliasing"
     source = "tilelore catalogue, P43"
     matches = (
-        Case(vary(ADD_POINTER, ("tl.store(out + at", "tl.store(x + at")), "in place (same array loaded and stored)"),
-        Case(vary(COPY, ("ct.store(out,", "ct.store(x,")), "in place (same array loaded and stored)"),
+        Case(
+            vary(ADD_POINTER, ("tl.store(out + at", "tl.store(x + at")),
+            "in place (same array loaded and stored)",
+        ),
+        Case(
+            vary(COPY, ("ct.store(out,", "ct.store(x,")), "in place (same array loaded and stored)"
+        ),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the sum goes to an array of its own"),

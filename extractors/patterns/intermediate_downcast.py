@@ -19,12 +19,17 @@ class IntermediateDowncast(Pattern):
 
     name = "intermediate-downcast-before-the-second-mma"
     axis = "intermediate_dtype"
-    source = "Dao et al., FlashAttention (2022): P is rounded to the input type for the second product"
+    source = (
+        "Dao et al., FlashAttention (2022): P is rounded to the input type for the second product"
+    )
     matches = (Case(ATTENTION, "cast P to input dtype"), Case(BACKWARD_KEYS, "cast P to input dtype"),
                Case(vary(ATTENTION, ("p.astype(a.dtype)", "p")), "keep fp32/tf32"))  # fmt: skip
     near_misses = (
         NearMiss(
-            vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(x.astype(out.dtype), y.astype(out.dtype), acc)")),
+            vary(
+                PRODUCT,
+                ("ct.mma(x, y, acc)", "ct.mma(x.astype(out.dtype), y.astype(out.dtype), acc)"),
+            ),
             why="loaded tiles are cast, not results of a product",
         ),
     )
@@ -43,7 +48,9 @@ class IntermediateDowncast(Pattern):
     def _operand(
         self, facts: Facts, product: Node, value: str, found: tuple[list[Node], list[Node]]
     ) -> None:
-        if not any(p is not product and p.loops[:1] == product.loops[:1] for p in self._made(facts, value)):
+        if not any(
+            p is not product and p.loops[:1] == product.loops[:1] for p in self._made(facts, value)
+        ):
             return
         core = facts.graph.producer(facts.graph.through(value, _LOOKS))
         if core is not None and core.op.kind in CASTS:

@@ -15,7 +15,10 @@ from kb.ops import OpKind
 _PAIR = vary(
     ATTENTION_LSE,
     ("    info = (top + ct.log2(tot)).reshape((TM,))\n", ""),
-    ("ct.scatter(stat, at, info)", "ct.scatter(stat, at, top.reshape((TM,)))\n    ct.scatter(stat, at + 1, tot.reshape((TM,)))"),
+    (
+        "ct.scatter(stat, at, info)",
+        "ct.scatter(stat, at, top.reshape((TM,)))\n    ct.scatter(stat, at + 1, tot.reshape((TM,)))",
+    ),
 )
 
 

@@ -46,7 +46,13 @@ class LongestFirst(Pattern):
             return []
         found = []
         for node in facts.graph.upstream(bound, lambda n: n.op.kind in CONTRACTIONS):
-            if node.op.kind not in (OpKind.MUL, OpKind.ADD, OpKind.MINIMUM, OpKind.CEIL_DIV, OpKind.FLOOR_DIV):
+            if node.op.kind not in (
+                OpKind.MUL,
+                OpKind.ADD,
+                OpKind.MINIMUM,
+                OpKind.CEIL_DIV,
+                OpKind.FLOOR_DIV,
+            ):
                 continue
             expr = facts.values.expr(node.result)
             if any(len(f) == 2 and any(a.kind is AtomKind.BLOCK for a in f) for f, _ in expr.terms):

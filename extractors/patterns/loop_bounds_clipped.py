@@ -59,10 +59,19 @@ class LoopBoundsClipped(Pattern):
 
     def _aligned(self, facts: Facts) -> list[Node]:
         """A runtime scalar is added both to positions in a mask and to a clipped bound."""
-        scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.CONSTEXPR}
+        scalars = {
+            p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.CONSTEXPR
+        }
         compared = [c for m in masks(facts) for c in m.comparisons if between_lanes(facts, c)]
-        shifts = {name for c in compared for v in c.op.inputs[:2] for name in _added(facts.values.expr(v), scalars)}
-        bounds = [n for loop in facts.loops for b in (loop.low, loop.high) for n in _clipped(facts, b)]
+        shifts = {
+            name
+            for c in compared
+            for v in c.op.inputs[:2]
+            for name in _added(facts.values.expr(v), scalars)
+        }
+        bounds = [
+            n for loop in facts.loops for b in (loop.low, loop.high) for n in _clipped(facts, b)
+        ]
         moved = {name for n in bounds for name in _inside(facts.values.expr(n.result), scalars)}
         both = shifts & moved
         if not both:
@@ -77,13 +86,19 @@ class LoopBoundsClipped(Pattern):
 def _value(low: list[Node], high: list[Node]) -> str:
     if low and high:
         return "band clipping"
-    return "upper bound clipped (causal)" if high else "lower bound clipped (sliding window/causal dKdV)"
+    return (
+        "upper bound clipped (causal)"
+        if high
+        else "lower bound clipped (sliding window/causal dKdV)"
+    )
 
 
 def _added(expr: Expr, scalars: set[str]) -> set[str]:
     if not expr.has(AtomKind.LANE, AtomKind.INDUCTION):
         return set()
-    return {f[0].value for f, _ in expr.terms if len(f) == 1 and f[0].kind is AtomKind.PARAMETER} & scalars
+    return {
+        f[0].value for f, _ in expr.terms if len(f) == 1 and f[0].kind is AtomKind.PARAMETER
+    } & scalars
 
 
 def _inside(expr: Expr, scalars: set[str]) -> set[str]:
@@ -108,4 +123,6 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
 def _decoded(facts: Facts, node: Node) -> bool:
     """True for the steps that take a block id apart."""
     first = facts.values.expr(node.op.inputs[0]).atom
-    return first is not None and first.kind is AtomKind.BLOCK and node.op.kind in (OpKind.FLOOR_DIV,)
+    return (
+        first is not None and first.kind is AtomKind.BLOCK and node.op.kind in (OpKind.FLOOR_DIV,)
+    )

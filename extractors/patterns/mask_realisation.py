@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from extractors.analysis.facts import Facts
 from extractors.analysis.idioms import Applied, Mask, is_infinite, masks
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, LAYER_NORM_POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    LAYER_NORM_POINTER,
+    vary,
+)
 from kb.evidence import Decision
 
 
@@ -21,12 +27,17 @@ class MaskRealisation(Pattern):
         Case(ATTENTION, "additive -inf"),
         Case(ATTENTION_POINTER, "select -inf before max"),
         Case(
-            vary(ATTENTION_POINTER, ('s = tl.where(keep, s, float("-inf"))', "s = tl.where(keep, s, -1.0e6)")),
+            vary(
+                ATTENTION_POINTER,
+                ('s = tl.where(keep, s, float("-inf"))', "s = tl.where(keep, s, -1.0e6)"),
+            ),
             "select large finite",
         ),
         Case(BACKWARD_KEYS, "zero P after exp"),
     )
-    near_misses = (NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),)
+    near_misses = (
+        NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Mask]] = {}

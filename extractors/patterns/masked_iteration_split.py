@@ -40,7 +40,9 @@ class MaskedIterationSplit(Pattern):
             return
         plain = self._unmasked(facts, inside)
         if plain is not None:
-            yield self.decide(facts, "two explicit loops", (plain.head, *(m.node.loop for m in inside)))
+            yield self.decide(
+                facts, "two explicit loops", (plain.head, *(m.node.loop for m in inside))
+            )
             return
         for mask in inside:
             guard = _guard(facts, mask)
@@ -77,7 +79,11 @@ def _guard(facts: Facts, mask: Mask) -> tuple[Node, Node | None] | None:
     for branch in facts.guards(mask.node):
         if loop is None or not branch.inside(loop):
             continue
-        tests = [n for n in facts.graph.upstream(branch.op.inputs[0]) if n.inside(loop) and n.op.kind in _ORDERED]
+        tests = [
+            n
+            for n in facts.graph.upstream(branch.op.inputs[0])
+            if n.inside(loop) and n.op.kind in _ORDERED
+        ]
         moving = [n for n in tests if facts.values.expr(n.op.inputs[0]).has(AtomKind.INDUCTION)
                   or facts.values.expr(n.op.inputs[1]).has(AtomKind.INDUCTION)]  # fmt: skip
         if not moving:
@@ -105,7 +111,9 @@ def _splittable(facts: Facts, test: Node, loop: Node) -> bool:
         return False
     for this, other in (test.op.inputs[:2], test.op.inputs[1::-1]):
         bound = facts.graph.producer(other)
-        if facts.graph.through(this, COPIES) == found.induction and (bound is None or not bound.inside(loop)):
+        if facts.graph.through(this, COPIES) == found.induction and (
+            bound is None or not bound.inside(loop)
+        ):
             return True
     return False
 

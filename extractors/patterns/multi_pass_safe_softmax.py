@@ -31,14 +31,22 @@ class MultiPassSafeSoftmax(Pattern):
             return
         for e in facts.exponentials:
             maxima = facts.graph.roots(e.statistic, OpKind.REDUCE_MAX)
-            sums = [n for n in facts.graph.of(OpKind.REDUCE_SUM) if facts.graph.rests_on(n.result, e.node)]
+            sums = [
+                n
+                for n in facts.graph.of(OpKind.REDUCE_SUM)
+                if facts.graph.rests_on(n.result, e.node)
+            ]
             if not maxima or not sums or e.score is None:
                 continue
             work = [loop.node for loop in facts.loops if not persistent(loop, facts.values)]
             if any(n.loop in work for n in (*maxima, *sums)):
                 yield self._loops(facts, e, maxima, sums)
             else:
-                quotients = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if self._quotient(facts, n, e, sums)]
+                quotients = [
+                    n
+                    for n in facts.graph.of(OpKind.DIV, OpKind.MUL)
+                    if self._quotient(facts, n, e, sums)
+                ]
                 if not quotients:
                     continue
                 where: list[Where] = [*maxima, e.difference, e.node, *sums, *quotients]
@@ -47,9 +55,13 @@ class MultiPassSafeSoftmax(Pattern):
 
     def _quotient(self, facts: Facts, node: Node, e: Exponential, sums: list[Node]) -> bool:
         over, under = node.op.inputs[:2]
-        return facts.graph.rests_on(over, e.node) and any(facts.graph.rests_on(under, s) for s in sums)
+        return facts.graph.rests_on(over, e.node) and any(
+            facts.graph.rests_on(under, s) for s in sums
+        )
 
-    def _loops(self, facts: Facts, e: Exponential, maxima: list[Node], sums: list[Node]) -> Decision:
+    def _loops(
+        self, facts: Facts, e: Exponential, maxima: list[Node], sums: list[Node]
+    ) -> Decision:
         stores = [s.node for s in facts.stores]
         last = [n for n in stores if n.loop is not None and n.loop is not sums[0].loop]
         loops = [n.loop for n in (*maxima, *sums, *last) if n.loop is not None]

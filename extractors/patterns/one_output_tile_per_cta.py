@@ -26,10 +26,14 @@ class OneOutputTilePerCta(Pattern):
         Case(ATTENTION, "one tile per CTA"),
         Case(ROW_NORM, "one row per CTA"),
     )
-    near_misses = (NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),)
+    near_misses = (
+        NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if any(persistent(loop, facts.values) or blocked(loop, facts.values) for loop in facts.loops):
+        if any(
+            persistent(loop, facts.values) or blocked(loop, facts.values) for loop in facts.loops
+        ):
             return
         if facts.graph.of(OpKind.WHILE):
             return
@@ -48,7 +52,10 @@ def _one_row(facts: Facts, access: Access) -> bool:
     extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
     for axis, index in enumerate(access.index):
         for factors, _ in index.terms:
-            if not any(a.kind is AtomKind.BLOCK or any(x.has(AtomKind.BLOCK) for x in a.args) for a in factors):
+            if not any(
+                a.kind is AtomKind.BLOCK or any(x.has(AtomKind.BLOCK) for x in a.args)
+                for a in factors
+            ):
                 continue
             if any(atom.text in extents for atom in factors):
                 return False
@@ -59,12 +66,19 @@ def _one_row(facts: Facts, access: Access) -> bool:
 
 def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
     """The block ids that place the stores, with the steps that take them apart."""
-    addresses = [v for a in stores for role, v in a.node.op.operands if role not in ("value", "mask")]
-    ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if any(facts.graph.rests_on(v, n) for v in addresses)]
+    addresses = [
+        v for a in stores for role, v in a.node.op.operands if role not in ("value", "mask")
+    ]
+    ids = [
+        n
+        for n in facts.graph.of(OpKind.BLOCK_ID)
+        if any(facts.graph.rests_on(v, n) for v in addresses)
+    ]
     parts = [
         n
         for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
-        if (atom := facts.values.expr(n.op.inputs[0]).atom) is not None and atom.kind is AtomKind.BLOCK
+        if (atom := facts.values.expr(n.op.inputs[0]).atom) is not None
+        and atom.kind is AtomKind.BLOCK
     ]
     return ids + parts
 

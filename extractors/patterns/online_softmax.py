@@ -29,12 +29,18 @@ class OnlineSoftmax(Pattern):
         for loop in facts.loops:
             maxima = loop.of(Role.RUNNING_MAXIMUM)
             factors = [e.node for e in facts.exponentials if e.rescale and e.node.inside(loop.node)]
-            rescaled = [c for c in loop.carried if _scaled(facts, c.next, factors) and c not in maxima]
+            rescaled = [
+                c for c in loop.carried if _scaled(facts, c.next, factors) and c not in maxima
+            ]
             if not maxima or not rescaled:
                 continue
             grows = [_growth(facts, c.next) for c in maxima]
             scales = [n for c in rescaled for n in _scalings(facts, c.next, factors)]
-            value = "online (1 pass)" if loop.of(Role.ACCUMULATOR) or _only(facts, loop) else "online 2-pass"
+            value = (
+                "online (1 pass)"
+                if loop.of(Role.ACCUMULATOR) or _only(facts, loop)
+                else "online 2-pass"
+            )
             yield self.decide(facts, value, (*grows, *factors, *scales))
 
 

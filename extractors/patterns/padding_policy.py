@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from extractors.analysis.accesses import Access, Mode
 from extractors.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, PRODUCT, SOFTMAX, vary
+from extractors.patterns.cases import (
+    ADD_POINTER,
+    ATTENTION,
+    ATTENTION_POINTER,
+    PRODUCT,
+    SOFTMAX,
+    vary,
+)
 from kb.evidence import Decision
 
 _VALUES = {
@@ -43,7 +50,11 @@ class PaddingPolicy(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}
         for access in facts.loads:
-            if access.padding and not self._scalar(facts, access) and not self._unchecked(facts, access):
+            if (
+                access.padding
+                and not self._scalar(facts, access)
+                and not self._unchecked(facts, access)
+            ):
                 found.setdefault(_value(access), []).append(access)
         for value, loads in found.items():
             yield self.decide(facts, value, loads)
@@ -61,5 +72,9 @@ def _value(access: Access) -> str:
     if access.mode is Mode.POINTER:
         if access.padding == "undetermined":
             return "masked load, other not given"
-        return "masked load other=" if access.padding == "zero" else f"masked load other={access.padding}"
+        return (
+            "masked load other="
+            if access.padding == "zero"
+            else f"masked load other={access.padding}"
+        )
     return _VALUES[access.padding]

@@ -15,12 +15,18 @@ from kb.evidence import Decision
 _BLOCKED = vary(
     NORM_BACKWARD,
     ("TM: Int, TN: Int):", "TM: Int, TN: Int, PER: Int):"),
-    ("for i in range(own, ct.cdiv(M, TM), ct.num_blocks(0)):", "for i in range(own * PER, min((own + 1) * PER, M)):"),
+    (
+        "for i in range(own, ct.cdiv(M, TM), ct.num_blocks(0)):",
+        "for i in range(own * PER, min((own + 1) * PER, M)):",
+    ),
 )
 _COUNTED = vary(
     NORM_BACKWARD,
     ("TM: Int, TN: Int):", "TM: Int, TN: Int, PER: Int):"),
-    ("for i in range(own, ct.cdiv(M, TM), ct.num_blocks(0)):", "for n in range(PER):\n        i = own * PER + n"),
+    (
+        "for i in range(own, ct.cdiv(M, TM), ct.num_blocks(0)):",
+        "for n in range(PER):\n        i = own * PER + n",
+    ),
 )
 
 
@@ -52,7 +58,9 @@ class PersistentBlockedPartition(Pattern):
             return []
         if blocked(loop, facts.values):
             bounds = (loop.low, loop.high)
-            return [n for b in bounds if (n := facts.graph.producer(facts.graph.core(b))) is not None]
+            return [
+                n for b in bounds if (n := facts.graph.producer(facts.graph.core(b))) is not None
+            ]
         return self._counted(facts, loop)
 
     def _stores(self, facts: Facts, loop: Loop) -> bool:
@@ -71,6 +79,10 @@ class PersistentBlockedPartition(Pattern):
                 if expr is None or len(expr.terms) != 2 or expr.coefficient(step).constant != 1:
                     continue
                 others = [f for f, _ in expr.terms if step not in f]
-                if others and count in others[0] and any(a.kind is AtomKind.BLOCK for a in others[0]):
+                if (
+                    others
+                    and count in others[0]
+                    and any(a.kind is AtomKind.BLOCK for a in others[0])
+                ):
                     found.append(node)
         return found[:1]

@@ -21,7 +21,10 @@ class PrefetchDepth(Pattern):
     matches = (
         Case(ATTENTION, "latency 2"),
         Case(
-            vary(PRODUCT_POINTER, ("in range(0, tl.cdiv(K, TK))", "in tl.range(0, tl.cdiv(K, TK), num_stages=3)")),
+            vary(
+                PRODUCT_POINTER,
+                ("in range(0, tl.cdiv(K, TK))", "in tl.range(0, tl.cdiv(K, TK), num_stages=3)"),
+            ),
             "num_stages 3",
         ),
         Case(PRODUCT, "compiler-inferred"),
@@ -41,7 +44,11 @@ class PrefetchDepth(Pattern):
             if stages is not None:
                 staged = True
                 number = facts.values.expr(stages).constant
-                yield self.decide(facts, f"num_stages {number if number is not None else 'by parameter'}", (loop.range,))
+                yield self.decide(
+                    facts,
+                    f"num_stages {number if number is not None else 'by parameter'}",
+                    (loop.range,),
+                )
         if not hinted and not staged:
             fed = self._fed(facts)
             if fed:

@@ -39,7 +39,9 @@ class ProblemExtents(Pattern):
             ("runtime scalar", (ParameterKind.SCALAR, ParameterKind.UNTOLD)),
         ):
             names = {p.name for p in facts.kernel.entry.parameters if p.kind in kinds} - tiles
-            where = [n for n in facts.graph.nodes if n.op.kind in _USES and self._extent(facts, n, names)]
+            where = [
+                n for n in facts.graph.nodes if n.op.kind in _USES and self._extent(facts, n, names)
+            ]
             if where:
                 yield self.decide(facts, value, where)
 
@@ -54,7 +56,9 @@ class ProblemExtents(Pattern):
                 if expr.has(AtomKind.LANE):
                     continue
                 others = [facts.values.expr(v) for v in node.op.inputs if v != value]
-                if node.op.kind not in COMPARISONS or any(o.has(AtomKind.LANE, AtomKind.INDUCTION) for o in others):
+                if node.op.kind not in COMPARISONS or any(
+                    o.has(AtomKind.LANE, AtomKind.INDUCTION) for o in others
+                ):
                     return True
                 if any(o.atom is not None and o.atom.value in _tiles(facts) for o in others):
                     return True
@@ -63,5 +67,7 @@ class ProblemExtents(Pattern):
 
 def _tiles(facts: Facts) -> set[str]:
     """Parameters that are extents of tiles."""
-    shapes = {e for node in facts.graph.nodes for r in node.op.results for e in facts.types.shape(r.name)}
+    shapes = {
+        e for node in facts.graph.nodes for r in node.op.results for e in facts.types.shape(r.name)
+    }
     return shapes & set(facts.kernel.entry.parameter_names)

@@ -9,7 +9,14 @@ from extractors.analysis.facts import Facts
 from extractors.analysis.graph import CASTS, VIEWS, Node
 from extractors.analysis.idioms import recomputed
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, NORM_BACKWARD, ROW_NORM, SOFTMAX
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_LSE,
+    BACKWARD_KEYS,
+    NORM_BACKWARD,
+    ROW_NORM,
+    SOFTMAX,
+)
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -36,7 +43,12 @@ class RecomputeFromStatistics(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         rebuilt = recomputed(facts)
         if rebuilt:
-            where = [node for e in facts.exponentials if e.node in rebuilt for node in (e.difference, e.node)]
+            where = [
+                node
+                for e in facts.exponentials
+                if e.node in rebuilt
+                for node in (e.difference, e.node)
+            ]
             value = "recompute P = exp2(S*scale - LSE)"
             yield self.decide(facts, value, where)
             gradient = self._gradient(facts)
@@ -57,7 +69,11 @@ class RecomputeFromStatistics(Pattern):
         for node in facts.graph.of(OpKind.SUB):
             over, under = node.op.inputs[:2]
             product = facts.graph.producer(facts.graph.core(over))
-            if product is None or product.op.kind not in CONTRACTIONS or not facts.held_loads(under):
+            if (
+                product is None
+                or product.op.kind not in CONTRACTIONS
+                or not facts.held_loads(under)
+            ):
                 continue
             found += [n for n in facts.graph.downstream(node.result) if n.op.kind == OpKind.MUL][:1]
         return found
@@ -118,5 +134,7 @@ def _wider(facts: Facts, other: Access, store: Access) -> bool:
 def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
     """True when the statistic varies with the row that the wide tile belongs to."""
     rows = [a.index for a in facts.feeding(wide)]
-    own = {atom.text for e in stat[0].index for atom in e.top() if atom.kind in ("induction", "block")}
+    own = {
+        atom.text for e in stat[0].index for atom in e.top() if atom.kind in ("induction", "block")
+    }
     return bool(own) and any(own & {a.text for e in index for a in e.atoms()} for index in rows)

@@ -24,10 +24,14 @@ def patterns() -> tuple[Pattern, ...]:
         own = [
             item
             for item in vars(module).values()
-            if isinstance(item, type) and issubclass(item, Pattern) and item.__module__ == module.__name__
+            if isinstance(item, type)
+            and issubclass(item, Pattern)
+            and item.__module__ == module.__name__
         ]
         if len(own) != 1:
-            raise TypeError(f"extractors/patterns/{info.name}.py holds {len(own)} patterns; one per file")
+            raise TypeError(
+                f"extractors/patterns/{info.name}.py holds {len(own)} patterns; one per file"
+            )
         pattern = own[0]()
         key = f"{pattern.name}/{pattern.axis}"
         if key in found:

@@ -21,7 +21,10 @@ class RezeroPaddedLanes(Pattern):
     source = "tilelore catalogue, P67"
     matches = (Case(LAYER_NORM_POINTER, "where(mask, x-mean, 0)"),)
     near_misses = (
-        NearMiss(vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c")), why="padded lanes stay shifted"),
+        NearMiss(
+            vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c")),
+            why="padded lanes stay shifted",
+        ),
         NearMiss(BACKWARD_KEYS, why="probabilities are masked, by a causal mask"),
         NearMiss(ATTENTION, why="no difference is masked"),
     )
@@ -30,9 +33,15 @@ class RezeroPaddedLanes(Pattern):
         for node in facts.graph.of(OpKind.SELECT):
             tests = comparisons(facts, node.op.operand("condition"))
             kept = facts.graph.producer(facts.graph.through(node.op.operand("x"), VIEWS | CASTS))
-            if kept is None or kept.op.kind != OpKind.SUB or facts.values.literal(facts.graph.plain(node.op.operand("y"))) != 0:
+            if (
+                kept is None
+                or kept.op.kind != OpKind.SUB
+                or facts.values.literal(facts.graph.plain(node.op.operand("y"))) != 0
+            ):
                 continue
-            if not any(against_extent(facts, t) for t in tests) or not facts.feeding(kept.op.inputs[0]):
+            if not any(against_extent(facts, t) for t in tests) or not facts.feeding(
+                kept.op.inputs[0]
+            ):
                 continue
             if any(facts.graph.rests_on(r.op.inputs[0], node) for r in facts.reductions):
                 yield self.decide(facts, "where(mask, x-mean, 0)", (node,))

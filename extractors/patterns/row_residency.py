@@ -10,7 +10,15 @@ from extractors.analysis.graph import Node
 from extractors.analysis.loops import persistent
 from extractors.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, NORM_PERSISTENT, PRODUCT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX, SOFTMAX_CHUNKS
+from extractors.patterns.cases import (
+    ADD_POINTER,
+    NORM_PERSISTENT,
+    PRODUCT,
+    ROW_NORM,
+    ROW_NORM_CHUNKS,
+    SOFTMAX,
+    SOFTMAX_CHUNKS,
+)
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -22,7 +30,9 @@ class RowResidency(Pattern):
 
     name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
     axis = "row_residency"
-    source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), memory passes"
+    source = (
+        "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), memory passes"
+    )
     matches = (
         Case(ROW_NORM, "single tile, row cached in registers"),
         Case(NORM_PERSISTENT, "single tile, row cached in registers"),
@@ -54,7 +64,8 @@ class RowResidency(Pattern):
             return False
         read = [r for r in facts.reductions if self._direct(facts, r, access)]
         return any(
-            any(facts.graph.rests_on(s.value, r) for s in facts.stores) and self._again(facts, r, access)
+            any(facts.graph.rests_on(s.value, r) for s in facts.stores)
+            and self._again(facts, r, access)
             for r in read
         )
 
@@ -76,7 +87,11 @@ class RowResidency(Pattern):
     def _chunked(self, facts: Facts, access: Access) -> bool:
         """True when the lanes of a load move with a loop over the row."""
         for loop in facts.loops:
-            if persistent(loop, facts.values) or not access.node.inside(loop.node) or loop.induction is None:
+            if (
+                persistent(loop, facts.values)
+                or not access.node.inside(loop.node)
+                or loop.induction is None
+            ):
                 continue
             step = facts.values.expr(loop.induction).atom
             if any(step in set(e.atoms()) and e.has(AtomKind.LANE) for e in access.index):
@@ -89,6 +104,4 @@ class RowResidency(Pattern):
         for access in facts.loads:
             if access.array is not None and self._chunked(facts, access):
                 found.setdefault(access.array, []).append(access)
-        return {
-            array: loads for array, loads in found.items() if len({a.loop for a in loads}) > 1
-        }
+        return {array: loads for array, loads in found.items() if len({a.loop for a in loads}) > 1}

@@ -13,7 +13,9 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEY
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
-_ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+_ELEMENTWISE = (
+    VIEWS | CASTS | {OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+)
 
 
 class ScalePlacement(Pattern):
@@ -26,7 +28,10 @@ class ScalePlacement(Pattern):
         Case(ATTENTION, "scale folded into (s*scale - m) FMA"),
         Case(ATTENTION_POINTER, "scale S before max"),
         Case(
-            vary(ATTENTION_POINTER, ("tl.dot(q, tl.trans(k)) * rate", "tl.dot((q * rate).to(k.dtype), tl.trans(k))")),
+            vary(
+                ATTENTION_POINTER,
+                ("tl.dot(q, tl.trans(k)) * rate", "tl.dot((q * rate).to(k.dtype), tl.trans(k))"),
+            ),
             "pre-scale Q",
         ),
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
@@ -37,10 +42,14 @@ class ScalePlacement(Pattern):
         if recomputed(facts):
             yield from self._backward(facts)
             return
-        scaled = [n for n in facts.reductions if n.op.kind == OpKind.REDUCE_MAX and self._scores(facts, n)]
+        scaled = [
+            n for n in facts.reductions if n.op.kind == OpKind.REDUCE_MAX and self._scores(facts, n)
+        ]
         for maximum in scaled:
             before = _scales(facts, maximum.op.inputs[0])
-            after = [n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)]
+            after = [
+                n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
+            ]
             folded = [e for e in facts.exponentials if e.product is not None and not e.rescale]
             if after and folded and not before:
                 where = [*after[:1], *(e.product for e in folded), *(e.difference for e in folded)]
@@ -78,7 +87,9 @@ class ScalePlacement(Pattern):
                 found += [
                     n
                     for n in facts.graph.users(state.result)
-                    if n.op.kind == OpKind.MUL and not n.inside(loop.node) and _scaling(facts, n) is not None
+                    if n.op.kind == OpKind.MUL
+                    and not n.inside(loop.node)
+                    and _scaling(facts, n) is not None
                 ]
         if found:
             yield self.decide(facts, "scale once in the epilogue", found)

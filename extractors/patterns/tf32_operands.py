@@ -55,6 +55,8 @@ class Tf32Operands(Pattern):
     def _casts(self, facts: Facts, value: str) -> list[Node]:
         return [
             n
-            for n in facts.graph.upstream(value, lambda n: n.op.kind in READS or n.op.kind == OpKind.MMA)
+            for n in facts.graph.upstream(
+                value, lambda n: n.op.kind in READS or n.op.kind == OpKind.MMA
+            )
             if n.op.kind in CASTS and "tf32" in facts.types.named(n.op.operand("dtype"))
         ]

@@ -29,7 +29,9 @@ class TmaChoice(Pattern):
             if access.allow_tma is None:
                 continue
             literal = facts.values.literal(access.allow_tma)
-            value = f"allow_tma={literal}" if isinstance(literal, bool) else "allow_tma by parameter"
+            value = (
+                f"allow_tma={literal}" if isinstance(literal, bool) else "allow_tma by parameter"
+            )
             found.setdefault(value, []).append(access)
         for value, members in found.items():
             yield self.decide(facts, value, members)

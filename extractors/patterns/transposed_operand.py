@@ -7,7 +7,14 @@ from collections.abc import Iterable
 from extractors.analysis.accesses import Access
 from extractors.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, COPY, PRODUCT, TURN
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    COPY,
+    PRODUCT,
+    TURN,
+)
 from kb.evidence import Decision
 
 _VIEWED = "transpose in the load view (order=)"
@@ -27,7 +34,11 @@ class TransposedOperand(Pattern):
         Case(TURN, "permute/transpose the loaded tile"),
     )
     near_misses = (
-        NearMiss(PRODUCT, why="both operands are loaded as they lie", value="permute/transpose the loaded tile"),
+        NearMiss(
+            PRODUCT,
+            why="both operands are loaded as they lie",
+            value="permute/transpose the loaded tile",
+        ),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
     )
 

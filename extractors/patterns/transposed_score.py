@@ -52,7 +52,9 @@ class TransposedScore(Pattern):
                 yield self.decide(facts, "S^T = K Q^T so P^T is produced directly", where)
                 return
             if first and turned:
-                yield self.decide(facts, "S = QK^T then transpose P for P^T dO", (score, *turned, *second))
+                yield self.decide(
+                    facts, "S = QK^T then transpose P for P^T dO", (score, *turned, *second)
+                )
                 return
 
     def _second(self, facts: Facts, score: Node) -> list[Node]:

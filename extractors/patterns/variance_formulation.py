@@ -13,7 +13,10 @@ from kb.ops import OpKind
 
 _ONE_PASS = vary(
     LAYER_NORM_POINTER,
-    ("    var = tl.sum(c0 * c0, axis=0) / n\n", "    var = tl.sum(v * v, axis=0) / n - mean * mean\n"),
+    (
+        "    var = tl.sum(c0 * c0, axis=0) / n\n",
+        "    var = tl.sum(v * v, axis=0) / n - mean * mean\n",
+    ),
 )
 
 
@@ -23,7 +26,10 @@ class VarianceFormulation(Pattern):
     name = "variance-formulation"
     axis = "variance_algorithm"
     source = "Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983)"
-    matches = (Case(LAYER_NORM_POINTER, "two-pass centred"), Case(_ONE_PASS, "one-pass E[x^2]-E[x]^2"))
+    matches = (
+        Case(LAYER_NORM_POINTER, "two-pass centred"),
+        Case(_ONE_PASS, "one-pass E[x^2]-E[x]^2"),
+    )
     near_misses = (
         NearMiss(ROW_NORM, why="no mean is taken away"),
         NearMiss(SOFTMAX, why="no squares"),
@@ -44,7 +50,11 @@ class VarianceFormulation(Pattern):
             if centred:
                 yield self.decide(facts, "two-pass centred", [*centred, square, total])
                 return
-            less = [n for n in facts.graph.downstream(total.result) if self._less_squared_mean(facts, n, total)]
+            less = [
+                n
+                for n in facts.graph.downstream(total.result)
+                if self._less_squared_mean(facts, n, total)
+            ]
             if less:
                 where: list[Where] = [square, total, less[0]]
                 yield self.decide(facts, "one-pass E[x^2]-E[x]^2", where)
@@ -52,7 +62,9 @@ class VarianceFormulation(Pattern):
 
     def _square(self, facts: Facts, total: Node) -> Node | None:
         """The product of a value with itself that the sum is taken of, perhaps summed lane by lane before."""
-        for node in facts.graph.upstream(total.op.inputs[0], lambda n: n.op.kind in (OpKind.REDUCE_SUM,)):
+        for node in facts.graph.upstream(
+            total.op.inputs[0], lambda n: n.op.kind in (OpKind.REDUCE_SUM,)
+        ):
             if node.op.kind == OpKind.MUL and node.op.inputs[0] == node.op.inputs[1]:
                 return node
         return None
@@ -64,4 +76,6 @@ class VarianceFormulation(Pattern):
         if made is None or made.op.kind != OpKind.MUL:
             return False
         sides = made.op.inputs[:2]
-        return facts.graph.core(sides[0]) == facts.graph.core(sides[1]) and not facts.graph.rests_on(sides[0], total)
+        return facts.graph.core(sides[0]) == facts.graph.core(
+            sides[1]
+        ) and not facts.graph.rests_on(sides[0], total)

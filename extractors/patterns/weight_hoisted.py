@@ -9,13 +9,26 @@ from extractors.analysis.facts import Facts
 from extractors.analysis.graph import CASTS, Node
 from extractors.analysis.loops import Loop, Role, blocked, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, NORM_PERSISTENT, PRODUCT_PERSISTENT, SOFTMAX, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    NORM_BACKWARD,
+    NORM_PERSISTENT,
+    PRODUCT_PERSISTENT,
+    SOFTMAX,
+    vary,
+)
 from kb.evidence import Decision
 
 _INSIDE = vary(
     NORM_PERSISTENT,
-    ("    g = ct.astype(ct.load(w, index=(0,), shape=(TN,), padding_mode=ct.PaddingMode.ZERO), ct.float32)\n", ""),
-    ("        y = v * r *", "        g = ct.astype(ct.load(w, index=(0,), shape=(TN,)), ct.float32)\n        y = v * r *"),
+    (
+        "    g = ct.astype(ct.load(w, index=(0,), shape=(TN,), padding_mode=ct.PaddingMode.ZERO), ct.float32)\n",
+        "",
+    ),
+    (
+        "        y = v * r *",
+        "        g = ct.astype(ct.load(w, index=(0,), shape=(TN,)), ct.float32)\n        y = v * r *",
+    ),
 )
 
 
@@ -41,24 +54,38 @@ class WeightHoisted(Pattern):
             if not (persistent(loop, facts.values) or self._walks(facts, loop)):
                 continue
             inside = [s for s in facts.stores if s.node.inside(loop.node)]
-            before = [a for a in facts.loads if not a.node.inside(loop.node) and facts.types.shape(a.value)]
+            before = [
+                a
+                for a in facts.loads
+                if not a.node.inside(loop.node) and facts.types.shape(a.value)
+            ]
             kept = [a for a in before if any(facts.graph.rests_on(s.value, a.node) for s in inside)]
             if kept:
                 where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
                 yield self.decide(facts, "load once per CTA", where)
-            again = [a for a in facts.loads if a.node.inside(loop.node) and self._still(facts, a, loop)]
+            again = [
+                a for a in facts.loads if a.node.inside(loop.node) and self._still(facts, a, loop)
+            ]
             if again:
                 yield self.decide(facts, "reload per item", again)
 
     def _walks(self, facts: Facts, loop: Loop) -> bool:
-        return blocked(loop, facts.values) and not loop.of(Role.RUNNING_MAXIMUM) and not facts.contractions
+        return (
+            blocked(loop, facts.values)
+            and not loop.of(Role.RUNNING_MAXIMUM)
+            and not facts.contractions
+        )
 
     def _casts(self, facts: Facts, access: Access) -> list[Node]:
         return [n for n in facts.graph.users(access.value) if n.op.kind in CASTS]
 
     def _still(self, facts: Facts, access: Access, loop: Loop) -> bool:
         """True when nothing in the index changes with the loop."""
-        if access.loop is not loop.node or not facts.types.shape(access.value) or loop.induction is None:
+        if (
+            access.loop is not loop.node
+            or not facts.types.shape(access.value)
+            or loop.induction is None
+        ):
             return False
         step = facts.values.expr(loop.induction).atom
         moved = {facts.values.expr(c.argument).atom for c in loop.carried} | {step}

@@ -110,7 +110,13 @@ def _outlined(kernel: ast.FunctionDef) -> list[ast.stmt]:
         head.append(rest.pop(0))
     if not head or any(isinstance(n, ast.Return) for s in rest for n in ast.walk(s)):
         return [kernel]
-    bound = [t.id for s in head if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
+    bound = [
+        t.id
+        for s in head
+        if isinstance(s, ast.Assign)
+        for t in s.targets
+        if isinstance(t, ast.Name)
+    ]
     helper = copy.deepcopy(kernel)
     helper.name = f"{kernel.name}_part"
     helper.body = rest
@@ -140,7 +146,11 @@ def inline(text: str) -> str:
         if not isinstance(node, ast.FunctionDef) or not node.decorator_list:
             continue
         last = node.body[-1]
-        if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and isinstance(last.value.func, ast.Name):
+        if (
+            isinstance(last, ast.Expr)
+            and isinstance(last.value, ast.Call)
+            and isinstance(last.value.func, ast.Name)
+        ):
             helper = helpers.get(last.value.func.id)
             if helper is not None and helper is not node:
                 node.body = [*node.body[:-1], *_inlined(helper, last.value)]
@@ -163,7 +173,11 @@ def _inlined(helper: ast.FunctionDef, call: ast.Call) -> list[ast.stmt]:
     taken = set(names.values())
     for statement in body:
         for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in names:
+            if (
+                isinstance(node, ast.Name)
+                and isinstance(node.ctx, ast.Store)
+                and node.id not in names
+            ):
                 names[node.id] = f"{node.id}_in" if node.id in taken else node.id
     for statement in body:
         for node in ast.walk(statement):

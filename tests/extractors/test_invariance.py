@@ -42,7 +42,9 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "reordered otherwise": lambda text: rewriting.reorder(text, seed=11),
     "outlined": rewriting.outline,
     "inlined": rewriting.inline,
-    "all at once": lambda text: rewriting.rename(rewriting.outline(rewriting.reorder(text, seed=3)), seed=5),
+    "all at once": lambda text: rewriting.rename(
+        rewriting.outline(rewriting.reorder(text, seed=3)), seed=5
+    ),
 }
 STRUCTURE = "code_structure"
 """The one axis that says whether a helper holds the body; outlining changes exactly that."""
@@ -59,7 +61,8 @@ def seen(text: str) -> tuple[list[Seen], list[str | None]]:
     kernels = read(ModuleText("", "kernel.py", text)).kernels
     found = [detect(kernel) for kernel in kernels]
     decisions = [
-        Counter((d.axis, d.value, d.pattern) for d in one.decisions if d.axis != STRUCTURE) for one in found
+        Counter((d.axis, d.value, d.pattern) for d in one.decisions if d.axis != STRUCTURE)
+        for one in found
     ]
     return decisions, [one.operation for one in found]
 
@@ -99,6 +102,8 @@ def test_the_real_file(change: Callable[[str], str]) -> None:
 
 def test_the_real_file_decides_enough() -> None:
     """At least 21 patterns and 12 design axes occur in it, all kernels together."""
-    found = [d for k in read(ModuleText("", "kernel.py", real())).kernels for d in detect(k).decisions]
+    found = [
+        d for k in read(ModuleText("", "kernel.py", real())).kernels for d in detect(k).decisions
+    ]
     assert len({d.pattern for d in found}) >= 21
     assert len({d.axis for d in found if d.kind == "design"}) >= 12
