@@ -10,6 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, 
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 
 from api.lift import lift
@@ -137,7 +138,7 @@ def roundtrip(request: Request, progress: Progress | None = None) -> tuple[Kerne
     with (
         CompilerPool(settings) as pool,
         EmitProcess() as emitter,
-        ProcessPoolExecutor(request.jobs) as readers,
+        ProcessPoolExecutor(request.jobs, get_context("spawn")) as readers,
         ThreadPoolExecutor(request.jobs) as checkers,
     ):
         running: dict[Future[tuple[KernelCheck, ...]], Path] = {}
