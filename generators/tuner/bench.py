@@ -1,0 +1,237 @@
+"""Run a generated file against its PyTorch reference: the side of `tilelore verify` that holds torch.
+
+`python -m generators.tuner.bench` reads one JSON job from standard input and writes one JSON line per case. It runs in a
+process of its own: interpreting and compiling cannot share one, and a kernel that crashes takes only this process along.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import torch
+
+Case = Mapping[str, Any]
+SEED = 20_260_101
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Arguments of one call, what it should give, and by how much it may differ."""
+
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    expected: tuple[torch.Tensor, ...]
+
+
+@dataclass
+class Recorder:
+    """Stands in for a kernel and keeps what its host passes; nothing is launched."""
+
+    calls: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """The launcher of a grid."""
+
+        def launch(*arguments: Any, **keywords: Any) -> None:
+            self.calls.append((grid, arguments, keywords))
+
+        return launch
+
+
+def main() -> int:
+    """Answer every case of the job."""
+    job = json.load(sys.stdin)
+    module = load(job["path"])
+    if job["record"]:
+        answer(record(module, job))
+        return 0
+    device = "cuda" if job["device"] == "cuda" else "cpu"
+    for case in job["cases"]:
+        answer(checked(module, job, case, device))
+    return 0
+
+
+def answer(row: Mapping[str, Any]) -> None:
+    """One line of JSON."""
+    print(json.dumps(row), flush=True)
+
+
+def load(path: str) -> ModuleType:
+    """The generated file as a module."""
+    spec = importlib.util.spec_from_file_location("tilelore_generated", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no loader for {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def device_name() -> str:
+    """Name of the GPU, empty without one."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+
+
+def checked(module: ModuleType, job: Case, case: Case, device: str) -> dict[str, Any]:
+    """Run one case; a failure of any kind becomes a recorded failure."""
+    started = time.monotonic()
+    try:
+        prepared = FAMILIES[job["family"]](case, job["design_point"], device)
+        host = getattr(module, job["host"])
+        given = host(*prepared.arguments, **prepared.keywords)
+        row = compared(given if isinstance(given, tuple) else (given,), prepared, case)
+    except Exception as problem:  # noqa: BLE001 - the one place where a kernel's failure is recorded
+        row = {"error": None, "message": f"{type(problem).__name__}: {problem}"[:800]}
+    return {"case": case["name"], "seconds": round(time.monotonic() - started, 3), **row}
+
+
+def compared(
+    given: tuple[torch.Tensor, ...], prepared: Prepared, case: Case
+) -> dict[str, Any]:
+    """The largest |given - expected| / max(1, |expected|) over all outputs."""
+    worst = 0.0
+    for number, expected in enumerate(prepared.expected):
+        if number >= len(given):
+            return {"error": None, "message": f"{len(given)} outputs, not {len(prepared.expected)}"}
+        value = given[number]
+        if value.shape != expected.shape:
+            shapes = f"{tuple(value.shape)}, not {tuple(expected.shape)}"
+            return {"error": None, "message": f"output {number} has shape {shapes}"}
+        if value.numel() == 0:
+            continue
+        difference = (value.double() - expected).abs() / expected.abs().clamp(min=1.0)
+        if not bool(torch.isfinite(difference).all()):
+            return {"error": None, "message": f"output {number} is not finite"}
+        worst = max(worst, float(difference.max()))
+    return {"error": worst, "message": ""}
+
+
+# -- layer norm
+
+
+def layer_norm_case(case: Case, point: Case, device: str) -> Prepared:
+    """Rows of normal numbers away from zero; the reference works in 64 bits."""
+    generator = torch.Generator().manual_seed(SEED)
+    dtype = getattr(torch, case["dtype"])
+    n = case["shape"][-1]
+    x = _laid_out(case, generator).to(dtype).to(device)
+    weight = (torch.randn(n, generator=generator) + 1.0).to(dtype).to(device)
+    bias = torch.randn(n, generator=generator).to(dtype).to(device)
+    eps = float(case["eps"])
+    affine = point.get("affine", "weight and bias")
+    x64 = x.double()
+    mean = x64.mean(-1, keepdim=True)
+    variance = (x64 - mean).square().mean(-1, keepdim=True)
+    place = point.get("eps_placement", "inside rsqrt")
+    if place == "after sqrt":
+        rstd = 1.0 / (variance.sqrt() + eps)
+    elif place == "clamp":
+        rstd = variance.clamp(min=eps).rsqrt()
+    else:
+        rstd = (variance + eps).rsqrt()
+    y = (x64 - mean) * rstd
+    arguments: list[Any] = [x]
+    if affine != "none":
+        y = y * (weight.double() + (1.0 if affine == "weight + offset" else 0.0))
+        arguments.append(weight)
+    if affine == "weight and bias":
+        y = y + bias.double()
+        arguments.append(bias)
+    expected = [y]
+    if point.get("side_output") == "statistics saved for backward":
+        expected += [mean.squeeze(-1), rstd.squeeze(-1)]
+    return Prepared(tuple(arguments), {"eps": eps}, tuple(expected))
+
+
+def _laid_out(case: Case, generator: torch.Generator) -> torch.Tensor:
+    """A tensor of the case's shape: contiguous, a slice of wider rows, or transposed in memory."""
+    *leading, n = case["shape"]
+    layout = case.get("layout", "contiguous")
+    if layout == "row stride":
+        return (torch.randn(*leading, n + 8, generator=generator) * 2.0 + 0.5)[..., :n]
+    if layout == "transposed":
+        flat = torch.randn(n, *leading, generator=generator) * 2.0 + 0.5
+        return flat.movedim(0, -1)
+    return torch.randn(*leading, n, generator=generator) * 2.0 + 0.5
+
+
+# -- attention
+
+
+def attention_case(case: Case, point: Case, device: str) -> Prepared:
+    """Softmax(q kᵀ · scale) v in 64 bits; the causal mask ends at the last key."""
+    generator = torch.Generator().manual_seed(SEED)
+    dtype = getattr(torch, case["dtype"])
+    batch, heads, kv_heads = case["batch"], case["heads"], case["kv_heads"]
+    rows, keys, depth = case["queries"], case["keys"], case["depth"]
+
+    def tensor(count: int, length: int) -> torch.Tensor:
+        values = torch.randn(batch, count, length, depth, generator=generator)
+        return values.to(dtype).to(device)
+
+    q, k, v = tensor(heads, rows), tensor(kv_heads, keys), tensor(kv_heads, keys)
+    scale = case.get("scale") or depth**-0.5
+    wide_k = k.double().repeat_interleave(heads // kv_heads, dim=1)
+    wide_v = v.double().repeat_interleave(heads // kv_heads, dim=1)
+    scores = q.double() @ wide_k.transpose(-1, -2) * scale
+    if case["causal"]:
+        row = torch.arange(rows, device=device)[:, None] + (keys - rows)
+        scores = scores.masked_fill(torch.arange(keys, device=device)[None, :] > row, float("-inf"))
+    expected = [scores.softmax(-1) @ wide_v]
+    if case.get("lse"):
+        expected.append(scores.logsumexp(-1))
+    keywords: dict[str, Any] = {"is_causal": case["causal"]}
+    if case.get("scale"):
+        keywords["scaling"] = case["scale"]
+    return Prepared((q, k, v), keywords, tuple(expected))
+
+
+FAMILIES: dict[str, Callable[[Case, Case, str], Prepared]] = {
+    "layernorm": layer_norm_case,
+    "attention": attention_case,
+}
+
+
+# -- what the host passes
+
+
+def record(module: ModuleType, job: Case) -> dict[str, Any]:
+    """The launch of the first case as plain values: dtypes of pointers, numbers, compile-time values."""
+    kernel = getattr(module, job["kernel"])
+    names = list(inspect.signature(kernel.fn).parameters)
+    recorder = Recorder()
+    setattr(module, job["kernel"], recorder)
+    prepared = FAMILIES[job["family"]](job["cases"][0], job["design_point"], "cpu")
+    getattr(module, job["host"])(*prepared.arguments, **prepared.keywords)
+    grid, arguments, keywords = recorder.calls[0]
+    bound = dict(zip(names, arguments, strict=False))
+    constants = {name: value for name, value in keywords.items() if name in names}
+    options = {name: value for name, value in keywords.items() if name not in names}
+    return {
+        "grid": [int(axis) for axis in grid],
+        "runtime": {name: _described(value) for name, value in bound.items()},
+        "constants": constants,
+        "options": options,
+        "order": names,
+    }
+
+
+def _described(value: Any) -> str:
+    """`*float16` for a tensor, else the kind of number."""
+    if isinstance(value, torch.Tensor):
+        return "*" + str(value.dtype).removeprefix("torch.")
+    if isinstance(value, bool):
+        return "bool"
+    return "float" if isinstance(value, float) else "int"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

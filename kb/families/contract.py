@@ -1,0 +1,92 @@
+"""What the host promises a kernel and what it does before the launch: data that an emitter writes as a function.
+
+Expressions are in the grammar of kb.planner.expressions over the names of tensors, scalars and constants of the
+contract: `x.shape[0]`, `x.stride[0]`, `x.ndim`, `x.element_size`; `device.sms` counts multiprocessors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kb.space import Binding, Scalar
+
+FLOATS = ("float16", "bfloat16", "float32")
+"""Storage dtypes that generated host functions take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorContract:
+    """An input tensor: `rank` None takes any; `rows` views it as a matrix over its last axis.
+
+    `shape` holds an expression per axis, None where anything fits; `dtype_of` names the tensor whose dtype it
+    must share. `optional` tensors may be None.
+    """
+
+    name: str
+    rank: int | None = None
+    shape: tuple[str | None, ...] = ()
+    dtypes: tuple[str, ...] = FLOATS
+    dtype_of: str | None = None
+    rows: bool = False
+    last_axis_contiguous: bool = True
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarContract:
+    """A scalar of the host function; `default` is what it is when the caller says nothing."""
+
+    name: str
+    annotation: str
+    default: Scalar = None
+    has_default: bool = False
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputContract:
+    """A tensor that the host allocates: an expression per axis, or the shape of the tensor `like`.
+
+    `dtype` is a dtype name or the name of a tensor; `returned_shape` reshapes what the kernel wrote.
+    """
+
+    name: str
+    like: str | None = None
+    shape: tuple[str, ...] = ()
+    dtype: str = ""
+    returned_shape: tuple[str, ...] = ()
+    returned_leading_of: str | None = None
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What must hold before the launch; `message` says it in words, `{name}` shows a value."""
+
+    expression: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A name for a value that the host computes before the launch."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostContract:
+    """The host function of one kernel: arguments, checks, outputs, constants, grid, bindings, launch options."""
+
+    function: str
+    summary: str
+    tensors: tuple[TensorContract, ...]
+    scalars: tuple[ScalarContract, ...]
+    outputs: tuple[OutputContract, ...]
+    constants: tuple[Constant, ...]
+    checks: tuple[Check, ...]
+    grid: tuple[str, ...]
+    bindings: tuple[Binding, ...]
+    options: tuple[tuple[str, str], ...] = ()
+    empty_when: str = ""
