@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extractors.analysis.accesses import Access
+from extractors.analysis.accesses import Access, Mode
 from extractors.analysis.exponentials import Exponential, Statistic, is_log2e
 from extractors.analysis.facts import Facts
 from extractors.analysis.graph import CASTS, COPIES, VIEWS, Node
@@ -13,6 +13,6 @@ from extractors.analysis.symbolic import Atom, AtomKind, Expr, floor_div
 
 __all__ = [
     "CASTS", "COPIES", "VIEWS", "Access", "Applied", "Atom", "AtomKind", "Carried", "Exponential",
-    "Expr", "Facts", "Loop", "Mask", "Node", "Role", "Statistic", "against_extent",
+    "Expr", "Facts", "Loop", "Mask", "Mode", "Node", "Role", "Statistic", "against_extent",
     "between_lanes", "floor_div", "inline", "is_log2e", "masks", "recomputed",
 ]  # fmt: skip
