@@ -17,6 +17,7 @@ class ArgumentKind(StrEnum):
     ARRAY = "array"
     ARRAY_LIST = "array_list"
     POINTER = "pointer"
+    POINTER_TUPLE = "pointer_tuple"
     DESCRIPTOR = "descriptor"
     SCALAR = "scalar"
     CONSTEXPR = "constexpr"
@@ -28,8 +29,8 @@ class Argument:
     """One parameter of a signature.
 
     `dtype` is a name such as `f16` for arrays, pointers, scalars and dtype constants; `rank` counts
-    the axes of an array; `shape` is the block of a descriptor; `value` is what a constexpr is set
-    to.
+    the axes of an array; `shape` is the block of a descriptor, or how many pointers a tuple holds;
+    `value` is what a constexpr is set to.
     """
 
     name: str

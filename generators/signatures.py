@@ -117,7 +117,10 @@ def _memory(usage: Usage, name: str, facts: Facts, profile: _Profile) -> Argumen
     if Role.LIST in facts.roles:
         inner = usage.element(node)
         behind = usage.element(usage.element_node(node))
-        dtype = _element_dtype(behind, profile, exact=True)
+        dtype = _element_dtype(behind, profile, exact=Role.ARRAY in inner.roles)
+        if Role.MEMORY in inner.roles:
+            pointers = ArgumentKind.POINTER_TUPLE
+            return Argument(name=name, kind=pointers, dtype=dtype, shape=(_COUNT,))
         rank = inner.rank if inner.rank >= 0 else 1
         return Argument(name=name, kind=ArgumentKind.ARRAY_LIST, rank=rank, dtype=dtype)
     if Role.MEMORY in facts.roles:

@@ -94,7 +94,8 @@ class Usage(Classes):
             self._access(function, op, node)
         for value in op.results[:1]:
             self._address(function, op, f"{function}:{value.name}")
-        if op.kind == OpKind.SUBSCRIPT and self._has(f"{function}:{op.result}", Role.ARRAY):
+        found = self.of(function, op.result).roles if op.kind == OpKind.SUBSCRIPT else set()
+        if op.attribute("pattern") == "#" and found & {Role.ARRAY, Role.MEMORY}:
             base = f"{function}:{op.operand('x')}"
             self._add(base, Role.LIST)
             self.union(self.element_node(base), f"{function}:{op.result}")
@@ -142,7 +143,7 @@ class Usage(Classes):
 
     def _address(self, function: str, op: Op, result: str) -> None:
         """An address stays one through arithmetic: the side that is not an integer is its base."""
-        if op.kind in SHAPING and op.inputs:
+        if op.kind in SHAPING and op.inputs and op.attribute("pattern") != "#":
             base = f"{function}:{op.inputs[0]}"
             if self._has(result, Role.MEMORY) or self._has(base, Role.MEMORY):
                 self.union(result, base)

@@ -69,8 +69,10 @@ def prepare(job: CompileJob, module: ModuleType) -> Prepared:
     return Prepared(source, target, dict(job.signature.options))
 
 
-def _type(argument: Argument) -> str:
+def _type(argument: Argument) -> str | tuple[str, ...]:
     match argument.kind:
+        case ArgumentKind.POINTER_TUPLE:
+            return (f"*{_NATIVE[argument.dtype]}",) * argument.shape[0]
         case ArgumentKind.POINTER:
             return f"*{_NATIVE[argument.dtype]}"
         case ArgumentKind.SCALAR:
