@@ -1,0 +1,55 @@
+"""Write the tables of README.md from the files that the benchmarks left.
+
+    .venv/bin/python -m benchmarks.readme [--demo LOG]
+
+Between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what benchmarks/NAME/table.md holds; `demo` takes the log of
+a `tilelore demo` run, which is kept as benchmarks/demo/table.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FENCE = "```"
+
+
+def demo_excerpt(log: str) -> str:
+    """Headings and the last table of a demo run, as a code block."""
+    lines = [line.rstrip() for line in log.splitlines()]
+    heads = [line for line in lines if line.startswith("== ")]
+    last = max((i for i, line in enumerate(lines) if line.startswith("== ")), default=0)
+    return "\n".join([FENCE, *heads[:-1], *lines[last:], FENCE])
+
+
+def filled(text: str, folder: Path) -> str:
+    """README text with each marked part replaced by its table."""
+
+    def part(match: re.Match[str]) -> str:
+        table = folder / match["name"] / "table.md"
+        if not table.is_file():
+            return match[0]
+        body = table.read_text(encoding="utf-8").strip()
+        return f"<!-- begin:{match['name']} -->\n{body}\n<!-- end:{match['name']} -->"
+
+    pattern = r"<!-- begin:(?P<name>\w+) -->\n.*?<!-- end:(?P=name) -->"
+    return re.sub(pattern, part, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Fill README.md in place."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--demo", type=Path, help="log of a demo run to keep")
+    options = parser.parse_args()
+    if options.demo:
+        target = ROOT / "benchmarks" / "demo" / "table.md"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(demo_excerpt(options.demo.read_text(encoding="utf-8")) + "\n")
+    readme = ROOT / "README.md"
+    readme.write_text(filled(readme.read_text(encoding="utf-8"), ROOT / "benchmarks"), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
