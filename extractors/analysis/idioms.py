@@ -214,3 +214,38 @@ def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
         for n in facts.graph.upstream(value, lambda n: n.op.kind in REDUCTIONS)
         if n.op.kind == kind
     ]
+
+
+# -- normalisation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normalisation:
+    """A root of a reduced row that enters the output; `centres` are the subtractions of a mean."""
+
+    root: Node
+    sums: tuple[Node, ...]
+    centres: tuple[Node, ...]
+
+
+def normalisations(facts: Facts) -> list[Normalisation]:
+    """Roots of sums of squares whose inverse multiplies what is stored."""
+    if facts.contractions:
+        return []
+    found = []
+    for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
+        sums = facts.graph.roots(root.result, OpKind.REDUCE_SUM)
+        if sums and any(facts.graph.rests_on(s.value, root) for s in facts.stores):
+            centres = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root, sums)]
+            found.append(Normalisation(root, tuple(sums), tuple(centres)))
+    return found
+
+
+def _takes_mean(facts: Facts, node: Node, root: Node, sums: list[Node]) -> bool:
+    """A row less a number that was reduced from it, which is not computed from the root."""
+    over, under = node.op.inputs[:2]
+    mean = facts.graph.roots(under, OpKind.REDUCE_SUM)
+    if not mean or facts.graph.rests_on(under, root):
+        return False
+    arrays = {a.array for a in facts.feeding(over)} & {a.array for a in facts.feeding(under)}
+    return bool(arrays) and not facts.graph.roots(over, OpKind.REDUCE_SUM)

@@ -1,0 +1,70 @@
+"""What the normalised row is multiplied and shifted by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.analysis.idioms import normalisations
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA}
+
+
+class AffineAfterNorm(Pattern):
+    """A product with another loaded row, perhaps shifted by a number, and a sum with a third."""
+
+    name = "affine-after-normalisation"
+    axis = "affine"
+    source = "Ba et al., Layer Normalization (2016), gain and bias"
+    matches = (
+        Case(ROW_NORM, "weight"),
+        Case(NORM_PERSISTENT, "weight"),
+        Case(LAYER_NORM_POINTER, "weight and bias"),
+        Case(vary(ROW_NORM, ("v * r * g", "v * r * (1.0 + g)")), "weight + offset"),
+        Case(vary(ROW_NORM, ("v * r * g", "v * r")), "none"),
+    )
+    near_misses = (NearMiss(SOFTMAX, why="no normalisation by a root"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for norm in normalisations(facts):
+            own = {a.array for s in norm.sums for a in facts.feeding(s.op.inputs[0])}
+            made = [s for s in facts.stores if facts.graph.rests_on(s.value, norm.root)]
+            wide = [s for s in made if len(facts.types.shape(s.value)) > 0]
+            if not wide:
+                return
+            gains = self._others(facts, wide, own, OpKind.MUL)
+            shifts = self._others(facts, wide, own, OpKind.ADD)
+            yield self.decide(facts, *self._value(facts, norm.root, gains, shifts, wide))
+            return
+
+    def _others(self, facts: Facts, stores: list[Access], own: set[str | None], kind: str) -> list[Node]:
+        """Operations on the way to the output that take another array's load in, from outside the row."""
+        found = []
+        for store in stores:
+            for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _THROUGH):
+                if node.op.kind != kind:
+                    continue
+                sides = [{a.array for a in facts.feeding(v)} for v in node.op.inputs[:2]]
+                if any(side and not side & own for side in sides) and any(side & own for side in sides):
+                    found.append(node)
+        return found
+
+    def _value(
+        self, facts: Facts, root: Node, gains: list[Node], shifts: list[Node], stores: list[Access]
+    ) -> tuple[str, list[Node | Access]]:
+        if gains and shifts:
+            return "weight and bias", [*gains, *shifts]
+        if not gains:
+            return ("bias", [*shifts]) if shifts else ("none", [*stores])
+        for gain in gains:
+            for value in gain.op.inputs[:2]:
+                made = facts.graph.producer(facts.graph.core(value))
+                if made is not None and made.op.kind == OpKind.ADD and not facts.graph.rests_on(value, root):
+                    return "weight + offset", [made, gain]
+        return "weight", [*gains]

@@ -1,0 +1,40 @@
+"""What an access tells the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, COPY, vary
+from kb.evidence import Decision
+
+_NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "cache at L2 (.cg)",
+          ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)"}  # fmt: skip
+
+
+class CacheModifier(Pattern):
+    """The cache modifier or eviction policy of a load or store."""
+
+    name = "cache-modifier-per-access"
+    axis = "cache_hint"
+    source = "NVIDIA, PTX ISA, cache operators; Triton documentation, load: eviction_policy"
+    matches = (
+        Case(vary(ADD_POINTER, ("x + at, mask=inside)", 'x + at, mask=inside, eviction_policy="evict_first")')), "evict_first"),
+        Case(vary(ADD_POINTER, ("x + at, mask=inside)", 'x + at, mask=inside, cache_modifier=".cs")')), "streaming (.cs)"),
+    )
+    near_misses = (
+        NearMiss(ADD_POINTER, why="no modifier is given"),
+        NearMiss(COPY, why="no modifier is given"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Access]] = {}
+        for access in facts.accesses:
+            for role in ("cache_modifier", "eviction_policy"):
+                literal = facts.values.literal(access.node.op.operand(role))
+                if isinstance(literal, str) and literal:
+                    found.setdefault(_NAMES.get(literal, literal), []).append(access)
+        for value, members in found.items():
+            yield self.decide(facts, value, members)

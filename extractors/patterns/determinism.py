@@ -1,0 +1,41 @@
+"""Whether two runs give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, NORM_BACKWARD, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ATOMIC = vary(
+    NORM_BACKWARD,
+    ("    ct.store(parts, index=(own, 0), tile=acc)",
+     "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"),
+)  # fmt: skip
+_COUNT = vary(ADD_POINTER, ("    inside = at < n\n", "    inside = at < n\n    tl.atomic_add(n, 1)\n"))
+
+
+class Determinism(Pattern):
+    """Floating-point sums of several blocks meet in an atomic, or every sum has one order."""
+
+    name = "order-of-summation"
+    axis = "determinism"
+    source = "Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic (1991)"
+    matches = (Case(_ATOMIC, "order depends on atomics"), Case(PRODUCT, "bitwise stable"))
+    near_misses = (NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        added = [a for a in facts.stores if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)]
+        floats = [a for a in added if self._float(facts, a.value)]
+        if floats:
+            yield self.decide(facts, "order depends on atomics", floats)
+        elif (facts.contractions or facts.reductions) and not any(a.is_atomic for a in facts.stores):
+            sums = [*facts.contractions, *facts.reductions]
+            yield self.decide(facts, "bitwise stable", sums)
+
+    def _float(self, facts: Facts, value: str) -> bool:
+        dtype = facts.types.dtype(value)
+        return dtype.startswith(("f", "bf", "dtypeof")) and bool(facts.feeding(value))

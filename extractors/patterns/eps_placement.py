@@ -1,0 +1,44 @@
+"""Where the small number that keeps a root from zero is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS
+from extractors.analysis.idioms import normalisations
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class EpsPlacement(Pattern):
+    """An addition right below the root, or right above it."""
+
+    name = "epsilon-inside-the-root"
+    axis = "eps_placement"
+    source = "Ba et al., Layer Normalization (2016); framework reference of layer_norm"
+    matches = (
+        Case(ROW_NORM, "inside rsqrt"),
+        Case(LAYER_NORM_POINTER, "inside rsqrt"),
+        Case(vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1.0 / (tl.sqrt(var) + eps)")), "after sqrt"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="no root"),
+        NearMiss(vary(ROW_NORM, (" / N + eps)", " / N)")), why="nothing is added"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for norm in normalisations(facts):
+            below = facts.graph.producer(facts.graph.through(norm.root.op.inputs[0], VIEWS | CASTS))
+            if below is not None and below.op.kind == OpKind.ADD:
+                yield self.decide(facts, "inside rsqrt", (below, norm.root))
+                return
+            if below is not None and below.op.kind == OpKind.MAXIMUM:
+                yield self.decide(facts, "clamp", (below, norm.root))
+                return
+            after = [n for n in facts.graph.downstream(norm.root.result, 8) if n.op.kind == OpKind.ADD]
+            if after and norm.root.op.kind == OpKind.SQRT:
+                yield self.decide(facts, "after sqrt", (norm.root, after[0]))
+                return

@@ -1,0 +1,55 @@
+"""Where values are widened and narrowed between memory and arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, COPY, LAYER_NORM_POINTER, PRODUCT, ROW_NORM
+from kb.evidence import Decision
+
+
+class IoCast(Pattern):
+    """Casts right after loads and right before stores."""
+
+    name = "widen-on-load-narrow-on-store"
+    axis = "io_cast"
+    source = "Micikevicius et al., Mixed Precision Training (2018)"
+    matches = (
+        Case(ROW_NORM, "upcast on load, downcast on store"),
+        Case(LAYER_NORM_POINTER, "upcast on load, downcast on store"),
+        Case(PRODUCT, "downcast on store"),
+    )
+    near_misses = (
+        NearMiss(COPY, why="nothing is cast"),
+        NearMiss(ADD_POINTER, why="the sum is taken in the type of the arrays"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        wide = [n for a in facts.loads for n in self._after(facts, a.value)]
+        narrow = [n for a in facts.stores for n in self._before(facts, a.value)]
+        if wide and narrow:
+            yield self.decide(facts, "upcast on load, downcast on store", [*wide, *narrow])
+        elif narrow:
+            yield self.decide(facts, "downcast on store", narrow)
+        elif wide:
+            yield self.decide(facts, "upcast on load, implicit cast on store", wide)
+
+    def _after(self, facts: Facts, value: str) -> list[Node]:
+        """Casts of a loaded tile to 32-bit floats."""
+        found, pending = [], [value]
+        for current in pending:
+            for user in facts.graph.users(current):
+                if user.op.kind in CASTS and facts.types.dtype(user.result) == "f32":
+                    found.append(user)
+                elif user.op.kind in VIEWS and len(pending) < 8:
+                    pending.append(user.result)
+        return found
+
+    def _before(self, facts: Facts, value: str) -> list[Node]:
+        node = facts.graph.producer(facts.graph.through(value, VIEWS))
+        if node is None or node.op.kind not in CASTS:
+            return []
+        return [node] if facts.types.dtype(node.op.inputs[0]) != facts.types.dtype(node.result) else []

@@ -1,0 +1,52 @@
+"""How many loops there are, and what they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.loops import Loop, blocked, persistent
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import (
+    ADD_POINTER, ATTENTION, NORM_PERSISTENT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS,
+)
+from kb.evidence import Decision
+
+_NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
+
+
+class LoopStructure(Pattern):
+    """Loops over chunks of a reduced axis, and loops over work items around them."""
+
+    name = "loops-over-the-reduced-axis"
+    axis = "loop_structure"
+    source = "tilelore catalogue, axis loop_structure"
+    matches = (
+        Case(ROW_NORM, "no loop (resident)"),
+        Case(ATTENTION, "one loop"),
+        Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
+        Case(SOFTMAX_CHUNKS, "three loops"),
+        Case(NORM_PERSISTENT, "persistent outer loop"),
+    )
+    near_misses = (NearMiss(ADD_POINTER, why="nothing is reduced, so there is no axis to loop over"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.reductions and not facts.contractions:
+            return
+        outer = [loop for loop in facts.loops if persistent(loop, facts.values) or self._rows(facts, loop)]
+        for loop in outer:
+            yield self.decide(facts, "persistent outer loop", (loop.node.head,))
+        inner = [loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)]
+        heads: list[Where] = [loop.node.head for loop in inner]
+        if inner:
+            yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)
+        elif not outer:
+            yield self.decide(facts, "no loop (resident)", [*facts.reductions, *facts.contractions])
+
+    def _rows(self, facts: Facts, loop: Loop) -> bool:
+        return blocked(loop, facts.values) and not facts.contractions
+
+    def _nested(self, loop: Loop, outer: list[Loop]) -> bool:
+        """True inside another loop of the reduced axis."""
+        holders = {o.node for o in outer}
+        return any(node not in holders for node in loop.node.loops)

@@ -1,0 +1,31 @@
+"""Which normalisation is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.idioms import normalisations
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, SOFTMAX
+from kb.evidence import Decision
+
+
+class NormKind(Pattern):
+    """The root of a mean of squares multiplies a row, with or without its mean taken away."""
+
+    name = "root-of-mean-square-normalisation"
+    axis = "norm_kind"
+    source = "Ba et al., Layer Normalization (2016); Zhang and Sennrich, RMSNorm (2019)"
+    matches = (Case(ROW_NORM, "RMSNorm"), Case(LAYER_NORM_POINTER, "LayerNorm"))
+    near_misses = (
+        NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
+        NearMiss(PRODUCT, why="no root"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for norm in normalisations(facts):
+            where: list[Node] = [*norm.sums, norm.root, *norm.centres]
+            yield self.decide(facts, "LayerNorm" if norm.centres else "RMSNorm", where)
+            return

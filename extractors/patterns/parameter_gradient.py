@@ -1,0 +1,54 @@
+"""How the gradient of a weight, a sum over all rows, is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.loops import Role
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, PRODUCT, SOFTMAX_CHUNKS, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ATOMIC = vary(
+    NORM_BACKWARD,
+    ("    ct.store(parts, index=(own, 0), tile=acc)",
+     "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"),
+)  # fmt: skip
+
+
+class ParameterGradient(Pattern):
+    """A sum over the rows of a block is stored for a second stage, or added to one row by an atomic."""
+
+    name = "weight-gradient-summed-over-rows"
+    axis = "parameter_gradient"
+    source = "tilelore catalogue, axis parameter_gradient; Triton documentation, Layer Normalization tutorial"
+    matches = (Case(NORM_BACKWARD, "per-CTA partials then reduce"), Case(_ATOMIC, "atomics"))
+    near_misses = (
+        NearMiss(PRODUCT, why="one block owns its output tile"),
+        NearMiss(ATTENTION, why="one block owns its output tile"),
+        NearMiss(SOFTMAX_CHUNKS, why="the sum belongs to one row"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions:
+            return
+        sums = [(loop, c) for loop in facts.loops for c in loop.of(Role.SUM) if facts.types.shape(c.result)]
+        stored = [
+            (s, loop)
+            for loop, c in sums
+            for s in facts.stores
+            if not s.node.inside(loop.node) and facts.graph.core(s.value) == c.result
+        ]
+        rows = [s for s, loop in stored if any(o.node.inside(loop.node) for o in facts.stores)]
+        atomics = [s for s in rows if s.is_atomic]
+        own = [s for s in rows if any(e.has(AtomKind.BLOCK) for e in s.index) and not s.is_atomic]
+        locks = facts.graph.of(OpKind.ATOMIC_CAS, OpKind.ATOMIC_XCHG)
+        if locks and (rows or facts.stores):
+            yield self.decide(facts, "lock + accumulate", [*locks, *rows])
+        elif atomics:
+            yield self.decide(facts, "atomics", atomics)
+        elif own:
+            yield self.decide(facts, "per-CTA partials then reduce", own)

@@ -1,0 +1,56 @@
+"""How a row is reduced: at once, twice in a row, over chunks, or with a rescaled state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import Role, persistent
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import (
+    ADD_POINTER, ATTENTION, LAYER_NORM_POINTER, PRODUCT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX,
+)
+from kb.evidence import Decision
+
+
+class ReductionScheme(Pattern):
+    """The reductions of a kernel, and whether one feeds the next or a loop carries them."""
+
+    name = "resident-or-streamed-row-reduction"
+    axis = "reduction_scheme"
+    source = "Harris, Optimizing Parallel Reduction in CUDA; Milakov and Gimelshein (2018)"
+    matches = (
+        Case(ROW_NORM, "one reduction over a resident row"),
+        Case(LAYER_NORM_POINTER, "two dependent reductions"),
+        Case(SOFTMAX, "two dependent reductions"),
+        Case(ROW_NORM_CHUNKS, "streamed partials then combine"),
+        Case(ATTENTION, "online with rescale"),
+        Case(PRODUCT, "sequential loop into an accumulator"),
+    )
+    near_misses = (NearMiss(ADD_POINTER, why="nothing is reduced"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        online = [loop for loop in facts.loops if loop.of(Role.RUNNING_MAXIMUM) and self._rescales(facts, loop.node)]
+        if online:
+            states = [c for loop in online for c in loop.of(Role.RUNNING_MAXIMUM, Role.RUNNING_SUM)]
+            yield self.decide(facts, "online with rescale", self._ends(facts, [c.next for c in states]))
+            return
+        carried = [c for loop in facts.loops if not persistent(loop, facts.values) for c in loop.of(Role.SUM)]
+        grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
+        if carried and facts.reductions and not facts.contractions:
+            yield self.decide(facts, "streamed partials then combine", self._ends(facts, [c.next for c in carried]))
+        elif grown:
+            value = "sequential loop into an accumulator"
+            yield self.decide(facts, value, self._ends(facts, [c.next for c in grown]))
+        elif facts.reductions:
+            pairs = [(a, b) for a in facts.reductions for b in facts.reductions if a is not b and facts.graph.rests_on(b.result, a)]
+            nodes = [n for pair in pairs for n in pair] or facts.reductions
+            value = "two dependent reductions" if pairs else "one reduction over a resident row"
+            yield self.decide(facts, value, nodes)
+
+    def _rescales(self, facts: Facts, loop: Node) -> bool:
+        return any(e.rescale and e.node.inside(loop) for e in facts.exponentials)
+
+    def _ends(self, facts: Facts, values: list[str]) -> list[Node]:
+        return [n for v in values if (n := facts.graph.producer(v)) is not None]

@@ -1,0 +1,70 @@
+"""What the axes of the grid stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import persistent
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, PRODUCT_PERSISTENT, POINTER
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_SINGLE = POINTER + '''
+@triton.jit
+def once(x):
+    tl.store(x, tl.load(x) + 1)
+'''
+
+
+class SeparateGridAxes(Pattern):
+    """Every axis of the grid is used by itself, or one id is walked over all work items."""
+
+    name = "block-id-per-grid-axis"
+    axis = "grid_mapping"
+    source = "NVIDIA, CUDA C++ Programming Guide, thread hierarchy"
+    matches = (
+        Case(PRODUCT, "separate grid axes"),
+        Case(PRODUCT_PERSISTENT, "linear persistent id"),
+        Case(LAYER_NORM_POINTER, "one program per row"),
+    )
+    near_misses = (NearMiss(_SINGLE, why="no block id is read"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._places(facts, n)]
+        if not ids:
+            return
+        if any(persistent(loop, facts.values) for loop in facts.loops):
+            yield self.decide(facts, "linear persistent id", ids)
+            return
+        axes = {facts.values.expr(n.result) for n in ids}
+        if len(axes) > 1:
+            yield self.decide(facts, "separate grid axes", ids)
+        elif not self._divided(facts):
+            yield self.decide(facts, self._single(facts), ids)
+
+    def _places(self, facts: Facts, node: Node) -> bool:
+        return any(
+            facts.graph.rests_on(value, node)
+            for access in facts.accesses
+            for role, value in access.node.op.operands
+            if role not in ("value", "mask")
+        )
+
+    def _divided(self, facts: Facts) -> bool:
+        return any(
+            (atom := facts.values.expr(n.op.inputs[0]).atom) is not None and atom.kind is AtomKind.BLOCK
+            for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
+        )
+
+    def _single(self, facts: Facts) -> str:
+        extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
+        for access in facts.accesses:
+            for index in access.index:
+                for factors, _ in index.terms:
+                    if any(a.kind is AtomKind.BLOCK for a in factors) and any(a.text in extents for a in factors):
+                        return "one axis of tiles"
+        return "one program per row"

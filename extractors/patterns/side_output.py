@@ -1,0 +1,59 @@
+"""What a kernel stores beside its output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import (
+    ADD_POINTER, ATTENTION, ATTENTION_LSE, LAYER_NORM_POINTER, PRODUCT, ROW_NORM,
+)
+from kb.evidence import Decision
+from kb.ops import REDUCTIONS, OpKind
+
+
+class SideOutput(Pattern):
+    """Stores that are narrower than the output and computed from a reduction."""
+
+    name = "statistics-stored-beside-the-output"
+    axis = "side_output"
+    source = "tilelore catalogue, axis side_output; Dao et al., FlashAttention (2022)"
+    matches = (
+        Case(ATTENTION_LSE, "log-sum-exp"),
+        Case(LAYER_NORM_POINTER, "statistics saved for backward"),
+        Case(ROW_NORM, "statistics saved for backward"),
+        Case(ATTENTION, "none"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="a product has no statistics to save"),
+        NearMiss(ADD_POINTER, why="nothing is reduced"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.reductions or not facts.stores:
+            return
+        widest = max(_width(facts, s) for s in facts.stores)
+        main = [s for s in facts.stores if _width(facts, s) == widest]
+        side = [s for s in facts.stores if _width(facts, s) < widest and self._reduced(facts, s)]
+        if not any(self._reduced(facts, s) for s in main) or widest == 0:
+            return
+        logs = [n for s in side for n in self._logarithm(facts, s)]
+        if logs:
+            yield self.decide(facts, "log-sum-exp", [*logs, *side])
+        elif side:
+            yield self.decide(facts, "statistics saved for backward", side)
+        elif any(facts.graph.of(k) for k in (OpKind.EXP, OpKind.EXP2, OpKind.RSQRT)):
+            yield self.decide(facts, "none", main)
+
+    def _reduced(self, facts: Facts, store: Access) -> bool:
+        return bool(facts.graph.roots(store.value, *REDUCTIONS))
+
+    def _logarithm(self, facts: Facts, store: Access) -> list[Node]:
+        return facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)
+
+
+def _width(facts: Facts, store: Access) -> int:
+    return len([extent for extent in facts.types.shape(store.value) if extent != "1"])
