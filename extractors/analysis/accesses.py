@@ -113,12 +113,13 @@ class AccessReader:
         """Parameters that stand alone with factor one, so that the rest may be an offset from them."""
         kinds = {p.name: p.kind for p in self.graph.function.parameters}
         alone = [f[0] for f, n in offset.terms if n == 1 and len(f) == 1]
-        return [
+        parameters = [
             atom
             for atom in alone
-            if atom.kind in (AtomKind.PARAMETER, AtomKind.LOADED)
+            if atom.kind is AtomKind.PARAMETER
             and kinds.get(atom.value) not in (ParameterKind.CONSTEXPR, ParameterKind.SCALAR)
         ]
+        return parameters or [atom for atom in alone if atom.kind is AtomKind.LOADED]
 
     def _based(self, address: str) -> tuple[str | None, Expr]:
         """The array that an address points into and the offset from its start, in elements."""

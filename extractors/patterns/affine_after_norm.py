@@ -43,7 +43,9 @@ class AffineAfterNorm(Pattern):
             yield self.decide(facts, *self._value(facts, norm.root, gains, shifts, wide))
             return
 
-    def _others(self, facts: Facts, stores: list[Access], own: set[str | None], kind: str) -> list[Node]:
+    def _others(
+        self, facts: Facts, stores: list[Access], own: set[str | None], kind: str
+    ) -> list[Node]:
         """Operations on the way to the output that take another array's load in, from outside the row."""
         found = []
         for store in stores:
@@ -51,7 +53,9 @@ class AffineAfterNorm(Pattern):
                 if node.op.kind != kind:
                     continue
                 sides = [{a.array for a in facts.feeding(v)} for v in node.op.inputs[:2]]
-                if any(side and not side & own for side in sides) and any(side & own for side in sides):
+                if any(side and not side & own for side in sides) and any(
+                    side & own for side in sides
+                ):
                     found.append(node)
         return found
 
@@ -65,6 +69,10 @@ class AffineAfterNorm(Pattern):
         for gain in gains:
             for value in gain.op.inputs[:2]:
                 made = facts.graph.producer(facts.graph.core(value))
-                if made is not None and made.op.kind == OpKind.ADD and not facts.graph.rests_on(value, root):
+                if (
+                    made is not None
+                    and made.op.kind == OpKind.ADD
+                    and not facts.graph.rests_on(value, root)
+                ):
                     return "weight + offset", [made, gain]
         return "weight", [*gains]

@@ -21,8 +21,19 @@ class CacheModifier(Pattern):
     axis = "cache_hint"
     source = "NVIDIA, PTX ISA, cache operators; Triton documentation, load: eviction_policy"
     matches = (
-        Case(vary(ADD_POINTER, ("x + at, mask=inside)", 'x + at, mask=inside, eviction_policy="evict_first")')), "evict_first"),
-        Case(vary(ADD_POINTER, ("x + at, mask=inside)", 'x + at, mask=inside, cache_modifier=".cs")')), "streaming (.cs)"),
+        Case(
+            vary(
+                ADD_POINTER,
+                ("x + at, mask=inside)", 'x + at, mask=inside, eviction_policy="evict_first")'),
+            ),
+            "evict_first",
+        ),
+        Case(
+            vary(
+                ADD_POINTER, ("x + at, mask=inside)", 'x + at, mask=inside, cache_modifier=".cs")')
+            ),
+            "streaming (.cs)",
+        ),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no modifier is given"),

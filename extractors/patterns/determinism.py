@@ -15,7 +15,9 @@ _ATOMIC = vary(
     ("    ct.store(parts, index=(own, 0), tile=acc)",
      "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"),
 )  # fmt: skip
-_COUNT = vary(ADD_POINTER, ("    inside = at < n\n", "    inside = at < n\n    tl.atomic_add(n, 1)\n"))
+_COUNT = vary(
+    ADD_POINTER, ("    inside = at < n\n", "    inside = at < n\n    tl.atomic_add(n, 1)\n")
+)
 
 
 class Determinism(Pattern):
@@ -23,16 +25,26 @@ class Determinism(Pattern):
 
     name = "order-of-summation"
     axis = "determinism"
-    source = "Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic (1991)"
+    source = (
+        "Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic (1991)"
+    )
     matches = (Case(_ATOMIC, "order depends on atomics"), Case(PRODUCT, "bitwise stable"))
-    near_misses = (NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),)
+    near_misses = (
+        NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        added = [a for a in facts.stores if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)]
+        added = [
+            a
+            for a in facts.stores
+            if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
+        ]
         floats = [a for a in added if self._float(facts, a.value)]
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
-        elif (facts.contractions or facts.reductions) and not any(a.is_atomic for a in facts.stores):
+        elif (facts.contractions or facts.reductions) and not any(
+            a.is_atomic for a in facts.stores
+        ):
             sums = [*facts.contractions, *facts.reductions]
             yield self.decide(facts, "bitwise stable", sums)
 

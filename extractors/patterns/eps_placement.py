@@ -22,7 +22,10 @@ class EpsPlacement(Pattern):
     matches = (
         Case(ROW_NORM, "inside rsqrt"),
         Case(LAYER_NORM_POINTER, "inside rsqrt"),
-        Case(vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1.0 / (tl.sqrt(var) + eps)")), "after sqrt"),
+        Case(
+            vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1.0 / (tl.sqrt(var) + eps)")),
+            "after sqrt",
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no root"),
@@ -38,7 +41,9 @@ class EpsPlacement(Pattern):
             if below is not None and below.op.kind == OpKind.MAXIMUM:
                 yield self.decide(facts, "clamp", (below, norm.root))
                 return
-            after = [n for n in facts.graph.downstream(norm.root.result, 8) if n.op.kind == OpKind.ADD]
+            after = [
+                n for n in facts.graph.downstream(norm.root.result, 8) if n.op.kind == OpKind.ADD
+            ]
             if after and norm.root.op.kind == OpKind.SQRT:
                 yield self.decide(facts, "after sqrt", (norm.root, after[0]))
                 return

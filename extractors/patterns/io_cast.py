@@ -52,4 +52,6 @@ class IoCast(Pattern):
         node = facts.graph.producer(facts.graph.through(value, VIEWS))
         if node is None or node.op.kind not in CASTS:
             return []
-        return [node] if facts.types.dtype(node.op.inputs[0]) != facts.types.dtype(node.result) else []
+        return (
+            [node] if facts.types.dtype(node.op.inputs[0]) != facts.types.dtype(node.result) else []
+        )

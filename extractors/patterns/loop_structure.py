@@ -8,7 +8,12 @@ from extractors.analysis.facts import Facts
 from extractors.analysis.loops import Loop, blocked, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
-    ADD_POINTER, ATTENTION, NORM_PERSISTENT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS,
+    ADD_POINTER,
+    ATTENTION,
+    NORM_PERSISTENT,
+    ROW_NORM,
+    ROW_NORM_CHUNKS,
+    SOFTMAX_CHUNKS,
 )
 from kb.evidence import Decision
 
@@ -28,15 +33,23 @@ class LoopStructure(Pattern):
         Case(SOFTMAX_CHUNKS, "three loops"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
     )
-    near_misses = (NearMiss(ADD_POINTER, why="nothing is reduced, so there is no axis to loop over"),)
+    near_misses = (
+        NearMiss(ADD_POINTER, why="nothing is reduced, so there is no axis to loop over"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.reductions and not facts.contractions:
             return
-        outer = [loop for loop in facts.loops if persistent(loop, facts.values) or self._rows(facts, loop)]
+        outer = [
+            loop
+            for loop in facts.loops
+            if persistent(loop, facts.values) or self._rows(facts, loop)
+        ]
         for loop in outer:
             yield self.decide(facts, "persistent outer loop", (loop.node.head,))
-        inner = [loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)]
+        inner = [
+            loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)
+        ]
         heads: list[Where] = [loop.node.head for loop in inner]
         if inner:
             yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)

@@ -35,7 +35,12 @@ class ParameterGradient(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             return
-        sums = [(loop, c) for loop in facts.loops for c in loop.of(Role.SUM) if facts.types.shape(c.result)]
+        sums = [
+            (loop, c)
+            for loop in facts.loops
+            for c in loop.of(Role.SUM)
+            if facts.types.shape(c.result)
+        ]
         stored = [
             (s, loop)
             for loop, c in sums

@@ -9,7 +9,13 @@ from extractors.analysis.graph import Node
 from extractors.analysis.loops import Role, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
-    ADD_POINTER, ATTENTION, LAYER_NORM_POINTER, PRODUCT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX,
+    ADD_POINTER,
+    ATTENTION,
+    LAYER_NORM_POINTER,
+    PRODUCT,
+    ROW_NORM,
+    ROW_NORM_CHUNKS,
+    SOFTMAX,
 )
 from kb.evidence import Decision
 
@@ -31,20 +37,40 @@ class ReductionScheme(Pattern):
     near_misses = (NearMiss(ADD_POINTER, why="nothing is reduced"),)
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        online = [loop for loop in facts.loops if loop.of(Role.RUNNING_MAXIMUM) and self._rescales(facts, loop.node)]
+        online = [
+            loop
+            for loop in facts.loops
+            if loop.of(Role.RUNNING_MAXIMUM) and self._rescales(facts, loop.node)
+        ]
         if online:
             states = [c for loop in online for c in loop.of(Role.RUNNING_MAXIMUM, Role.RUNNING_SUM)]
-            yield self.decide(facts, "online with rescale", self._ends(facts, [c.next for c in states]))
+            yield self.decide(
+                facts, "online with rescale", self._ends(facts, [c.next for c in states])
+            )
             return
-        carried = [c for loop in facts.loops if not persistent(loop, facts.values) for c in loop.of(Role.SUM)]
+        carried = [
+            c
+            for loop in facts.loops
+            if not persistent(loop, facts.values)
+            for c in loop.of(Role.SUM)
+        ]
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         if carried and facts.reductions and not facts.contractions:
-            yield self.decide(facts, "streamed partials then combine", self._ends(facts, [c.next for c in carried]))
+            yield self.decide(
+                facts,
+                "streamed partials then combine",
+                self._ends(facts, [c.next for c in carried]),
+            )
         elif grown:
             value = "sequential loop into an accumulator"
             yield self.decide(facts, value, self._ends(facts, [c.next for c in grown]))
         elif facts.reductions:
-            pairs = [(a, b) for a in facts.reductions for b in facts.reductions if a is not b and facts.graph.rests_on(b.result, a)]
+            pairs = [
+                (a, b)
+                for a in facts.reductions
+                for b in facts.reductions
+                if a is not b and facts.graph.rests_on(b.result, a)
+            ]
             nodes = [n for pair in pairs for n in pair] or facts.reductions
             value = "two dependent reductions" if pairs else "one reduction over a resident row"
             yield self.decide(facts, value, nodes)

@@ -9,15 +9,18 @@ from extractors.analysis.graph import Node
 from extractors.analysis.loops import persistent
 from extractors.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, PRODUCT_PERSISTENT, POINTER
+from extractors.patterns.cases import LAYER_NORM_POINTER, POINTER, PRODUCT, PRODUCT_PERSISTENT
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_SINGLE = POINTER + '''
+_SINGLE = (
+    POINTER
+    + """
 @triton.jit
 def once(x):
     tl.store(x, tl.load(x) + 1)
-'''
+"""
+)
 
 
 class SeparateGridAxes(Pattern):
@@ -56,15 +59,20 @@ class SeparateGridAxes(Pattern):
 
     def _divided(self, facts: Facts) -> bool:
         return any(
-            (atom := facts.values.expr(n.op.inputs[0]).atom) is not None and atom.kind is AtomKind.BLOCK
+            (atom := facts.values.expr(n.op.inputs[0]).atom) is not None
+            and atom.kind is AtomKind.BLOCK
             for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
         )
 
     def _single(self, facts: Facts) -> str:
-        extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
+        extents = {
+            str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)
+        }
         for access in facts.accesses:
             for index in access.index:
                 for factors, _ in index.terms:
-                    if any(a.kind is AtomKind.BLOCK for a in factors) and any(a.text in extents for a in factors):
+                    if any(a.kind is AtomKind.BLOCK for a in factors) and any(
+                        a.text in extents for a in factors
+                    ):
                         return "one axis of tiles"
         return "one program per row"

@@ -9,7 +9,12 @@ from extractors.analysis.facts import Facts
 from extractors.analysis.graph import Node
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
-    ADD_POINTER, ATTENTION, ATTENTION_LSE, LAYER_NORM_POINTER, PRODUCT, ROW_NORM,
+    ADD_POINTER,
+    ATTENTION,
+    ATTENTION_LSE,
+    LAYER_NORM_POINTER,
+    PRODUCT,
+    ROW_NORM,
 )
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind

@@ -1,0 +1,83 @@
+"""How scales of quantised operands enter a product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_SCALED = vary(
+    PRODUCT,
+    ("def product(a, b, out,", "def product(a, b, sa, out,"),
+    ("acc = ct.mma(x, y, acc)",
+     "f = ct.load(sa, index=(m, k), shape=(TM, 1))\n"
+     "        acc = acc + ct.mma(x, y, ct.full((TM, TN), 0.0, dtype=ct.float32)) * f"),
+)  # fmt: skip
+_LATE = vary(
+    PRODUCT,
+    ("def product(a, b, out,", "def product(a, b, sa, out,"),
+    (
+        "ct.astype(acc, out.dtype)",
+        "ct.astype(acc * ct.load(sa, index=(m, 0), shape=(TM, 1)), out.dtype)",
+    ),
+)
+
+
+class BlockScaledAccumulation(Pattern):
+    """Every step's product is scaled before it is added; or the whole sum is, after the loop."""
+
+    name = "block-scaled-two-level-accumulation"
+    axis = "quant_scaling"
+    source = "DeepSeek-AI, DeepSeek-V3 (2024), fine-grained quantisation"
+    matches = (
+        Case(_SCALED, "per-K-block promotion acc += dot*scale"),
+        Case(_LATE, "scale in epilogue"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.score_products:
+            return
+        native = facts.graph.of(OpKind.MMA_SCALED)
+        if native:
+            yield self.decide(facts, "mma_scaled", native)
+        inside: list[Node] = []
+        after: list[Node] = []
+        for product in facts.contractions:
+            for node in self._scaled(facts, product):
+                (inside if node.loop is not None and node.loop is product.loop else after).append(
+                    node
+                )
+        if inside:
+            yield self.decide(facts, "per-K-block promotion acc += dot*scale", inside)
+        elif after:
+            yield self.decide(facts, "scale in epilogue", after)
+
+    def _scaled(self, facts: Facts, product: Node) -> list[Node]:
+        """Products of a result with a loaded row, column or number."""
+        found, seen = [], set()
+        for node in facts.graph.downstream(product.result, 40):
+            if node.op.kind != OpKind.MUL or node in seen:
+                continue
+            seen.add(node)
+            for value, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                narrow = len([e for e in facts.types.shape(other) if e != "1"]) < 2
+                plain = facts.access(
+                    facts.graph.producer(facts.graph.through(other, VIEWS | CASTS)) or node
+                )
+                if (
+                    facts.graph.rests_on(value, product)
+                    and narrow
+                    and plain is not None
+                    and not plain.is_store
+                ):
+                    found.append(node)
+        return found

@@ -1,0 +1,40 @@
+"""A contraction in two parts: the second product starts from the first one's result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS
+
+_CHAINED = vary(
+    ATTENTION,
+    ("s = ct.mma(fixed, k, s)",
+     "s = ct.mma(fixed, k, s)\n        k2 = ct.load(c, index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2)).reshape((W, TN))\n"
+     "        s = ct.mma(fixed, k2, s)"),
+)  # fmt: skip
+
+
+class ChainedProducts(Pattern):
+    """The third operand of a product is another product of the same iteration."""
+
+    name = "chained-mma-accumulation-over-concatenated-contraction-dims"
+    axis = "contraction_split"
+    source = "DeepSeek-AI, DeepSeek-V2 (2024), multi-head latent attention"
+    matches = (Case(_CHAINED, "two MMAs into one accumulator"),)
+    near_misses = (
+        NearMiss(ATTENTION, why="every product has an accumulator of its own"),
+        NearMiss(PRODUCT, why="the accumulator comes from the iteration before"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for product in facts.contractions:
+            first = facts.graph.producer(
+                facts.graph.through(product.op.operand("acc"), VIEWS | CASTS)
+            )
+            if first is not None and first.op.kind in CONTRACTIONS and first.loop is product.loop:
+                yield self.decide(facts, "two MMAs into one accumulator", (first, product))

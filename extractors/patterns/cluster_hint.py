@@ -1,0 +1,31 @@
+"""How many blocks form a cluster, as written on the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+
+
+class ClusterHint(Pattern):
+    """An option of the kernel's decorator."""
+
+    name = "cta-cluster-2-cta-mma"
+    axis = "cluster_size"
+    source = "NVIDIA, CUDA C++ Programming Guide, thread block clusters"
+    matches = (Case(vary(SOFTMAX, ("occupancy=4", "num_ctas=2")), "2"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="the decorator speaks of occupancy only"),
+        NearMiss(PRODUCT, why="the decorator has no options"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        entry = facts.kernel.entry
+        for name, value in entry.options:
+            if name == "num_ctas" and value is not None:
+                yield self.decide(
+                    facts, str(value), ((max(entry.span.line - 1, 1), entry.span.line),)
+                )

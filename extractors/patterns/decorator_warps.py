@@ -1,0 +1,31 @@
+"""How many worker warps a block gets, as written on the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, SOFTMAX, vary
+from kb.evidence import Decision
+
+
+class DecoratorWarps(Pattern):
+    """An option of the kernel's decorator."""
+
+    name = "worker-warp-count-hint"
+    axis = "num_warps"
+    source = "cuTile documentation, kernel(num_worker_warps=...)"
+    matches = (Case(vary(SOFTMAX, ("occupancy=4", "num_worker_warps=8")), "8"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="the decorator speaks of occupancy only"),
+        NearMiss(PRODUCT, why="the decorator has no options"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        entry = facts.kernel.entry
+        for name, value in entry.options:
+            if name in ("num_worker_warps", "num_warps") and value is not None:
+                yield self.decide(
+                    facts, str(value), ((max(entry.span.line - 1, 1), entry.span.line),)
+                )

@@ -1,0 +1,47 @@
+"""Two products share an operand and grow side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.loops import Role, accumulating
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from kb.evidence import Decision
+
+_TWIN = vary(
+    PRODUCT,
+    ("def product(a, b, out,", "def product(a, b, c, out,"),
+    ("    for k in", "    acc2 = ct.full((TM, TN), 0.0, dtype=ct.float32)\n    for k in"),
+    ("acc = ct.mma(x, y, acc)", "z = ct.load(c, index=(k, n), shape=(TK, TN))\n        acc = ct.mma(x, y, acc)\n        acc2 = ct.mma(x, z, acc2)"),
+    ("ct.astype(acc, out.dtype)", "ct.astype(acc * acc2, out.dtype)"),
+)  # fmt: skip
+
+
+class DualAccumulators(Pattern):
+    """Two carried products whose left (or right) operand is the same load."""
+
+    name = "dual-accumulators-sharing-one-operand"
+    axis = "fusion"
+    source = "CUTLASS examples, dual GEMM"
+    matches = (Case(_TWIN, "one loop, two MMAs"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="one product"),
+        NearMiss(ATTENTION, why="the second product takes the first one's result"),
+        NearMiss(BACKWARD_KEYS, why="the products have no operand in common"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.score_products:
+            return
+        for loop in facts.loops:
+            grown = loop.of(Role.ACCUMULATOR)
+            products = [
+                p for c in grown if (p := accumulating(facts.graph, c.argument, c.next)) is not None
+            ]
+            for role in ("lhs", "rhs"):
+                sides = [{a.node for a in facts.held_loads(p.op.operand(role))} for p in products]
+                if len(products) >= 2 and sides[0] and all(side == sides[0] for side in sides):
+                    yield self.decide(facts, "one loop, two MMAs", products)
+                    return

@@ -1,0 +1,60 @@
+"""Blocks without work leave at once; the grid was sized for the largest problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ATTENTION, POINTER
+from kb.evidence import Decision
+from kb.ops import COMPARISONS, READS, OpKind
+
+_LEAVES = (
+    POINTER
+    + """
+@triton.jit
+def ragged(x, lengths, out, T: tl.constexpr):
+    own = tl.load(lengths + tl.program_id(1))
+    first = tl.program_id(0) * T
+    if first >= own:
+        return
+    at = first + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < own), mask=at < own)
+"""
+)
+
+
+class EarlyExit(Pattern):
+    """A branch that compares a block's first position with a loaded length ends the kernel."""
+
+    name = "over-provisioned-grid-with-data-dependent-early-exit"
+    axis = "grid_mapping"
+    source = "tilelore catalogue, P09"
+    matches = (Case(_LEAVES, "upper-bound grid + early return"),)
+    near_misses = (
+        NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
+        NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for branch in facts.graph.of(OpKind.IF):
+            leaves = [
+                r
+                for r in branch.op.regions
+                if r.terminator is not None and r.terminator.kind == OpKind.RETURN
+            ]
+            if not leaves or branch.loops:
+                continue
+            tests = [
+                n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS
+            ]
+            placed = [
+                n
+                for n in tests
+                if any(facts.values.expr(v).has(AtomKind.BLOCK) for v in n.op.inputs)
+            ]
+            if any(facts.graph.roots(n.result, *READS) for n in placed):
+                yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
+                return

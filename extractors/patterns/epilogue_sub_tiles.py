@@ -1,0 +1,42 @@
+"""The accumulator is stored whole or piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, TURN, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_PIECES = vary(
+    PRODUCT,
+    ("    ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))\n",
+     "    for j in ct.static_iter(range(2)):\n"
+     "        piece = ct.extract(acc, (0, j), shape=(TM, TN // 2))\n"
+     "        ct.store(out, index=(m, 2 * n + j), tile=ct.astype(piece, out.dtype))\n"),
+)  # fmt: skip
+
+
+class EpilogueSubTiles(Pattern):
+    """Pieces are taken from a product's result before they are stored."""
+
+    name = "epilogue-sub-tiling"
+    axis = "epilogue"
+    source = "CUTLASS, epilogue visitor tree, epilogue tiles"
+    matches = (Case(_PIECES, "extract sub-tiles"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="the accumulator is stored whole"),
+        NearMiss(TURN, why="there is no product"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        pieces = [
+            n
+            for n in facts.graph.of(OpKind.EXTRACT, OpKind.SPLIT)
+            if any(facts.graph.rests_on(n.op.inputs[0], p) for p in facts.contractions)
+            and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
+        ]
+        if pieces:
+            yield self.decide(facts, "extract sub-tiles", pieces)

@@ -1,0 +1,64 @@
+"""Two halves of one array, such as gate and value, are read side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis import symbolic as s
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind, Expr
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, POINTER, PRODUCT
+from kb.evidence import Decision
+
+_HALVES = (
+    POINTER
+    + """
+@triton.jit
+def gate(x, out, s, H: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * s + tl.arange(0, T)
+    inside = tl.arange(0, T) < H
+    u = tl.load(x + at, mask=inside)
+    v = tl.load(x + at + H, mask=inside)
+    tl.store(out + at, u * tl.sigmoid(u) * v, mask=inside)
+"""
+)
+
+
+class FusedHalves(Pattern):
+    """Two loads of an array whose positions differ by an extent."""
+
+    name = "fused-gate-up-halves-addressed-in-one-tensor"
+    axis = "operand_layout"
+    source = "Shazeer, GLU Variants Improve Transformer (2020)"
+    matches = (Case(_HALVES, "one [.., 2H] tensor with +H column offset"),)
+    near_misses = (
+        NearMiss(ADD_POINTER, why="two arrays"),
+        NearMiss(PRODUCT, why="two arrays"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for first in facts.loads:
+            for second in facts.loads:
+                if (
+                    first is not second
+                    and first.array == second.array
+                    and self._apart(facts, first, second)
+                ):
+                    yield self.decide(
+                        facts, "one [.., 2H] tensor with +H column offset", (first, second)
+                    )
+                    return
+
+    def _apart(self, facts: Facts, first: Access, second: Access) -> bool:
+        """True when the indices differ on one axis, by one parameter that is no stride and no tile."""
+        if first.array is None or len(first.index) != len(second.index):
+            return False
+        differences = [s.sub(b, a) for a, b in zip(first.index, second.index, strict=True)]
+        moved = [d for d in differences if d != s.ZERO]
+        return len(moved) == 1 and self._extent(facts, moved[0])
+
+    def _extent(self, facts: Facts, difference: Expr) -> bool:
+        atom = difference.atom
+        return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)

@@ -1,0 +1,78 @@
+"""How segments and pages of irregular length are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ATTENTION, POINTER, vary
+from kb.evidence import Decision
+
+_PAGED = vary(
+    ATTENTION,
+    ("out, rate: float", "out, pages, rate: float"),
+    ("        k = ct.load(b, index=(bat, kv, 0, j)", "        page = ct.gather(pages, (bat, j)).item()\n        k = ct.load(b, index=(page, kv, 0, 0)"),
+)  # fmt: skip
+_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def pick(x, rows, out, s, n, T: tl.constexpr, W: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    row = tl.load(rows + at, mask=at < n)
+    c = tl.arange(0, W)
+    tl.store(out + at[:, None] * s + c[None, :], tl.load(x + row[:, None] * s + c[None, :], mask=at[:, None] < n), mask=at[:, None] < n)
+"""
+)
+_SEGMENT = (
+    POINTER
+    + """
+@triton.jit
+def segment(x, starts, out, s, T: tl.constexpr):
+    first = tl.load(starts + tl.program_id(1))
+    at = first + tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at))
+"""
+)
+
+
+class IndirectAccess(Pattern):
+    """A loaded number is part of the address of another load."""
+
+    name = "block-table-indirection"
+    axis = "ragged_access"
+    source = "Kwon et al., Efficient Memory Management with PagedAttention (2023)"
+    matches = (
+        Case(_PAGED, "page id scalar + tile load"),
+        Case(_ROWS, "token-level gather"),
+        Case(_SEGMENT, "cu_seqlens pointer offset"),
+    )
+    near_misses = (
+        NearMiss(ATTENTION, why="addresses are computed from block ids"),
+        NearMiss(ADD_POINTER, why="addresses are computed from block ids"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Node]] = {}
+        for access in facts.loads:
+            for node in self._loaded(facts, access):
+                found.setdefault(self._value(facts, access, node), []).extend((node, access.node))
+        for value, nodes in found.items():
+            yield self.decide(facts, value, nodes)
+
+    def _loaded(self, facts: Facts, access: Access) -> list[Node]:
+        names = {a.value for e in access.index for a in e.atoms() if a.kind is AtomKind.LOADED}
+        return [n for name in names if (n := facts.graph.producer(name)) is not None]
+
+    def _value(self, facts: Facts, access: Access, node: Node) -> str:
+        if facts.types.shape(node.result):
+            return "token-level gather"
+        alone = (
+            any(e.atom is not None and e.atom.kind is AtomKind.LOADED for e in access.index)
+            and len(access.index) > 1
+        )
+        return "page id scalar + tile load" if alone else "cu_seqlens pointer offset"

@@ -1,0 +1,55 @@
+"""Neighbouring elements of one array are loaded one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis import symbolic as s
+from extractors.analysis.accesses import Access
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, POINTER, ROW_NORM
+from kb.evidence import Decision
+
+_TAPS = (
+    POINTER
+    + """
+@triton.jit
+def smooth(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    u = tl.load(x + at, mask=at < n)
+    v = tl.load(x + at + 1, mask=at + 1 < n)
+    w = tl.load(x + at + 2, mask=at + 2 < n)
+    tl.store(out + at, u + 2 * v + w, mask=at < n)
+"""
+)
+
+
+class OverlappingWindows(Pattern):
+    """Loads of an array whose positions differ by small numbers."""
+
+    name = "overlapping-window-loads"
+    axis = "stencil_access"
+    source = "tilelore catalogue, P48"
+    matches = (Case(_TAPS, "k shifted loads"),)
+    near_misses = (
+        NearMiss(ADD_POINTER, why="two arrays"),
+        NearMiss(ROW_NORM, why="every array is read at one place"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        groups: dict[str, list[Access]] = {}
+        for access in facts.loads:
+            if access.array is not None and facts.types.shape(access.value):
+                groups.setdefault(access.array, []).append(access)
+        for loads in groups.values():
+            near = [a for a in loads if any(self._near(a, b) for b in loads)]
+            if len(near) > 1:
+                yield self.decide(facts, "k shifted loads", near)
+
+    def _near(self, first: Access, second: Access) -> bool:
+        if len(first.index) != len(second.index):
+            return False
+        gaps = [s.sub(a, b).constant for a, b in zip(first.index, second.index, strict=True)]
+        moved = [gap for gap in gaps if gap != 0]
+        return len(moved) == 1 and moved[0] is not None and abs(moved[0]) <= 16

@@ -1,0 +1,72 @@
+"""Where random numbers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, POINTER, TURN
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_PHILOX = (
+    POINTER
+    + """
+@triton.jit
+def drop(x, out, n, p, seed, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    keep = tl.rand(seed, at) > p
+    v = tl.load(x + at, mask=at < n)
+    tl.store(out + at, tl.where(keep, v / (1 - p), 0.0), mask=at < n)
+"""
+)
+_HASH = (
+    POINTER
+    + """
+@triton.jit
+def drop(x, out, n, p, seed, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    h = at ^ seed
+    h = (h ^ (h >> 16)) * 73244475
+    h = (h ^ (h >> 16)) & 65535
+    keep = h > p
+    tl.store(out + at, tl.where(keep, tl.load(x + at, mask=at < n), 0.0), mask=at < n)
+"""
+)
+_DRAWS = (OpKind.RAND, OpKind.RANDN, OpKind.RAND4, OpKind.RANDINT, OpKind.RANDINT4, OpKind.PHILOX)
+
+
+class RandomSource(Pattern):
+    """A generator of the language, or a chain of shifts and exclusive ors of a position."""
+
+    name = "counter-based-hash-rng"
+    axis = "rng"
+    source = "Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011)"
+    matches = (Case(_PHILOX, "Philox state"), Case(_HASH, "stateless hash(offset,seed)"))
+    near_misses = (
+        NearMiss(ADD_POINTER, why="nothing is random"),
+        NearMiss(TURN, why="nothing is random"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        draws = facts.graph.of(*_DRAWS)
+        if draws:
+            yield self.decide(facts, "Philox state", draws)
+            return
+        mixed = [n for n in facts.graph.of(OpKind.BIT_XOR) if self._mixes(facts, n.result)]
+        tests = [
+            n
+            for n in facts.graph.of(OpKind.SELECT)
+            for m in mixed
+            if facts.graph.rests_on(n.op.operand("condition"), m)
+        ]
+        if len(mixed) >= 2 and tests:
+            yield self.decide(facts, "stateless hash(offset,seed)", [*mixed, *tests])
+
+    def _mixes(self, facts: Facts, value: str) -> bool:
+        """An exclusive or with a shift of itself, of something made from positions."""
+        lanes = facts.graph.roots(value, OpKind.ARANGE)
+        shifts = facts.graph.roots(value, OpKind.SHIFT_RIGHT, OpKind.SHIFT_LEFT)
+        return bool(lanes) and (bool(shifts) or facts.values.expr(value).has(AtomKind.OPAQUE))

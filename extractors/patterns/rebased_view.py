@@ -1,0 +1,38 @@
+"""A segment of an array is made a view of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import COPY, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_SLICED = vary(
+    COPY,
+    ("def copy(x, out, T: Int):", "def copy(x, out, ends, T: Int):"),
+    (
+        "ct.load(x, index",
+        "ct.load(x.slice(axis=0, start=ct.gather(ends, 0).item(), stop=ct.gather(ends, 1).item()), index",
+    ),
+)
+
+
+class RebasedView(Pattern):
+    """An array is cut at loaded or computed bounds before tiles are taken from it."""
+
+    name = "rebased-sub-array-view-for-ragged-segments"
+    axis = "ragged_access"
+    source = "cuTile documentation, Array.slice"
+    matches = (Case(_SLICED, "array slice view with runtime start/stop"),)
+    near_misses = (
+        NearMiss(COPY, why="the whole array is addressed"),
+        NearMiss(PRODUCT, why="the whole array is addressed"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        cut = facts.graph.of(OpKind.ARRAY_SLICE)
+        if cut:
+            yield self.decide(facts, "array slice view with runtime start/stop", cut)

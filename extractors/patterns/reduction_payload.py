@@ -1,0 +1,56 @@
+"""How the place of an extreme element is found along with its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, SOFTMAX
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ARGMAX = (
+    POINTER
+    + """
+@triton.jit
+def best(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=float("-inf"))
+    tl.store(out, tl.argmax(v, axis=0))
+"""
+)
+_SELECT = (
+    POINTER
+    + """
+@triton.jit
+def best(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=float("-inf"))
+    tl.store(out, tl.min(tl.where(v == tl.max(v, axis=0), at, n), axis=0))
+"""
+)
+
+
+class ReductionPayload(Pattern):
+    """An arg-reduction, or the smallest index among those that equal the maximum."""
+
+    name = "vocabulary-argmax-tracking-with-lowest-index-tie-break"
+    axis = "reduction_payload"
+    source = "tilelore catalogue, P96; Triton documentation, argmax: tie_break_left"
+    matches = (Case(_ARGMAX, "argmax op"), Case(_SELECT, "max + min(where(eq,idx,N))"))
+    near_misses = (NearMiss(SOFTMAX, why="only the maximum's value is used"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        native = facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN)
+        if native:
+            yield self.decide(facts, "argmax op", native)
+        for node in facts.graph.of(OpKind.REDUCE_MIN):
+            chosen = facts.graph.producer(facts.graph.through(node.op.inputs[0], VIEWS | CASTS))
+            if chosen is None or chosen.op.kind != OpKind.SELECT:
+                continue
+            tests = facts.graph.roots(chosen.op.operand("condition"), OpKind.EQ)
+            maxima = facts.graph.roots(chosen.op.operand("condition"), OpKind.REDUCE_MAX)
+            if tests and maxima:
+                yield self.decide(facts, "max + min(where(eq,idx,N))", (*maxima, chosen, node))

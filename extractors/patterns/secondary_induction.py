@@ -1,0 +1,66 @@
+"""How an index follows the iterations: through the loop variable, or through a counter of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.loops import Carried, Role
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, SOFTMAX_CHUNKS, vary
+from kb.evidence import Decision
+
+_COUNTED = vary(
+    PRODUCT,
+    ("    for k in range(", "    at = 0\n    for k in range("),
+    ("index=(m, k)", "index=(m, at)"), ("index=(k, n)", "index=(at, n)"),
+    ("acc = ct.mma(x, y, acc)", "acc = ct.mma(x, y, acc)\n        at += 1"),
+)  # fmt: skip
+
+
+class SecondaryInduction(Pattern):
+    """A carried integer or pointer grows by the same amount every time and addresses memory."""
+
+    name = "secondary-induction-variable-for-tile-index"
+    axis = "index_derivation"
+    source = "Aho et al., Compilers, induction variables and strength reduction"
+    matches = (
+        Case(_COUNTED, "carried counter cnt += 1"),
+        Case(PRODUCT_POINTER, "carried pointer advanced by a stride"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="the loop variable is the index"),
+        NearMiss(SOFTMAX_CHUNKS, why="the loop variable is scaled"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        counters: list[Node | None] = []
+        pointers: list[Node | None] = []
+        for loop in facts.loops:
+            for state in loop.of(Role.COUNTER):
+                if not self._addresses(facts, state):
+                    continue
+                shaped = bool(facts.types.shape(state.argument))
+                pointer = facts.types.of(state.argument).kind in ("pointer", "array")
+                (pointers if shaped or pointer else counters).append(
+                    facts.graph.producer(state.next)
+                )
+        if counters:
+            yield self.decide(facts, "carried counter cnt += 1", counters)
+        if pointers:
+            yield self.decide(facts, "carried pointer advanced by a stride", pointers)
+
+    def _addresses(self, facts: Facts, state: Carried) -> bool:
+        grows = facts.values.increments.get(state.argument)
+        if grows is None or grows.constant == 0:
+            return False
+        roles = ("index", "pointer", "descriptor", "offsets", "item", "lhs", "rhs")
+        users = [n for n, role in facts.graph.uses.get(state.argument, ()) if role in roles]
+        return any(
+            facts.graph.rests_on(value, user) or user is a.node
+            for user in users
+            for a in facts.accesses
+            for role, value in a.node.op.operands
+            if role in ("index", "pointer", "offsets")
+        )

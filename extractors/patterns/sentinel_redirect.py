@@ -1,0 +1,43 @@
+"""How lanes that must not be written are kept from memory in a scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import CASTS, VIEWS, Node
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ROW_NORM, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_REDIRECT = vary(
+    ROW_NORM,
+    ("    ct.scatter(out, (row, at),", "    ct.scatter(out, (row, ct.where(at < N, at, -1)),"),
+)
+
+
+class SentinelRedirect(Pattern):
+    """The index of a store is a select between a position and a constant outside the array."""
+
+    name = "sentinel-index-redirect-for-masked-scatter"
+    axis = "masked_store"
+    source = "tilelore catalogue, P38"
+    matches = (
+        Case(_REDIRECT, "redirect invalid lanes to an OOB index"),
+        Case(ADD_POINTER, "store mask operand"),
+    )
+    near_misses = (NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        redirected: list[Node] = []
+        for store in facts.stores:
+            for value in facts.values.items(store.node.op.operand("index")):
+                made = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS))
+                if made is not None and made.op.kind == OpKind.SELECT:
+                    redirected += [made, store.node]
+        if redirected:
+            yield self.decide(facts, "redirect invalid lanes to an OOB index", redirected)
+        masked = [s for s in facts.stores if s.mask is not None and facts.types.shape(s.value)]
+        if masked:
+            yield self.decide(facts, "store mask operand", masked)

@@ -1,0 +1,44 @@
+"""Scores are bounded by a hyperbolic tangent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, COPY, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_CAPPED = vary(
+    ATTENTION,
+    ("        new = max(top,", "        s = ct.tanh(s / 50.0) * 50.0\n        new = max(top,"),
+)
+_GELU = vary(
+    COPY,
+    ("tile=ct.load(x, index=(i,), shape=(T,))", "tile=ct.tanh(ct.load(x, index=(i,), shape=(T,)))"),
+)
+
+
+class SoftCapping(Pattern):
+    """tanh stands between the score product and the exponential."""
+
+    name = "logit-soft-capping"
+    axis = "score_transform"
+    source = "Gemma Team, Gemma 2 (2024), logit soft-capping"
+    matches = (Case(_CAPPED, "cap*tanh(x/cap)"),)
+    near_misses = (
+        NearMiss(ATTENTION, why="scores go to the maximum as they are"),
+        NearMiss(_GELU, why="an activation, no scores"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        capped = [
+            n
+            for n in facts.graph.of(OpKind.TANH)
+            if any(facts.graph.rests_on(e.score, n) for e in facts.exponentials)
+            and facts.graph.roots(n.result, OpKind.MMA)
+        ]
+        if capped:
+            around = [u for n in capped for u in facts.graph.users(n.result)]
+            yield self.decide(facts, "cap*tanh(x/cap)", [*capped, *around])

@@ -1,0 +1,84 @@
+"""A reduction is divided among blocks; a second stage merges the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.accesses import BULK, Access
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.idioms import between_lanes
+from extractors.analysis.loops import Loop, Role, persistent
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from kb.evidence import Decision
+from kb.ops import COMPARISONS
+
+_SPLIT = vary(
+    PRODUCT,
+    ("TK: Int):", "TK: Int, PER: Int):\n    z = ct.bid(2)"),
+    ("for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):", "for k in range(z * PER, (z + 1) * PER):"),
+    ("ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
+     "ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))"),
+)  # fmt: skip
+_ATOMIC = vary(
+    _SPLIT,
+    ("ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))",
+     "ct.atomic_add(out, (m * TM + ct.arange(TM, dtype=ct.int32)[:, None], n * TN + ct.arange(TN, dtype=ct.int32)[None, :]), acc)"),
+)  # fmt: skip
+
+
+class SplitReduction(Pattern):
+    """A block id that chooses a range of the reduced axis also chooses where the partial result goes."""
+
+    name = "split-k-split-kv-with-second-stage-combine"
+    axis = "reduction_split"
+    source = 'CUTLASS, "Efficient GEMM in CUDA", Split K; Dao et al., Flash-Decoding (2023)'
+    matches = (
+        Case(_SPLIT, "split, partials stored for a second stage"),
+        Case(_ATOMIC, "split with atomics"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
+        NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.contractions or any(
+            between_lanes(facts, n) for n in facts.graph.of(*COMPARISONS)
+        ):
+            return
+        for loop in facts.loops:
+            grown = loop.of(Role.ACCUMULATOR)
+            bounds = self._range(facts, loop)
+            if not grown or not bounds:
+                continue
+            stores = [s for c in grown for s in facts.stored_in(c.result)]
+            atomics = [s for s in stores if s.is_atomic]
+            if atomics:
+                yield self.decide(facts, "split with atomics", [*bounds, *atomics])
+            elif stores:
+                yield self.decide(
+                    facts, "split, partials stored for a second stage", [*bounds, *stores]
+                )
+            return
+
+    def _range(self, facts: Facts, loop: Loop) -> list[Node]:
+        """What makes the range of the loop, or the index of its loads, depend on a block id."""
+        if persistent(loop, facts.values) or loop.induction is None:
+            return []
+        if loop.low is not None and facts.values.expr(loop.low).has(AtomKind.BLOCK):
+            made = facts.graph.producer(facts.graph.core(loop.low))
+            return [n for n in (made, loop.range) if n is not None]
+        return [
+            a.node
+            for a in facts.loads
+            if a.node.inside(loop.node) and self._shifted(facts, loop, a)
+        ]
+
+    def _shifted(self, facts: Facts, loop: Loop, access: Access) -> bool:
+        step = facts.values.expr(loop.induction).atom
+        if access.mode not in BULK:
+            return False
+        return any(step in set(e.top()) and e.has(AtomKind.BLOCK) for e in access.index)

@@ -1,0 +1,51 @@
+"""The large operand of a product stands on the left, so that the hardware's fixed row count is filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.idioms import queries_first, recomputed
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from kb.evidence import Decision
+
+_SWAPPED = vary(
+    ATTENTION,
+    ("k = ct.load(b, index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2), latency=2).reshape((W, TN))",
+     "k = ct.load(b, index=(bat, kv, j, 0), shape=(1, 1, TN, W), latency=2).reshape((TN, W))"),
+    ("s = ct.full((TM, TN), 0.0, dtype=ct.float32)\n        s = ct.mma(fixed, k, s)",
+     "s = ct.mma(k, ct.transpose(fixed), ct.full((TN, TM), 0.0, dtype=ct.float32))"),
+    ("if (TRI or not WHOLE) and j >= edge:", "if False:"),
+    ("ct.max(s, axis=-1, keepdims=True)", "ct.max(s, axis=0, keepdims=True)"),
+    ("ct.sum(p, axis=-1, keepdims=True)", "ct.sum(p, axis=0, keepdims=True)"),
+    ("(TM, 1)", "(1, TM)"), ("acc = ct.full((TM, W)", "acc = ct.full((W, TM)"),
+    ("acc = ct.mma(p.astype(a.dtype), v, acc)", "acc = ct.mma(ct.transpose(v), p.astype(a.dtype), acc)"),
+    ("tile=acc.reshape(", "tile=ct.transpose(acc).reshape("),
+)  # fmt: skip
+
+
+class ThinOperandSwap(Pattern):
+    """In a forward pass the statistic belongs to the columns of the score tile."""
+
+    name = "operand-swap-for-thin-m"
+    axis = "mma_orientation"
+    source = "NVIDIA, PTX ISA, wgmma: M is 64"
+    matches = (Case(_SWAPPED, "(B^T@A^T)^T"),)
+    near_misses = (
+        NearMiss(ATTENTION, why="queries are the rows of the scores"),
+        NearMiss(BACKWARD_KEYS, why="a backward pass that keeps keys"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if recomputed(facts):
+            return
+        for score in facts.score_products:
+            if queries_first(facts, score) is False:
+                turns = [
+                    t
+                    for r in ("lhs", "rhs")
+                    if (t := facts.turned(score.op.operand(r))) is not None
+                ]
+                yield self.decide(facts, "(B^T@A^T)^T", (score, *turns))
+                return
