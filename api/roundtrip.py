@@ -16,7 +16,7 @@ from pathlib import Path
 from api.lift import lift
 from api.source_files import FolderModules, SourceTree, module_text
 from extractors.read import opaque_ops, read
-from generators.compile_model import CompileJob, CompileResult, MachineCode, Signature
+from generators.compile_model import CompileJob, CompileResult, MachineCode, Outcome, Signature
 from generators.compile_pool import CompilerPool, PoolSettings, available
 from generators.emit_process import EmitProcess
 from generators.signatures import candidates
@@ -31,6 +31,9 @@ TARGETS: dict[str, tuple[str, ...]] = {
 """Targets whose machine code is deterministic; the verdict stands on these."""
 
 FIRST_TARGET = "sm_90"
+MAX_SLOW = 2
+"""How many compiles of the original may time out or crash before its signature is given up."""
+
 _REASON_CHARS = 400
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -238,19 +241,29 @@ class _Checker:
         return replace(blank, stage=Stage.SIGNATURE, signature=tried, reason=reason)
 
     def _signature(self, subject: Subject) -> tuple[Signature | None, str]:
-        """The first candidate with which the original gets through the front end of the first
-        target.
+        """The first candidate with which the original compiles for the first target.
+
+        Most candidates fall at the front end, which is fast. After a full compile that ran past its
+        time or crashed, the remaining candidates are tried smallest first, a few of them.
         """
-        first = ""
-        targets = self.request.targets.get(subject.dialect, ())
-        target = FIRST_TARGET if FIRST_TARGET in targets else (targets or (FIRST_TARGET,))[0]
-        for signature in subject.signatures:
+        first, pending, slow = "", list(subject.signatures), 0
+        target = self._first_target(subject.dialect)
+        while pending and slow <= MAX_SLOW:
+            signature = pending.pop(0)
             job = _job(subject, subject.source, subject.entry, signature, target)
             result = self.pool.compile(replace(job, full=False))
+            result = self.pool.compile(job) if result.done else result
             if result.done:
                 return signature, ""
             first = first or _short(result.message)
+            if result.outcome is not Outcome.REFUSED:
+                slow += 1
+                pending.sort(key=_extent)
         return None, first or "no signature could be derived"
+
+    def _first_target(self, dialect: str) -> str:
+        targets = self.request.targets.get(dialect, ())
+        return FIRST_TARGET if FIRST_TARGET in targets else (targets or (FIRST_TARGET,))[0]
 
     def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:
         emitted, reason = self._emit(subject)
@@ -293,6 +306,12 @@ def _job(subject: Subject, text: str, entry: str, signature: Signature, target: 
     return CompileJob(
         dialect=subject.dialect, text=text, kernel=entry, signature=signature, target=target
     )
+
+
+def _extent(signature: Signature) -> int:
+    """Sum of the whole constants of a signature: small tiles compile fast."""
+    values = (argument.value for argument in signature.arguments)
+    return sum(value for value in values if isinstance(value, int))
 
 
 def _same(left: CompileResult, right: CompileResult) -> tuple[bool, bool, str]:
