@@ -196,19 +196,24 @@ class ProgramReader(Helpers):
             call = decorator if isinstance(decorator, ast.Call) else None
             if _path(call.func if call else decorator, scope) in marks:
                 return tuple(_option(scope, k) for k in (call.keywords if call else ())), True
+        for decorator in node.decorator_list:
+            path = _path(decorator, scope)
+            if path.startswith(self.dialect.module.partition(".")[0]):
+                return (("decorator", path),), False
         return (), False
 
 
 def _option(scope: Scope, keyword: ast.keyword) -> tuple[str, Literal]:
     """A decorator argument; one that is not a constant keeps its expression in normal form."""
-    value = scope.evaluate(keyword.value)
+    node = scope.chosen(keyword.value)
+    value = scope.evaluate(node)
     if isinstance(value, int | float | bool | str):
         return str(keyword.arg), value
-    if isinstance(keyword.value, ast.Call):
-        pairs = (f"{k.arg}={scope.evaluate(k.value)}" for k in keyword.value.keywords)
+    if isinstance(node, ast.Call):
+        pairs = (f"{k.arg}={scope.evaluate(k.value)}" for k in node.keywords)
         return str(keyword.arg), f"by_target({', '.join(pairs)})"
-    if isinstance(keyword.value, ast.List | ast.Tuple):
-        names = [str(scope.evaluate(item)) for item in keyword.value.elts]
+    if isinstance(node, ast.List | ast.Tuple):
+        names = [str(scope.evaluate(item)) for item in node.elts]
         return str(keyword.arg), f"names({', '.join(names)})"
     return str(keyword.arg), None
 

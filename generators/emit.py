@@ -59,13 +59,18 @@ def _function(kernel: Kernel, function: Function, spelling: Spelling) -> str:
 
 
 def _decorator(kernel: Kernel, function: Function, spelling: Spelling) -> list[str]:
+    given = dict(function.options).get("decorator")
+    if isinstance(given, str):
+        return [f"@{spelling.native(given)}"]
     if spelling.dialect.name == "triton":
         name = spelling.native("triton.jit")
     elif function is kernel.entry:
         name = spelling.native("cuda.tile.kernel")
     else:
         return []
-    options = [f"{key}={_option(key, value, spelling, function)}" for key, value in function.options]
+    options = [
+        f"{key}={_option(key, value, spelling, function)}" for key, value in function.options
+    ]
     return [f"@{name}({', '.join(options)})" if options else f"@{name}"]
 
 
