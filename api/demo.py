@@ -87,7 +87,7 @@ def run_demo(out: Path) -> bool:
         source = _read()
         result.append(f"{len(source.kernels)} kernels")
     with journal.step("Validate and store") as result:
-        done = remember(source.kernels, location)
+        done = remember([source], location)
         result.append(f"{done.added} added, {done.unchanged} unchanged, {done.replaced} replaced")
     journal.written.append(out / "kb")
     with open_store(location, read_only=True) as store:
@@ -179,7 +179,7 @@ def _transfer(journal: Journal, store: Store) -> list[Path]:
 
 
 def _write_and_verify(journal: Journal, name: str, document: Document) -> None:
-    """A Triton kernel from a design space, checked against the reference; a refusal ends neither."""
+    """A Triton kernel from a design space, checked against the reference; a refusal is noted."""
     path = None
     with journal.step(f"Write {name}") as result:
         try:

@@ -209,7 +209,7 @@ def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKno
     for kernel in found.kernels:
         facts = hosts.get(kernel.name, HostFacts())
         detection = detect(kernel)
-        notes += facts.diagnostics
+        notes += [*facts.diagnostics, *_incomplete(kernel.name, facts)]
         constraints, strange = _constraints(kernel, (*facts.constraints, *detection.constraints))
         notes += strange
         kernels.append(_combined(kernel, source, facts, detection, constraints))
@@ -225,6 +225,20 @@ def _signature(kernel: Kernel) -> KernelSignature:
         decorator_hints=kernel.entry.options,
         lines=kernel.entry.span.lines,
     )
+
+
+def _incomplete(name: str, facts: HostFacts) -> Iterator[Diagnostic]:
+    """Spaces that could not be evaluated in full and that the host reader did not speak of."""
+    told = {note.message for note in facts.diagnostics}
+    for space in facts.tuning.spaces:
+        message = f"the configurations of `{name}` are not all known: {space.reason}"
+        if not space.complete and message not in told:
+            yield Diagnostic(
+                severity=Severity.WARNING,
+                message=message,
+                hint="What can be evaluated: literals, loops over them, conditions on the target.",
+                lines=space.lines or facts.tuning.lines,
+            )
 
 
 def _combined(

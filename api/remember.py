@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pyoxigraph import Quad, RdfFormat
 from pyoxigraph import parse as parse_quads
 
+from kb.errors import DoesNotConform
 from kb.graph import names
 from kb.graph.decode import decode
 from kb.graph.encode import KernelGraph, encode
-from kb.knowledge import KernelKnowledge
+from kb.knowledge import KernelKnowledge, SourceKnowledge
 from kb.store import AddResult, KernelEntry, Rows, Store, open_store, resolve_kernel
 from kb.validation import require_conformance
 
@@ -42,9 +43,17 @@ class Conformance:
 class Remembered:
     """What storing did: how many graphs were new, as before, or replaced."""
 
-    added: int
-    unchanged: int
-    replaced: int
+    added: int = 0
+    unchanged: int = 0
+    replaced: int = 0
+
+    def __add__(self, other: Remembered) -> Remembered:
+        """Both together."""
+        return Remembered(
+            added=self.added + other.added,
+            unchanged=self.unchanged + other.unchanged,
+            replaced=self.replaced + other.replaced,
+        )
 
 
 def open_for_writing(location: str | None, conformance: Conformance) -> Store:
@@ -52,18 +61,33 @@ def open_for_writing(location: str | None, conformance: Conformance) -> Store:
     return open_store(location, validate=conformance)
 
 
-def remember(kernels: Iterable[KernelKnowledge], location: str | None) -> Remembered:
-    """Store kernels, all or none when one does not conform.
+def remember(sources: Iterable[SourceKnowledge], location: str | None) -> Remembered:
+    """Store the kernels of files; all kernels of a file, or none when one does not conform.
 
     A kernel read again from the very same source replaces what an older reader said of it.
-    Raises DoesNotConform, StoreError; then the store is as it was.
+    Raises StoreError; and DoesNotConform after the other files are stored, naming what was refused.
     """
     conformance = Conformance()
-    graphs = [encode(knowledge) for knowledge in kernels]
-    for graph in graphs:
-        conformance(graph.quads)
+    total = Remembered()
+    refused: list[DoesNotConform] = []
     with open_for_writing(location, conformance) as store:
-        return add_graphs(store, graphs)
+        known = {entry.graph for entry in store.kernels()}
+        for source in sources:
+            graphs = [encode(knowledge) for knowledge in source.kernels]
+            try:
+                for graph in graphs:
+                    if graph.name not in known:
+                        conformance(graph.quads)
+            except DoesNotConform as error:
+                refused.append(error)
+                continue
+            total += add_graphs(store, graphs)
+    if refused:
+        more = f" (and {len(refused) - 1} further files)" if len(refused) > 1 else ""
+        raise DoesNotConform(
+            refused[0].message, where=refused[0].where + more, hint=refused[0].hint
+        )
+    return total
 
 
 def add_graphs(store: Store, graphs: Sequence[KernelGraph]) -> Remembered:

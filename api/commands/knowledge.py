@@ -76,15 +76,15 @@ def extract(
     files = source_files(paths)
     sources = _read(files, jobs)
     kernels = tuple(kernels_of(sources))
+    refused = _refused(files, sources)
     if form is Extracted.TABLE:
-        print_sources(sources)
+        print_sources([s for f, s in zip(files, sources, strict=True) if s.kernels or not f.asked])
     else:
         _export(form, sources, kernels, out)
-    refused = _refused(files, sources)
     if refused and len(files) == 1:
         raise refused[0]
     if kernels and not no_kb and (form is Extracted.TABLE or kb is not None):
-        _remember(kernels, kb)
+        _remember(sources, kb)
     if refused:
         for problem in refused:
             console.note(f"tilelore: {problem.text}")
@@ -108,8 +108,8 @@ def _refused(files: Sequence[SourceFile], sources: Sequence[SourceKnowledge]) ->
     return found
 
 
-def _remember(kernels: Sequence[KernelKnowledge], kb: str | None) -> None:
-    done = remember(kernels, kb)
+def _remember(sources: Sequence[SourceKnowledge], kb: str | None) -> None:
+    done = remember(sources, kb)
     console.note(
         f"remembered in {kb or default_location()}: {done.added} added, "
         f"{done.unchanged} unchanged, {done.replaced} replaced"

@@ -160,7 +160,7 @@ def test_axes_and_patterns_of_the_catalogue_are_all_there() -> None:
     )
     assert counted == (79, 7, 9)
     assert sum(len(axes()[name].values) for name in catalogue) == 376
-    assert len(patterns()) == 94
+    assert len(patterns()) >= 94  # recognisers may name more than the catalogue
     assert sorted(name for name, entry in patterns().items() if entry.axis is None) == [
         "scalar-carried-as-a-1-element-tile",
         "zero-accumulator-hoisted-shared-constant-tile",
