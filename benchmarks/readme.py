@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.readme [--demo LOG]
 
-Between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what benchmarks/NAME/table.md holds; `demo` takes the log of
+Between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what benchmarks/NAME/table.md holds;
+`demo` takes the log of
 a `tilelore demo` run, which is kept as benchmarks/demo/table.md.
 """
 
@@ -48,7 +49,9 @@ def main() -> None:
         target.parent.mkdir(exist_ok=True)
         target.write_text(demo_excerpt(options.demo.read_text(encoding="utf-8")) + "\n")
     readme = ROOT / "README.md"
-    readme.write_text(filled(readme.read_text(encoding="utf-8"), ROOT / "benchmarks"), encoding="utf-8")
+    readme.write_text(
+        filled(readme.read_text(encoding="utf-8"), ROOT / "benchmarks"), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Expressions of a kernel as operations: calls through the dialect table, operators, subscripts, constants."""
+"""Expressions of a kernel as operations: calls through the dialect table, operators, subscripts,
+constants."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _UNARY: dict[type[ast.AST], str] = {ast.Not: "not", ast.USub: "-", ast.UAdd: "+"
 
 
 class Helpers:
-    """The device helpers of one program, built on first call; the statement reader implements it."""
+    """The device helpers of one program, built on first call; the statement reader implements
+    it."""
 
     def request(self, function: Local) -> str:
         """Name under which the helper stands in the program."""
@@ -36,7 +38,9 @@ class Helpers:
 class ExpressionReader:
     """Turns expressions into operations of the region that `writer` has open."""
 
-    def __init__(self, writer: RegionWriter, scope: Scope, dialect: Dialect, helpers: Helpers) -> None:
+    def __init__(
+        self, writer: RegionWriter, scope: Scope, dialect: Dialect, helpers: Helpers
+    ) -> None:
         self.writer = writer
         self.scope = scope
         self.dialect = dialect
@@ -133,7 +137,8 @@ class ExpressionReader:
         return self.writer.add(kind, [("x", base)], node, attributes, hint)
 
     def _rooted_in_value(self, node: ast.expr) -> bool:
-        """True when the expression starts from a value of the kernel, not from a module-level name."""
+        """True when the expression starts from a value of the kernel, not from a module-level
+        name."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return not isinstance(node, ast.Name) or node.id in self.names
@@ -217,7 +222,9 @@ class ExpressionReader:
                 case _:
                     operands.append(("index", self.read(part)))
                     pattern.append("#")
-        text = ",".join(pattern) + ("," if isinstance(node.slice, ast.Tuple) and len(parts) == 1 else "")
+        text = ",".join(pattern) + (
+            "," if isinstance(node.slice, ast.Tuple) and len(parts) == 1 else ""
+        )
         return self.writer.add(OpKind.SUBSCRIPT, operands, node, [("pattern", text)], hint)
 
     # -- calls
@@ -262,7 +269,8 @@ class ExpressionReader:
         return self._apply(node, row, [self.read(function.value)], hint)
 
     def _apply(self, node: ast.Call, row: Row, receiver: list[str], hint: str) -> str:
-        """One table row: arguments become operands by role; an unknown keyword keeps its own name."""
+        """One table row: arguments become operands by role; an unknown keyword keeps its own
+        name."""
         debug = EFFECT.get(row.kind) is Effect.DEBUG
         places = [p for p in row.parameters if p.positional]
         values: list[str | ast.expr] = [*receiver, *node.args]
@@ -270,7 +278,9 @@ class ExpressionReader:
         for index, value in enumerate(values):
             variadic = places and index >= len(places) - 1 and places[-1].variadic
             if index >= len(places) and not variadic:
-                return self._opaque(node, f"{row.path} with {len(values)} arguments", _children(node), hint)
+                return self._opaque(
+                    node, f"{row.path} with {len(values)} arguments", _children(node), hint
+                )
             role = places[-1].role if variadic else places[index].role
             self._operand(operands, role, value, debug)
         natives = {p.native: p.role for p in row.parameters}
@@ -297,13 +307,16 @@ class ExpressionReader:
         names = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args,
                                  *function.node.args.kwonlyargs)]  # fmt: skip
         if len(node.args) > len(names):
-            return self._opaque(node, f"{callee} with too many arguments", _children(node)[1:], hint)
+            return self._opaque(
+                node, f"{callee} with too many arguments", _children(node)[1:], hint
+            )
         operands = [(name, self.read(arg)) for name, arg in zip(names, node.args, strict=False)]
         operands += [(str(k.arg), self.read(k.value)) for k in node.keywords]
         return self.writer.add(OpKind.CALL, operands, node, [("callee", callee)], hint)
 
     def _opaque(self, node: ast.expr, what: str, inner: object, hint: str) -> str:
-        """What the table does not know: kept with its span and the values it reads, never guessed."""
+        """What the table does not know: kept with its span and the values it reads, never
+        guessed."""
         reads: list[tuple[str, str]] = []
         for child in inner if isinstance(inner, list | tuple) else ():
             for name in sorted(_loaded(child)):

@@ -1,4 +1,5 @@
-"""Which names a statement reads before writing, and which it surely writes. The basis of carried values."""
+"""Which names a statement reads before writing, and which it surely writes. The basis of carried
+values."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ NONE: Names = frozenset()
 
 @dataclass(slots=True)
 class Liveness:
-    """Facts about statements, each computed once; keyed by node identity, so keep the tree alive."""
+    """Facts about statements, each computed once; keyed by node identity, so keep the tree
+    alive."""
 
     _exposed: dict[int, Names] = field(default_factory=dict)
     _definite: dict[int, Names] = field(default_factory=dict)

@@ -9,7 +9,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ModuleText:
-    """Source text with its dotted name (`pkg.sub.mod`, empty when unknown) and its path as shown to people."""
+    """Source text with its dotted name (`pkg.sub.mod`, empty when unknown) and its path as shown to
+    people."""
 
     dotted: str
     path: str

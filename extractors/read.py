@@ -1,4 +1,5 @@
-"""read(source) -> kernels: every kernel of a module as a tile program. The source is data and never runs."""
+"""read(source) -> kernels: every kernel of a module as a tile program. The source is data and never
+runs."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _PYTHON_TYPES = {"int", "float", "bool", "str"}
 
 @dataclass(frozen=True, slots=True)
 class ReadModule:
-    """What one file holds: its kernels, its syntax tree for the host reader, and what was not understood."""
+    """What one file holds: its kernels, its syntax tree for the host reader, and what was not
+    understood."""
 
     module: ModuleText
     tree: ast.Module
@@ -98,7 +100,9 @@ def _called(node: ast.FunctionDef, scope: Scope) -> set[ast.FunctionDef]:
 
 
 def _returns_value(node: ast.FunctionDef) -> bool:
-    return any(isinstance(inner, ast.Return) and inner.value is not None for inner in ast.walk(node))
+    return any(
+        isinstance(inner, ast.Return) and inner.value is not None for inner in ast.walk(node)
+    )
 
 
 @dataclass(eq=False)
@@ -165,7 +169,11 @@ class ProgramReader(Helpers):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self._written(node.value)
         base, inner = (node.value, node.slice) if isinstance(node, ast.Subscript) else (node, None)
-        if isinstance(base, ast.Name) and base.id in _PYTHON_TYPES and base.id not in scope.bindings:
+        if (
+            isinstance(base, ast.Name)
+            and base.id in _PYTHON_TYPES
+            and base.id not in scope.bindings
+        ):
             return ParameterKind.SCALAR, base.id
         meaning = scope.resolve(base)
         if isinstance(meaning, Expression):
@@ -237,4 +245,3 @@ def _diagnostics(kernels: tuple[Kernel, ...]) -> Iterator[Diagnostic]:
 def opaque_ops(kernel: Kernel) -> tuple[Op, ...]:
     """The operations of a program that the reader did not understand."""
     return tuple(op for op in kernel_ops(kernel) if op.kind == OpKind.OPAQUE)
-

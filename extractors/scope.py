@@ -1,4 +1,5 @@
-"""What a name in a module stands for: a native function, a function of the package, a constant. Nothing is run."""
+"""What a name in a module stands for: a native function, a function of the package, a constant.
+Nothing is run."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class Modules:
         self._scopes: dict[str, Scope | None] = {}
 
     def scope(self, dotted: str) -> Scope | None:
-        """Scope of an importable module; None when it is not part of the corpus or does not parse."""
+        """Scope of an importable module; None when it is not part of the corpus or does not
+        parse."""
         if dotted not in self._scopes:
             self._scopes[dotted] = None
             found = self._loader.load(dotted)
@@ -256,7 +258,8 @@ class Scope:
             return None
 
     def _call(self, node: ast.Call, hops: int) -> object:
-        """math.log(2), float("inf"), and single-argument wrappers such as a constexpr constructor."""
+        """math.log(2), float("inf"), and single-argument wrappers such as a constexpr
+        constructor."""
         if len(node.args) != 1 or node.keywords:
             return None
         value = self.evaluate(node.args[0], hops + 1)
@@ -326,7 +329,8 @@ def _bindings(body: list[ast.stmt], scope: Scope) -> Iterator[tuple[str, Binding
 
 
 def _choose(statement: ast.If, scope: Scope) -> list[ast.stmt]:
-    """The branch taken with no environment variable set; the plain `else` when the test is not known."""
+    """The branch taken with no environment variable set; the plain `else` when the test is not
+    known."""
     truth = _truth(statement.test, scope)
     if truth is None:
         return statement.orelse or statement.body
@@ -353,7 +357,9 @@ def _environment(node: ast.expr) -> object:
     match node:
         case ast.Constant():
             return node.value
-        case ast.Call(func=ast.Attribute(attr="get" | "getenv"), args=[_, ast.Constant(value=value)]):
+        case ast.Call(
+            func=ast.Attribute(attr="get" | "getenv"), args=[_, ast.Constant(value=value)]
+        ):
             return value
     return None
 

@@ -1,4 +1,5 @@
-"""Statements of a kernel as structured SSA: carried values of loops, results of branches, early exits."""
+"""Statements of a kernel as structured SSA: carried values of loops, results of branches, early
+exits."""
 
 from __future__ import annotations
 
@@ -70,9 +71,7 @@ class StatementReader:
                 return True
             case ast.Assert(test=test):
                 operands = [("condition", self.expressions.read(test))]
-                self.writer.add_many(
-                    OpKind.STATIC_ASSERT, operands, node, [("spelling", "assert")]
-                )
+                self.writer.add_many(OpKind.STATIC_ASSERT, operands, node, [("spelling", "assert")])
             case ast.Pass():
                 pass
             case _:
@@ -80,7 +79,8 @@ class StatementReader:
         return False
 
     def _unread(self, node: ast.stmt) -> None:
-        """A statement that the tile program has no word for: one opaque op that defines what it assigns."""
+        """A statement that the tile program has no word for: one opaque op that defines what it
+        assigns."""
         assigned = sorted(self.live.assigned([node]))
         reads = sorted(self.live.exposed([node]) & self.names.keys())
         values = self.writer.add_many(
@@ -109,7 +109,9 @@ class StatementReader:
     def _parallel(
         self, targets: Sequence[ast.expr], values: Sequence[ast.expr], node: ast.stmt
     ) -> None:
-        if len(targets) != len(values) or any(isinstance(t, ast.Starred) for t in (*targets, *values)):
+        if len(targets) != len(values) or any(
+            isinstance(t, ast.Starred) for t in (*targets, *values)
+        ):
             self._unread(node)
             return
         read = [
@@ -127,9 +129,7 @@ class StatementReader:
                 isinstance(element, ast.Name) for element in elements
             ):
                 hints = [element.id for element in elements if isinstance(element, ast.Name)]
-                results = self.writer.add_many(
-                    OpKind.UNPACK, [("x", value)], node, hints=hints
-                )
+                results = self.writer.add_many(OpKind.UNPACK, [("x", value)], node, hints=hints)
                 self.names.update(zip(hints, results, strict=True))
             case _:
                 self._unread(node)
@@ -175,9 +175,7 @@ class StatementReader:
             )
             return True
         assigned = self.live.assigned(node.body) | self.live.assigned(node.orelse)
-        results = tuple(
-            name for name in _ordered(assigned & live, before, then_names, other_names)
-        )
+        results = tuple(name for name in _ordered(assigned & live, before, then_names, other_names))
         for opened, names, left in outcomes:
             if not left:
                 self._close(opened, names, results, node)
@@ -280,7 +278,8 @@ class StatementReader:
 
 
 def _ordered(wanted: Names, *orders: dict[str, str]) -> list[str]:
-    """Names in the order in which they were first bound, so that a program never depends on hashing."""
+    """Names in the order in which they were first bound, so that a program never depends on
+    hashing."""
     found: list[str] = []
     for order in orders:
         found += [name for name in order if name in wanted and name not in found]

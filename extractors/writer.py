@@ -105,4 +105,9 @@ class RegionWriter:
     def span(self, node: ast.AST) -> Span:
         """Where a node stands."""
         line = getattr(node, "lineno", 0)
-        return Span(line, getattr(node, "col_offset", 0), getattr(node, "end_lineno", line) or line, self.path)
+        return Span(
+            line,
+            getattr(node, "col_offset", 0),
+            getattr(node, "end_lineno", line) or line,
+            self.path,
+        )

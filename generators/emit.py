@@ -12,7 +12,8 @@ LINE = 100
 
 
 def emit_program(kernel: Kernel, dialect: str) -> str:
-    """Imports, constants, helpers and kernel, in that order; nothing of the original text is needed.
+    """Imports, constants, helpers and kernel, in that order; nothing of the original text is
+    needed.
 
     Raises CannotEmit, with the span, for an opaque operation or one that the dialect cannot say.
     """

@@ -2,7 +2,8 @@
 
 
 class TileloreError(Exception):
-    """Root of everything tilelore raises on purpose; `exit_code` is what the command line returns."""
+    """Root of everything tilelore raises on purpose; `exit_code` is what the command line
+    returns."""
 
     exit_code = 2
 
@@ -24,7 +25,8 @@ class InputError(TileloreError):
 
 
 class SyntaxProblem(InputError):
-    """Text that does not follow its grammar (Python, DSL, SPARQL, Turtle); `where` has line and column."""
+    """Text that does not follow its grammar (Python, DSL, SPARQL, Turtle); `where` has line and
+    column."""
 
 
 class UnknownName(InputError):
@@ -44,16 +46,19 @@ class DoesNotConform(TileloreError):
 
 
 class CannotEmit(TileloreError):
-    """A program that cannot be written in the dialect asked for; `where` is the span that stands in the way."""
+    """A program that cannot be written in the dialect asked for; `where` is the span that stands in
+    the way."""
 
     exit_code = 1
 
 
 class StoreError(TileloreError):
-    """The store is locked, unreachable, or refuses the operation (an update on a read-only endpoint)."""
+    """The store is locked, unreachable, or refuses the operation (an update on a read-only
+    endpoint)."""
 
 
 class CompilerFailed(TileloreError):
-    """The GPU compiler refused, crashed or ran past its time limit; the message carries its last words."""
+    """The GPU compiler refused, crashed or ran past its time limit; the message carries its last
+    words."""
 
     exit_code = 1

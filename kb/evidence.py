@@ -10,7 +10,8 @@ Lines = tuple[int, int]
 
 
 class AxisKind(StrEnum):
-    """Where an axis acts: on the program, on its instantiation, or on the code around the launch."""
+    """Where an axis acts: on the program, on its instantiation, or on the code around the
+    launch."""
 
     DESIGN = "design"
     TUNING = "tuning"
@@ -27,7 +28,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or loop it speaks of."""
+    """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or
+    loop it speaks of."""
 
     axis: str
     value: str
@@ -61,7 +63,8 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What happened when a kernel ran or compiled; every number has its unit, its machine and its versions."""
+    """What happened when a kernel ran or compiled; every number has its unit, its machine and its
+    versions."""
 
     metric: str
     value: float

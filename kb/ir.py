@@ -1,10 +1,15 @@
-"""The tile program: a kernel as dialect-neutral, structured SSA. Frozen records, standard library only.
+"""The tile program: a kernel as dialect-neutral, structured SSA. Frozen records, standard library
+only.
 
-A program is an entry function with its device helpers. A function body is a region; a region is a list of
-operations that ends in one terminator (`yield`, `return`, `break`, `continue`). Control flow is structured:
-`for`, `while`, `if` hold regions and hand values over explicitly. Every operation has its source span.
+A program is an entry function with its device helpers. A function body is a region; a region is a
+list of
+operations that ends in one terminator (`yield`, `return`, `break`, `continue`). Control flow is
+structured:
+`for`, `while`, `if` hold regions and hand values over explicitly. Every operation has its source
+span.
 
-Value names read `name.N` (or `.N` for an unnamed step): the part before the dot is the spelling hint that an
+Value names read `name.N` (or `.N` for an unnamed step): the part before the dot is the spelling
+hint that an
 emitter may reuse, it never carries meaning; `alpha_digest` ignores it.
 """
 
@@ -62,9 +67,11 @@ class MemorySpace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """Type of a value: `dtype` is a name (`f32`) or `dtypeof(Q)`; `shape` counts elements, outermost first.
+    """Type of a value: `dtype` is a name (`f32`) or `dtypeof(Q)`; `shape` counts elements,
+    outermost first.
 
-    Extents are integers or expressions over constexpr parameters (`TILE_M`, `2 * TILE_D`); `?` is unknown.
+    Extents are integers or expressions over constexpr parameters (`TILE_M`, `2 * TILE_D`); `?` is
+    unknown.
     """
 
     kind: TypeKind
@@ -147,7 +154,8 @@ class Region:
 
 
 class ParameterKind(StrEnum):
-    """How a parameter is bound: an array or pointer, a runtime scalar, a compile-time value, or not told."""
+    """How a parameter is bound: an array or pointer, a runtime scalar, a compile-time value, or not
+    told."""
 
     ARRAY = "array"
     SCALAR = "scalar"
@@ -157,7 +165,8 @@ class ParameterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function: its name is interface and kept; `annotation` is a dtype name or empty."""
+    """A parameter of a function: its name is interface and kept; `annotation` is a dtype name or
+    empty."""
 
     name: str
     kind: ParameterKind
@@ -168,7 +177,8 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel entry or a device helper. `options` are decorator arguments such as occupancy hints."""
+    """A kernel entry or a device helper. `options` are decorator arguments such as occupancy
+    hints."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -185,7 +195,8 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A tile program: the entry function, its helpers by first call, and the dialect that it was read from."""
+    """A tile program: the entry function, its helpers by first call, and the dialect that it was
+    read from."""
 
     entry: Function
     helpers: tuple[Function, ...] = ()
@@ -210,7 +221,8 @@ class Kernel:
 
 
 def walk(region: Region) -> Iterator[Op]:
-    """Every op of a region and of the regions inside it, in program order (an op before its regions)."""
+    """Every op of a region and of the regions inside it, in program order (an op before its
+    regions)."""
     pending: list[Iterator[Op]] = [iter(region.ops)]
     while pending:
         op = next(pending[-1], None)
@@ -235,7 +247,8 @@ def kernel_ops(kernel: Kernel) -> Iterator[Op]:
 
 
 def alpha_digest(kernel: Kernel) -> str:
-    """sha256 of the program with values numbered in order and spans, spellings and helper names left out."""
+    """sha256 of the program with values numbered in order and spans, spellings and helper names
+    left out."""
     state = hashlib.sha256()
     names = {function.name: f"@{index}" for index, function in enumerate(kernel.functions)}
     for function in kernel.functions:
@@ -271,4 +284,5 @@ def _digest_region(
 
 
 SPELLING = frozenset({"spelling", "constant_name"})
-"""Attributes that only say how the source was spelled; they never change what a program computes."""
+"""Attributes that only say how the source was spelled; they never change what a program
+computes."""

@@ -1,4 +1,5 @@
-"""What is known of one kernel, all in one record: program, source, decisions, tuning, constraints, findings."""
+"""What is known of one kernel, all in one record: program, source, decisions, tuning, constraints,
+findings."""
 
 from __future__ import annotations
 

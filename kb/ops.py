@@ -237,9 +237,7 @@ _EFFECTS: dict[Effect, tuple[OpKind, ...]] = {
     Effect.UNKNOWN: (OpKind.OPAQUE, OpKind.INLINE_ASM),
 }  # fmt: skip
 
-EFFECT: dict[str, Effect] = {
-    kind: effect for effect, kinds in _EFFECTS.items() for kind in kinds
-}
+EFFECT: dict[str, Effect] = {kind: effect for effect, kinds in _EFFECTS.items() for kind in kinds}
 """Effect of every kind that is not pure."""
 
 READS = frozenset(_EFFECTS[Effect.READ])
@@ -263,7 +261,8 @@ def effect_of(kind: str) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """A Python operator and the operation it stands for; `precedence` as in the Python grammar, 1 binds least."""
+    """A Python operator and the operation it stands for; `precedence` as in the Python grammar, 1
+    binds least."""
 
     symbol: str
     kind: OpKind

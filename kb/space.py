@@ -1,4 +1,5 @@
-"""Design spaces as values: axes, tuning spaces, launches, constraints. What the graph stores and the DSL prints."""
+"""Design spaces as values: axes, tuning spaces, launches, constraints. What the graph stores and
+the DSL prints."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Point = tuple[tuple[str, Scalar], ...]
 
 
 class Origin(StrEnum):
-    """Who says so: seen in source, stated by a host check, implied by the program, or proposed by a person or rule."""
+    """Who says so: seen in source, stated by a host check, implied by the program, or proposed by a
+    person or rule."""
 
     OBSERVED = "observed"
     STATED = "stated"
@@ -26,7 +28,8 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One axis of a space: `values` in preference order; `by` names who proposed values not observed in source."""
+    """One axis of a space: `values` in preference order; `by` names who proposed values not
+    observed in source."""
 
     name: str
     kind: AxisKind
@@ -39,7 +42,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """What must hold between axes, problem sizes and target; `expression` is in the DSL's expression grammar."""
+    """What must hold between axes, problem sizes and target; `expression` is in the DSL's
+    expression grammar."""
 
     expression: str
     origin: Origin
@@ -52,7 +56,8 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedPoints:
-    """The tuning points that hold under one condition on target or problem (`always` when there is none)."""
+    """The tuning points that hold under one condition on target or problem (`always` when there is
+    none)."""
 
     when: str
     points: tuple[Point, ...]
@@ -63,7 +68,8 @@ class GuardedPoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """What the host passes for one kernel parameter: an expression over tensor shapes, scalars and tuning axes."""
+    """What the host passes for one kernel parameter: an expression over tensor shapes, scalars and
+    tuning axes."""
 
     parameter: str
     expression: str
@@ -71,7 +77,8 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One launch site: grid and argument expressions, the hints of the launched kernel, and when it is taken."""
+    """One launch site: grid and argument expressions, the hints of the launched kernel, and when it
+    is taken."""
 
     grid: tuple[str, ...]
     bindings: tuple[Binding, ...]
@@ -83,7 +90,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """How the values of the tuning axes are chosen, and which of the searched axes reach the launched kernel."""
+    """How the values of the tuning axes are chosen, and which of the searched axes reach the
+    launched kernel."""
 
     mechanism: str = "none"
     spaces: tuple[GuardedPoints, ...] = ()
@@ -97,7 +105,8 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignSpace:
-    """Design axes and tuning axes (never mixed), constraints and mapping of one kernel or operation."""
+    """Design axes and tuning axes (never mixed), constraints and mapping of one kernel or
+    operation."""
 
     name: str
     operation: str

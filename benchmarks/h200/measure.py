@@ -1,8 +1,10 @@
-"""Original against regenerated cuTile kernels on one GPU: numerics, bit equality, paired and interleaved times.
+"""Original against regenerated cuTile kernels on one GPU: numerics, bit equality, paired and
+interleaved times.
 
     python3 measure.py JOB_FOLDER RESULT.json [--samples 60]
 
-Needs torch and cuda-tile; imports nothing of tilelore. Each pair runs on the same inputs in one process; the order
+Needs torch and cuda-tile; imports nothing of tilelore. Each pair runs on the same inputs in one
+process; the order
 inside a pair alternates, and the same kernel paired with itself gives the noise of the machine.
 """
 
@@ -29,7 +31,8 @@ def load(folder: Path, side: str, name: str) -> Any:
     """The kernel object of one file."""
     path = folder / side / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"{side}_{name}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, name)
@@ -55,7 +58,8 @@ def cdiv(a: int, b: int) -> int:
 
 
 def attention_cases() -> list[Case]:
-    """FMHA forward, forward with log-sum-exp, and the three backward kernels; batch 2, 16 heads, GQA 4, causal."""
+    """FMHA forward, forward with log-sum-exp, and the three backward kernels; batch 2, 16 heads,
+    GQA 4, causal."""
     b, h, hkv, s, d = 2, 16, 4, 2048, 128
     tm, tn, group = 64, 64, 4
     scale = 1 / math.sqrt(d)
@@ -92,12 +96,14 @@ def attention_cases() -> list[Case]:
     lse_in = lse_ref.detach().flatten().contiguous()
     delta_in = delta_ref.flatten().contiguous()
     dk, dv, dq = torch.zeros_like(k), torch.zeros_like(v), torch.empty_like(q)
+    shared = (lse_in, delta_in, scale, d)
+    tail = (s, tm, tn, group, True)
     dkdv = Case("_fmha_bwd_dkdv_kernel", (cdiv(s, tn), b * hkv, 1),
-                (q, k, v, grad, dk, dv, lse_in, delta_in, scale, d, h, hkv, s, tm, tn, group, True))  # fmt: skip
+                (q, k, v, grad, dk, dv, *shared, h, hkv, *tail))  # fmt: skip
     dkdv.outputs, dkdv.expected = {"dk": dk, "dv": dv}, {"dk": kf.grad, "dv": vf.grad}
     dkdv.tolerance = 6e-2
     dqc = Case("_fmha_bwd_dq_kernel", grid,
-               (q, k, v, grad, dq, lse_in, delta_in, scale, d, h, s, tm, tn, group, True))  # fmt: skip
+               (q, k, v, grad, dq, *shared, h, *tail))  # fmt: skip
     dqc.outputs, dqc.expected = {"dq": dq}, {"dq": qf.grad}
     dqc.tolerance = 6e-2
     return [fwd, with_lse, pre, dkdv, dqc]
@@ -209,7 +215,11 @@ def main() -> None:
     torch.manual_seed(SEED)
     props = torch.cuda.get_device_properties(0)
     report: dict[str, Any] = {
-        "machine": {"gpu": props.name, "sms": props.multi_processor_count, "python": platform.python_version()},
+        "machine": {
+            "gpu": props.name,
+            "sms": props.multi_processor_count,
+            "python": platform.python_version(),
+        },
         "versions": {"torch": torch.__version__, "cuda_tile": ct.__version__},
         "seed": SEED, "samples": options.samples,
         "sources": json.loads((options.job / "index.json").read_text()),

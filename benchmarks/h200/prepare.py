@@ -1,9 +1,12 @@
-"""Make the job folder for a GPU machine: originals lifted out of TileGym, and the same kernels written from their DSL text.
+"""Make the job folder for a GPU machine: originals lifted out of TileGym, and the same kernels
+written from their DSL text.
 
     .venv/bin/python -m benchmarks.h200.prepare OUT_FOLDER
 
-OUT_FOLDER/original/NAME.py and OUT_FOLDER/regenerated/NAME.py hold one kernel each; OUT_FOLDER/generated holds the
-Triton modules. benchmarks/h200/measure.py runs on the GPU machine with nothing but torch, triton and cuda-tile.
+OUT_FOLDER/original/NAME.py and OUT_FOLDER/regenerated/NAME.py hold one kernel each;
+OUT_FOLDER/generated holds the
+Triton modules. benchmarks/h200/measure.py runs on the GPU machine with nothing but torch, triton
+and cuda-tile.
 """
 
 from __future__ import annotations

@@ -37,7 +37,11 @@ class CallWriter:
                 return Text(self.spelling.enum(str(op.attribute("name")), op))
             case OpKind.FUNCTION:
                 native = op.attribute("native")
-                return Text(self.spelling.native(native) if isinstance(native, str) else str(op.attribute("callee")))
+                return Text(
+                    self.spelling.native(native)
+                    if isinstance(native, str)
+                    else str(op.attribute("callee"))
+                )
             case OpKind.TUPLE | OpKind.LIST:
                 return self._sequence(op)
             case OpKind.COPY:
@@ -95,7 +99,8 @@ class CallWriter:
         return Text(text, CONDITIONAL)
 
     def _operator(self, op: Op) -> Text | None:
-        """The operator form, when the operation has one and carries nothing that an operator cannot say."""
+        """The operator form, when the operation has one and carries nothing that an operator cannot
+        say."""
         if op.attribute("spelling") is not None:
             row = self.spelling.dialect.by_path.get(str(op.attribute("spelling")))
             if row is not None and row.kind == op.kind:

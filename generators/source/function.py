@@ -1,4 +1,5 @@
-"""One function of a tile program as Python text: structured SSA back to variables, loops and branches."""
+"""One function of a tile program as Python text: structured SSA back to variables, loops and
+branches."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ class BodyWriter:
             yield f"{indent}{text}"
 
     def _copies(self, pairs: list[tuple[str, str]], indent: str) -> Iterator[str]:
-        """Assign values to the variables of a loop or a branch, all at once when order would matter."""
+        """Assign values to the variables of a loop or a branch, all at once when order would
+        matter."""
         moves: list[tuple[str, str, str]] = []
         for target, value in pairs:
             made = self.producer.get(value)
@@ -199,7 +201,8 @@ class BodyWriter:
     def _loop(
         self, body: Region, held: list[str], variables: list[str], indent: str
     ) -> Iterator[str]:
-        """The body of a loop; a value from outside whose variable the body overwrites is renamed."""
+        """The body of a loop; a value from outside whose variable the body overwrites is
+        renamed."""
         for value in held:
             self.names.store(value)
         inside = set(_defined(body))

@@ -1,4 +1,5 @@
-"""Which variable holds which value. Source names are reused; a value that would be overwritten gets its own."""
+"""Which variable holds which value. Source names are reused; a value that would be overwritten gets
+its own."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ class Names:
         return owner
 
     def rename(self, value: str) -> None:
-        """Give the owner of `value` a name of its own; a parameter keeps its name and evicts the locals."""
+        """Give the owner of `value` a name of its own; a parameter keeps its name and evicts the
+        locals."""
         owner = self._owner(value)
         if owner in self.parameters:
             self.renames.hints[owner] = self._fresh(owner)

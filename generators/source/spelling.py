@@ -1,4 +1,5 @@
-"""How a dialect spells values and calls in Python: constants, dtypes, table rows, operator precedence."""
+"""How a dialect spells values and calls in Python: constants, dtypes, table rows, operator
+precedence."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _LIBDEVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Source text of an expression with the precedence of its outermost operator (15 binds tightest)."""
+    """Source text of an expression with the precedence of its outermost operator (15 binds
+    tightest)."""
 
     text: str
     precedence: int = ATOM

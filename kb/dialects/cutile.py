@@ -19,9 +19,7 @@ def _same(kind: K, names: str, signature: str) -> tuple[Row, ...]:
 
 
 def _atomic(kind: K, name: str) -> Row:
-    return Row(
-        f"{_M}.{name}", kind, "array index value * check_bounds memory_order memory_scope"
-    )
+    return Row(f"{_M}.{name}", kind, "array index value * check_bounds memory_order memory_scope")
 
 
 _ELEMENTWISE = (
@@ -45,7 +43,8 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.load", K.LOAD_TILE,
         f"array index shape * order padding=padding_mode check_bounds {_MEMORY}"),
     Row(f"{_M}.store", K.STORE_TILE, f"array index value=tile * order check_bounds {_MEMORY}"),
-    Row(f"{_M}.gather", K.GATHER, "array index=indices * mask padding=padding_value check_bounds latency"),
+    Row(f"{_M}.gather", K.GATHER,
+        "array index=indices * mask padding=padding_value check_bounds latency"),
     Row(f"{_M}.scatter", K.SCATTER, "array index=indices value * mask check_bounds latency"),
     Row(f"{_M}.load_advanced_indexing", K.LOAD_ADVANCED,
         "array index=indices * padding=padding_mode latency allow_tma"),
@@ -53,7 +52,8 @@ ROWS: tuple[Row, ...] = (
         "array index=indices value=tile * latency allow_tma"),
     Row(f"{_M}.Slice", K.SLICE, "start length"),
     Row(".slice", K.ARRAY_SLICE, "array axis start stop"),
-    Row(".tiled_view", K.TILED_VIEW, "array shape=tile_shape * padding=padding_mode traversal=traversal_steps"),
+    Row(".tiled_view", K.TILED_VIEW,
+        "array shape=tile_shape * padding=padding_mode traversal=traversal_steps"),
     Row(".load", K.VIEW_LOAD, "view index * check_bounds latency allow_tma"),
     Row(".store", K.VIEW_STORE, "view index value=tile * check_bounds latency allow_tma"),
     Row(".atomic_store_add", K.VIEW_ATOMIC_ADD, "view index value=tile"),

@@ -1,4 +1,5 @@
-"""What a dialect is: a table of rows between native calls and operations, read in both directions."""
+"""What a dialect is: a table of rows between native calls and operations, read in both
+directions."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from kb.ops import OpKind
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a native call: the operand role it plays, its native name, and whether it may be positional."""
+    """One parameter of a native call: the operand role it plays, its native name, and whether it
+    may be positional."""
 
     role: str
     native: str
@@ -22,9 +24,12 @@ class Parameter:
 class Row:
     """A native call and its operation.
 
-    `path` is the dotted native name; a path that starts with a dot is a method of the first operand.
-    `signature` lists roles: `role` or `role=native`; after `*` only by keyword; `*role` takes the remaining arguments.
-    The first row of a kind is the one an emitter prefers when an operation carries no spelling of its own.
+    `path` is the dotted native name; a path that starts with a dot is a method of the first
+    operand.
+    `signature` lists roles: `role` or `role=native`; after `*` only by keyword; `*role` takes the
+    remaining arguments.
+    The first row of a kind is the one an emitter prefers when an operation carries no spelling of
+    its own.
     """
 
     path: str
@@ -56,7 +61,8 @@ def _parameters(signature: str) -> tuple[Parameter, ...]:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A kernel language: its rows, its names for dtypes and enumerations, and how kernels are marked."""
+    """A kernel language: its rows, its names for dtypes and enumerations, and how kernels are
+    marked."""
 
     name: str
     module: str

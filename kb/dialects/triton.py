@@ -37,15 +37,18 @@ _LIBDEVICE_UNARY = {
     "isnan": K.ISNAN, "floor": K.FLOOR, "ceil": K.CEIL, "abs": K.ABS, "sin": K.SIN, "cos": K.COS,
 }  # fmt: skip
 _EXTERN = (
-    "acos acosh asin asinh atan atanh cbrt erfc erfcx erfinv expm1 fast_expf fast_tanhf lgamma "
-    "log10 log1p logb nearbyint rint round rcbrt tgamma trunc isinf finitef isfinited j0 j1 y0 y1 "
-    "signbit ffs clz popc brev fast_logf fast_log2f fast_sinf fast_cosf llrint llround div_rd "
-    "rsqrt_rn float_as_int int_as_float float2int_rn float2int_rd norm3d ceil floor"
-).split()
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "erfc", "erfcx", "erfinv",
+    "expm1", "fast_expf", "fast_tanhf", "lgamma", "log10", "log1p", "logb", "nearbyint", "rint",
+    "round", "rcbrt", "tgamma", "trunc", "isinf", "finitef", "isfinited", "j0", "j1", "y0", "y1",
+    "signbit", "ffs", "clz", "popc", "brev", "fast_logf", "fast_log2f", "fast_sinf", "fast_cosf",
+    "llrint", "llround", "div_rd", "rsqrt_rn", "float_as_int", "int_as_float", "float2int_rn",
+    "float2int_rd", "norm3d", "ceil", "floor",
+)  # fmt: skip
 _EXTERN_BINARY = (
-    "pow atan2 fmod remainder hypot copysign nextafter fdim div_rn div_rz div_ru fast_dividef "
-    "fast_powf add_rn mul_rn sub_rn ldexp byte_perm"
-).split()
+    "pow", "atan2", "fmod", "remainder", "hypot", "copysign", "nextafter", "fdim", "div_rn",
+    "div_rz", "div_ru", "fast_dividef", "fast_powf", "add_rn", "mul_rn", "sub_rn", "ldexp",
+    "byte_perm",
+)  # fmt: skip
 
 
 def _libdevice() -> tuple[Row, ...]:
@@ -78,12 +81,15 @@ ROWS: tuple[Row, ...] = (
         "warp_specialize disable_licm"),
     Row(f"{_M}.static_range", K.STATIC_RANGE, "low=arg1 high=arg2 step"),
     Row(f"{_M}.load", K.LOAD,
-        "pointer mask padding=other * boundary_check padding_option cache_modifier eviction_policy volatile"),
-    Row(f"{_M}.store", K.STORE, "pointer value mask * boundary_check cache_modifier eviction_policy"),
+        "pointer mask padding=other * boundary_check padding_option cache_modifier "
+        "eviction_policy volatile"),
+    Row(f"{_M}.store", K.STORE,
+        "pointer value mask * boundary_check cache_modifier eviction_policy"),
     Row(f"{_M}.make_block_ptr", K.BLOCK_POINTER, "base shape strides offsets block_shape order"),
     Row(f"{_M}.advance", K.ADVANCE, "pointer=base offsets"),
     Row(".advance", K.ADVANCE, "pointer=base offsets"),
-    Row(f"{_M}.make_tensor_descriptor", K.DESCRIPTOR, "base shape strides block_shape padding_option"),
+    Row(f"{_M}.make_tensor_descriptor", K.DESCRIPTOR,
+        "base shape strides block_shape padding_option"),
     Row(f"{_M}._experimental_make_tensor_descriptor", K.DESCRIPTOR,
         "base shape strides block_shape padding_option"),
     Row(f"{_M}.load_tensor_descriptor", K.DESCRIPTOR_LOAD, "descriptor=desc offsets"),
@@ -175,7 +181,8 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.dot", K.MMA,
         "lhs=input rhs=other acc input_precision allow_tf32 max_num_imprecise_acc out_dtype"),
     Row(f"{_M}.dot_scaled", K.MMA_SCALED,
-        "lhs lhs_scale lhs_format rhs rhs_scale rhs_format acc fast_math lhs_k_pack rhs_k_pack out_dtype"),
+        "lhs lhs_scale lhs_format rhs rhs_scale rhs_format acc fast_math lhs_k_pack "
+        "rhs_k_pack out_dtype"),
     Row(f"{_M}.multiple_of", K.MULTIPLE_OF, "x=input values"),
     Row(f"{_M}.max_contiguous", K.MAX_CONTIGUOUS, "x=input values"),
     Row(f"{_M}.max_constancy", K.MAX_CONSTANCY, "x=input values"),
