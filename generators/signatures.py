@@ -133,7 +133,7 @@ def _element_dtype(element: Facts, profile: _Profile, *, exact: bool) -> str:
     if element.roles & {Role.MEMORY, Role.ARRAY}:
         return "i64"
     if Role.INTEGER in element.roles:
-        return profile.integer
+        return "i64" if "i64" in element.exact else profile.integer
     if Role.TRUTH in element.roles:
         return "i1"
     if element.stored and Role.FLOATING not in element.stored | element.roles:

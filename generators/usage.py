@@ -224,6 +224,10 @@ class Usage(Classes):
     def _cast(self, function: str, op: Op, result: str) -> None:
         """A cast to an integer type makes one; a parameter or an element before it was one too."""
         kind = self.dtype(function, op.operand("dtype"))
+        target = self.definitions.get(f"{function}:{op.operand('dtype')}")
+        if target is not None and target.kind == OpKind.POINTER_TYPE:
+            self._add(f"{function}:{op.operand('x')}", Role.INTEGER)
+            self.facts(f"{function}:{op.operand('x')}").exact.add("i64")
         if kind[:1] in ("i", "u") and kind != "i1":
             self._add(result, Role.INTEGER)
             source = self.definitions.get(f"{function}:{op.operand('x')}")
