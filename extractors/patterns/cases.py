@@ -418,3 +418,37 @@ def plus(x, y, out, n, T: tl.constexpr):
 """
 )
 """An elementwise sum by pointers."""
+
+CONVOLUTION = (
+    POINTER
+    + '''
+@triton.jit
+def conv(x, w, out, batch, H, V, P, Q, KO, xn, xc, xh, xv, wk, wc, wr, ws, yn, yk, yp, yq,
+         CG: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STEP: tl.constexpr, PAD: tl.constexpr,
+         DIL: tl.constexpr, TM: tl.constexpr, TK: tl.constexpr, TC: tl.constexpr):
+    m = tl.program_id(0) * TM + tl.arange(0, TM)
+    ko = tl.program_id(1) * TK + tl.arange(0, TK)
+    g = tl.program_id(2)
+    q = m % Q
+    p = (m // Q) % P
+    n = m // Q // P
+    base = x + (n * xn + g * xc * CG)[:, None]
+    acc = tl.zeros((TM, TK), dtype=tl.float32)
+    blocks = (CG + TC - 1) // TC
+    for t in range(R * S * blocks):
+        c = (t % blocks) * TC + tl.arange(0, TC)
+        rs = t // blocks
+        r = rs // S
+        s = rs % S
+        h = r * DIL - PAD + STEP * p
+        v = s * DIL - PAD + STEP * q
+        inside = (n < batch)[:, None] & (c < CG)[None, :] & (0 <= h)[:, None] & (h < H)[:, None]
+        inside = inside & (0 <= v)[:, None] & (v < V)[:, None]
+        a = tl.load(base + (xc * c)[None, :] + (xh * h)[:, None] + (xv * v)[:, None], mask=inside, other=0.0)
+        b = tl.load(w + (wc * c)[:, None] + (wk * ko)[None, :] + wr * r + ws * s, mask=(c < CG)[:, None], other=0.0)
+        acc += tl.dot(a, b)
+    to = out + (yn * n)[:, None] + (yk * ko)[None, :] + (yp * p)[:, None] + (yq * q)[:, None]
+    tl.store(to, acc, mask=(n < batch)[:, None] & (ko < KO)[None, :])
+'''
+)
+"""A convolution as an implicit matrix product, taps outside and channels inside one loop."""

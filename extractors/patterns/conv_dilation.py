@@ -1,0 +1,35 @@
+"""Whether the dilation is known when the kernel is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.convolution import convolution, factor, places
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.evidence import Decision
+
+
+class ConvDilation(Pattern):
+    """A parameter multiplies the tap in the input position."""
+
+    name = "tap-times-dilation"
+    axis = "conv_dilation"
+    source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
+    matches = (Case(CONVOLUTION, "constexpr"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = convolution(facts)
+        if found is None:
+            return
+        steps = [a for e in found.positions if (a := factor(e, AtomKind.INDUCTION)) is not None]
+        value = "unsupported"
+        if steps:
+            value = "constexpr" if all(a.value in facts.constexprs for a in steps) else "runtime"
+        yield self.decide(facts, value, places(facts, found))

@@ -1,0 +1,33 @@
+"""How the loops of a convolution become rows, columns and the reduced axis of a product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.convolution import convolution, decoding
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.evidence import Decision
+
+
+class ConvGemmMapping(Pattern):
+    """Row lanes are divided into image, output row and output column."""
+
+    name = "implicit-gemm-row-decoding"
+    axis = "conv_gemm_mapping"
+    source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
+    matches = (Case(CONVOLUTION, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = convolution(facts)
+        if found is None:
+            return
+        rows = decoding(facts, AtomKind.LANE)
+        if rows and facts.contractions:
+            yield self.decide(facts, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S", rows)

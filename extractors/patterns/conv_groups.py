@@ -1,0 +1,40 @@
+"""How groups of channels are handled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.convolution import convolution
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.evidence import Decision
+
+
+class ConvGroups(Pattern):
+    """A block id by itself, times channels and their stride, is part of the input address."""
+
+    name = "group-by-grid-axis"
+    axis = "conv_groups"
+    source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
+    matches = (Case(CONVOLUTION, "grid axis"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = convolution(facts)
+        if found is None:
+            return
+        blocks = [
+            a
+            for e in found.load.index
+            for f, _ in e.terms
+            for a in f
+            if a.kind is AtomKind.BLOCK and sum(x.kind is AtomKind.PARAMETER for x in f) >= 2
+        ]
+        ids = [n for n in facts.graph.of("block_id") if facts.values.expr(n.result).atom in blocks]
+        if ids:
+            yield self.decide(facts, "grid axis", ids)

@@ -1,0 +1,30 @@
+"""How the input of every tap is addressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.convolution import convolution, places
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.evidence import Decision
+
+
+class ConvIm2col(Pattern):
+    """Input positions are computed in the loop and multiplied by strides."""
+
+    name = "tap-addresses-by-arithmetic"
+    axis = "conv_im2col"
+    source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
+    matches = (Case(CONVOLUTION, "pointer arithmetic per tap"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = convolution(facts)
+        if found is None:
+            return
+        yield self.decide(facts, "pointer arithmetic per tap", [*places(facts, found), found.load])

@@ -1,0 +1,30 @@
+"""What happens where a tap lies outside the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.convolution import convolution
+from extractors.analysis.facts import Facts
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.evidence import Decision
+
+
+class ConvPadding(Pattern):
+    """Input positions are compared with zero and the extent in the mask of the load."""
+
+    name = "tap-checks-at-the-border"
+    axis = "conv_padding"
+    source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
+    matches = (Case(CONVOLUTION, "mask"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = convolution(facts)
+        if found is None:
+            return
+        yield self.decide(facts, "mask", found.checks)

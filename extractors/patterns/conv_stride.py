@@ -1,0 +1,34 @@
+"""Whether the stride is known when the kernel is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.convolution import convolution, factor, places
+from extractors.analysis.facts import Facts
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.evidence import Decision
+
+
+class ConvStride(Pattern):
+    """A parameter multiplies the output position in the input position."""
+
+    name = "output-position-times-stride"
+    axis = "conv_stride"
+    source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
+    matches = (Case(CONVOLUTION, "constexpr"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = convolution(facts)
+        if found is None:
+            return
+        steps = [a for e in found.positions if (a := factor(e, AtomKind.LANE)) is not None]
+        if steps:
+            fixed = all(a.value in facts.constexprs for a in steps)
+            yield self.decide(facts, "constexpr" if fixed else "runtime", places(facts, found))

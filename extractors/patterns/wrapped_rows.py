@@ -1,0 +1,51 @@
+"""Rows outside the array are read from inside it, so that loads need no mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.analysis.facts import Facts
+from extractors.analysis.graph import Node
+from extractors.analysis.symbolic import AtomKind
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT_POINTER, vary
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+
+class WrappedRows(Pattern):
+    """A position is reduced modulo the extent and addresses the operand of a product."""
+
+    name = "index-wrap-instead-of-mask"
+    axis = "boundary_handling"
+    source = "Triton documentation, Matrix Multiplication tutorial, offsets modulo M and N"
+    matches = (
+        Case(
+            vary(PRODUCT_POINTER, ("m = tl.program_id(0) * TM + tl.arange(0, TM)\n",
+                                   "m = (tl.program_id(0) * TM + tl.arange(0, TM)) % M\n")),
+            "modulo wrap instead of mask",
+        ),
+    )  # fmt: skip
+    near_misses = (
+        NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
+        NearMiss(CONVOLUTION, why="remainders find a column, the quotient finds its row"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        wrapped = [n for n in facts.graph.of(OpKind.MOD) if self._wraps(facts, n)]
+        if wrapped:
+            yield self.decide(facts, "modulo wrap instead of mask", wrapped)
+
+    def _wraps(self, facts: Facts, node: Node) -> bool:
+        left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
+        if not left.has(AtomKind.LANE) or right.atom is None or right.atom.kind is not AtomKind.PARAMETER:
+            return False
+        divided = [
+            n
+            for n in facts.graph.of(OpKind.FLOOR_DIV)
+            if (facts.values.expr(n.op.inputs[0]), facts.values.expr(n.op.inputs[1])) == (left, right)
+        ]
+        return not divided and any(
+            facts.graph.rests_on(a.base, node) for a in facts.loads
+            if any(facts.graph.rests_on(p.result, a.node) for p in facts.contractions)
+        )  # fmt: skip
