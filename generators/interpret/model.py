@@ -1,0 +1,55 @@
+"""What goes into an interpreter process and what comes out: plain records, arrays beside them in one file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+Scalar = int | float | bool | str | None
+
+
+class BindingKind(StrEnum):
+    """How a parameter is bound: an array of the file, a number, or a dtype by name."""
+
+    ARRAY = "array"
+    VALUE = "value"
+    DTYPE = "dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One parameter: the name of an array, a number or word, or a dtype name such as `f16`."""
+
+    name: str
+    kind: BindingKind
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterpretJob:
+    """Run the function `kernel` of the module at `module` on the arrays at `arrays`.
+
+    The worker writes the arrays as the kernel left them to `results`.
+    """
+
+    module: str
+    kernel: str
+    grid: tuple[int, ...]
+    bound: tuple[Bound, ...]
+    arrays: str
+    results: str
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+
+def job_from_json(text: str) -> InterpretJob:
+    """The inverse of `InterpretJob.to_json`."""
+    data: dict[str, Any] = json.loads(text)
+    bound = tuple(
+        Bound(item["name"], BindingKind(item["kind"]), item["value"]) for item in data.pop("bound")
+    )
+    return InterpretJob(bound=bound, grid=tuple(data.pop("grid")), **data)
