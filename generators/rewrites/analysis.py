@@ -6,7 +6,14 @@ from extractors.analysis.accesses import Access, Mode
 from extractors.analysis.exponentials import Exponential, Statistic, is_log2e
 from extractors.analysis.facts import Facts
 from extractors.analysis.graph import CASTS, COPIES, VIEWS, Node
-from extractors.analysis.idioms import Applied, Mask, against_extent, between_lanes, masks, recomputed
+from extractors.analysis.idioms import (
+    Applied,
+    Mask,
+    against_extent,
+    between_lanes,
+    masks,
+    recomputed,
+)
 from extractors.analysis.inline import inline
 from extractors.analysis.loops import Carried, Loop, Role
 from extractors.analysis.symbolic import Atom, AtomKind, Expr, floor_div

@@ -189,6 +189,15 @@ class Draft:
         for step in list(self.steps()) if among is None else among:
             step.operands = [(role, new if value == old else value) for role, value in step.operands]
 
+    def take_over(self, old: str, new: str) -> None:
+        """Let every reader of `old` read `new`, which is spelled like `old` when it had no spelling of its own."""
+        self.replace_uses(old, new)
+        step, hint = self.producer(new), old.rpartition(".")[0]
+        if step is not None and hint and not step.results[0].hint:
+            named = self.fresh(hint)
+            step.results = [named]
+            self.replace_uses(new, named.name)
+
     def splice(self, step: Step, block: Block) -> None:
         """Put the steps of one region of `step` in its place; its results become what the region hands over."""
         last = block.last

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.rewrites.analysis import Applied, Node, masks
+from generators.rewrites.analysis import CASTS, VIEWS, Node, masks
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
 from generators.rewrites.edit import Step
 from generators.rewrites.scores import (
-    ELEMENTWISE,
     outer_scale,
     scales_before,
     scaling,
@@ -122,20 +121,36 @@ def _hoist(site: Site, found: _Folded) -> None:
 
 def _place(site: Site, tile: str) -> Step | None:
     """The matrix product of the scores when only masks stand between it and the maximum, else None."""
-    facts = site.facts
+    facts, products = site.facts, []
     own = {n.result for mask in masks(facts) for n in (mask.node, mask.combined) if n is not None}
-    for node in facts.graph.upstream(tile, lambda n: n.op.kind not in ELEMENTWISE):
+    pending, seen = [tile], {tile}
+    for value in pending:
+        node = facts.graph.producer(value)
+        if node is None:
+            return None
         if node.op.kind in CONTRACTIONS:
-            return site.draft.producer(node.result) if site.owns(node) else None
-        if node.op.kind not in (OpKind.IF, OpKind.SELECT, OpKind.ADD) and not _view(node):
+            products.append(node)
+            continue
+        below = _below(site, node, own)
+        if below is None:
             return None
-        if node.op.kind in (OpKind.SELECT, OpKind.ADD) and node.result not in own:
-            return None
+        pending += [v for v in below if v not in seen]
+        seen.update(below)
+    same = len({id(node) for node in products}) == 1 and site.owns(products[0])
+    return site.draft.producer(products[0].result) if same else None
+
+
+def _below(site: Site, node: Node, masked: set[str]) -> list[str] | None:
+    """The scores that a branch, a mask or a view takes in; None when the operation is none of these."""
+    graph = site.facts.graph
+    if node.op.kind in VIEWS | CASTS:
+        return [node.op.inputs[0]]
+    if node.op.kind == OpKind.IF:
+        return [v for result in node.op.results for v in graph.feeds(result.name)]
+    if node.op.kind in (OpKind.SELECT, OpKind.ADD) and node.result in masked:
+        sides = [v for role, v in node.op.operands if role != "condition"]
+        return [v for v in sides if graph.roots(v, *CONTRACTIONS)]
     return None
-
-
-def _view(node: Node) -> bool:
-    return node.op.kind in ELEMENTWISE and node.op.kind not in (OpKind.MUL, OpKind.SUB, OpKind.FMA)
 
 
 # -- to: after the maximum
@@ -176,15 +191,15 @@ def _sink(site: Site, maximum: Node, before: list[Node]) -> None:
             where=str(product.span), hint="Only a plain softmax can scale after the maximum.",
         )  # fmt: skip
     reduced = _needed(draft.producer(maximum.result), maximum)
-    below = pair[0] if scores == before[0].result else scores
-    draft.replace_uses(before[0].result, pair[0])
     factor = [(role, pair[1] if value == pair[1] else "") for role, value in product.operands]
+    draft.take_over(before[0].result, pair[0])
+    below = reduced.inputs[0]
     after = draft.after(reduced)
     users = draft.users(reduced.result)
     scaled = after.add(product.kind, [(r, v or reduced.result) for r, v in factor], product.attributes)
     draft.replace_uses(reduced.result, scaled, users)
     for step in readers:
-        cursor = draft.before(step)
+        cursor = draft.before(draft.start(step))
         again = cursor.add(product.kind, [(r, v or below) for r, v in factor], product.attributes)
         draft.replace_uses(below, again, [step])
 
@@ -192,9 +207,6 @@ def _sink(site: Site, maximum: Node, before: list[Node]) -> None:
 def _only_masks(site: Site, maximum: Node, product: Node) -> None:
     """Raises NotApplicable when something that is no mask is added between the scale and the maximum."""
     facts = site.facts
-    for mask in masks(facts):
-        if mask.applied is Applied.ZEROED:
-            continue
     own = {n.result for mask in masks(facts) for n in (mask.node, mask.combined) if n is not None}
     kinds = (OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.FMA)
     for node in facts.graph.upstream(maximum.op.inputs[0], lambda n: n is product):

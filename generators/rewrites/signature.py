@@ -9,7 +9,6 @@ from functools import partial
 from kb.ir import Function, Kernel, Op, Parameter, Region, walk
 from kb.ops import OpKind
 
-
 Operands = list[tuple[str, str]]
 Change = Callable[[Operands], Operands]
 

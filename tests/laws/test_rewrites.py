@@ -1,0 +1,181 @@
+"""Laws of rewrites: what was asked for is seen and nothing else changes; the way back ends where it began."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from generators.rewrites.base import NotApplicable
+from generators.rewrites.registry import apply, axes, rewrites
+from kb.errors import UnknownName
+from kb.ir import Kernel, alpha_digest
+from kb.ir_text import parse, to_text
+from kb.ir_verify import verify
+from tests.laws.programs import FLASH, PLAIN, POINTER, SOFTMAX
+from tests.laws.rewriting import again, choices, digest, kernels_of, on_axis
+
+TEXTS = {"flash": FLASH, "plain": PLAIN, "pointer": POINTER, "softmax": SOFTMAX}
+
+FLIPS = {
+    "flash": {
+        "denormal_mode": ("ftz", "ieee denormals"),
+        "mask_application": ("additive -inf", "select -inf before max"),
+        "mask_placement": (
+            "single loop + iv>=bound branch (compiler splits)", "mask every iteration",
+        ),
+        "math_approximation": ("exp2 with log2e folded into the scale", "exp"),
+        "operand_layout": (
+            "transpose in the load view (order=)", "permute/transpose the loaded tile",
+        ),
+        "rounding_mode": ("approx", "rn"),
+        "scale_placement": ("scale folded into (s*scale - m) FMA", "scale S before max"),
+        "side_output": ("none", "log-sum-exp"),
+        "softmax_scheme": ("divide once in the epilogue", "multiply by reciprocal"),
+    },
+    "plain": {
+        "mask_application": ("select -inf before max", "additive -inf"),
+        "mask_placement": (
+            "mask every iteration", "single loop + iv>=bound branch (compiler splits)",
+        ),
+        "math_approximation": ("exp", "exp2 with log2e folded into the scale"),
+        "operand_layout": (
+            "permute/transpose the loaded tile", "transpose in the load view (order=)",
+        ),
+        "rounding_mode": ("rn", "approx"),
+        "scale_placement": ("scale S before max", "scale folded into (s*scale - m) FMA"),
+        "side_output": ("log-sum-exp", "none"),
+        "softmax_scheme": ("multiply by reciprocal", "divide once in the epilogue"),
+    },
+    "pointer": {
+        "mask_application": ("select -inf before max", "additive -inf"),
+        "mask_placement": (
+            "mask every iteration", "single loop + iv>=bound branch (compiler splits)",
+        ),
+        "math_approximation": ("exp", "exp2 with log2e folded into the scale"),
+        "scale_placement": ("scale S before max", "scale folded into (s*scale - m) FMA"),
+        "softmax_scheme": ("divide once in the epilogue", "multiply by reciprocal"),
+    },
+    "softmax": {
+        "denormal_mode": ("ftz", "ieee denormals"),
+        "division_strength": ("divide per element", "one reciprocal per row"),
+    },
+}  # fmt: skip
+"""Value that a program has, and the other one, for every axis that a rewrite changes in it."""
+
+SILENT = {"ieee denormals"}
+"""Values that no pattern reports: they are the absence of a flag."""
+
+RENAMED = {("plain", "side_output")}
+"""Flips that drop parameters; the way back cannot know their names."""
+
+ROWS = [
+    pytest.param(program, axis, *values, id=f"{program}-{axis}")
+    for program, flips in FLIPS.items()
+    for axis, values in flips.items()
+]
+
+
+@cache
+def program(name: str) -> Kernel:
+    (kernel,) = kernels_of(TEXTS[name]).values()
+    return kernel
+
+
+def test_every_rewrite_is_collected_and_tried() -> None:
+    tried = {axis for flips in FLIPS.values() for axis in flips}
+    assert set(axes()) == tried
+    assert len(ROWS) == 24
+
+
+@pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
+def test_the_value_is_seen_and_nothing_else_changes(
+    name: str, axis: str, has: str, wanted: str
+) -> None:
+    before = program(name)
+    after = apply(before, axis, wanted)
+    made = set(axes()[axis])
+    assert on_axis(before, axis) & made == {has}
+    assert on_axis(after, axis) & made == {wanted} - SILENT
+    along = {axis, *rewrites()[axis].follows}
+    assert {c for c in choices(before) ^ choices(after) if c[0] not in along} == set()
+
+
+@pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
+def test_the_program_stays_well_formed_and_survives_its_text(
+    name: str, axis: str, has: str, wanted: str
+) -> None:
+    after = apply(program(name), axis, wanted)
+    assert verify(after) == ()
+    assert parse(to_text(after)) == after
+    read_again = again(after)
+    assert digest(read_again) == digest(after)
+    assert choices(read_again) == choices(after)
+
+
+@pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
+def test_the_way_back_ends_where_it_began(name: str, axis: str, has: str, wanted: str) -> None:
+    before = program(name)
+    back = apply(again(apply(before, axis, wanted)), axis, has)
+    if (name, axis) in RENAMED:
+        assert choices(back) == choices(before)
+        return
+    assert digest(back) == digest(before)
+    assert alpha_digest(apply(apply(before, axis, wanted), axis, has)) == alpha_digest(before)
+
+
+@pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
+def test_a_value_that_is_there_changes_nothing(
+    name: str, axis: str, has: str, wanted: str
+) -> None:
+    assert apply(program(name), axis, has) is program(name)
+    after = apply(program(name), axis, wanted)
+    assert apply(after, axis, wanted) is after
+
+
+@pytest.mark.parametrize("name", ["flash", "plain", "pointer"])
+def test_all_axes_at_once_and_back(name: str) -> None:
+    kernel = program(name)
+    for axis, (_, wanted) in FLIPS[name].items():
+        kernel = apply(kernel, axis, wanted)
+        assert verify(kernel) == (), axis
+    for axis, (_, wanted) in FLIPS[name].items():
+        assert on_axis(kernel, axis) & set(axes()[axis]) == {wanted} - SILENT, axis
+    for axis, (has, _) in reversed(FLIPS[name].items()):
+        kernel = apply(again(kernel), axis, has)
+    assert choices(kernel) == choices(program(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "value", "says"),
+    [
+        pytest.param("softmax", "math_approximation", "exp2 with log2e folded into the scale",
+                     "not multiplied by one scale", id="no scale to fold into"),
+        pytest.param("softmax", "mask_placement", "mask every iteration", "no mask", id="no mask"),
+        pytest.param("softmax", "rounding_mode", "rn", "no operation is given", id="no rounding"),
+        pytest.param("pointer", "denormal_mode", "ftz", "no operation says", id="no flag"),
+        pytest.param("pointer", "side_output", "log-sum-exp", "stored by tiles", id="pointers"),
+        pytest.param("flash", "division_strength", "one reciprocal per row", "no tile is divided",
+                     id="another axis"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_where_what_and_what_next(
+    name: str, axis: str, value: str, says: str
+) -> None:
+    with pytest.raises(NotApplicable, match=says) as caught:
+        apply(program(name), axis, value)
+    assert caught.value.where
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "hint"),
+    [
+        pytest.param("mask_placment", "x", "mask_placement", id="axis with a slip"),
+        pytest.param("math_approximation", "exp3", "'exp'", id="value with a slip"),
+    ],
+)
+def test_unknown_words(axis: str, value: str, hint: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        apply(program("flash"), axis, value)
+    assert hint in caught.value.hint
