@@ -8,9 +8,11 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from extractors.modules import ModuleLoader, ModuleText
 from extractors.syntax.python import parse_module
+from kb.dialects.registry import DIALECTS
 from kb.errors import TileloreError
 
 MAX_HOPS = 24
@@ -125,8 +127,11 @@ class Scope:
     fallbacks: dict[str, list[Binding]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, binding in _bindings(self.tree.body, self):
-            self.bindings[name] = binding
+        for name, binding, main in _bindings(self.tree.body, self):
+            if main or name not in self.bindings:
+                self.bindings[name] = binding
+            else:
+                self.fallbacks.setdefault(name, []).append(binding)
 
     def resolve(self, node: ast.expr, hops: int = 0) -> Meaning | None:
         """What an expression made of names and dots stands for; None when nothing is known."""
@@ -172,9 +177,11 @@ class Scope:
             return None
         found = self._bound(self.bindings[name], hops)
         for other in self.fallbacks.get(name, ()):
-            if found is not None and not isinstance(found, Expression):
+            if _weight(found) == _KNOWN:
                 break
-            found = self._bound(other, hops) or found
+            alternative = self._bound(other, hops)
+            if _weight(alternative) > _weight(found):
+                found = alternative
         return found
 
     def _bound(self, binding: Binding, hops: int) -> Meaning | None:
@@ -290,51 +297,68 @@ def _convert(name: str, value: object) -> object:
     return int(value) if name == "int" and isinstance(value, int | bool) else None
 
 
-def _bindings(body: list[ast.stmt], scope: Scope) -> Iterator[tuple[str, Binding]]:
-    """Names bound at module level; of alternatives, the ones of a plain NVIDIA machine."""
+def _bindings(
+    body: list[ast.stmt], scope: Scope, main: bool = True
+) -> Iterator[tuple[str, Binding, bool]]:
+    """Names bound at module level; the last part says whether it is the one that a plain NVIDIA
+    machine sees, or an alternative to it.
+    """
     for statement in body:
         match statement:
             case ast.FunctionDef() | ast.ClassDef():
-                yield statement.name, statement
+                yield statement.name, statement, main
             case ast.Import():
                 for alias in statement.names:
-                    if alias.asname:
-                        yield alias.asname, (alias.name, None)
-                    else:
-                        yield alias.name.split(".")[0], (alias.name.split(".")[0], None)
+                    top = alias.name.partition(".")[0]
+                    target = (alias.name, None) if alias.asname else (top, None)
+                    yield alias.asname or top, target, main
             case ast.ImportFrom():
                 base = _absolute(statement, scope.module)
                 for alias in statement.names:
-                    yield alias.asname or alias.name, (base, alias.name)
+                    yield alias.asname or alias.name, (base, alias.name), main
             case ast.Assign(value=value):
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        yield target.id, value
+                for target_ in statement.targets:
+                    if isinstance(target_, ast.Name):
+                        yield target_.id, value, main
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                yield name, value
-            case ast.If():
-                chosen = _choose(statement, scope)
-                for pair in _bindings(chosen, scope):
-                    scope.bindings[pair[0]] = pair[1]
-                    yield pair
-            case ast.Try():
-                for handler in statement.handlers:
-                    for name, binding in _bindings(handler.body, scope):
-                        scope.fallbacks.setdefault(name, []).append(binding)
-                        if name not in scope.bindings:
-                            yield name, binding
-                yield from _bindings(statement.body, scope)
-            case ast.With():
-                yield from _bindings(statement.body, scope)
+                yield name, value, main
+            case ast.If(body=then, orelse=orelse):
+                taken = _truth(statement.test, scope)
+                first, second = (then, orelse) if taken or not orelse else (orelse, then)
+                yield from _bindings(first, scope, main and not (taken is False and first is then))
+                if taken is None:
+                    yield from _bindings(second, scope, False)
+            case ast.Try(body=tried, handlers=handlers):
+                yield from _bindings(tried, scope, main)
+                for handler in handlers:
+                    yield from _bindings(handler.body, scope, False)
+            case ast.With(body=inner):
+                yield from _bindings(inner, scope, main)
 
 
-def _choose(statement: ast.If, scope: Scope) -> list[ast.stmt]:
-    """The branch taken with no environment variable set; the plain `else` when the test is not
-    known."""
-    truth = _truth(statement.test, scope)
-    if truth is None:
-        return statement.orelse or statement.body
-    return statement.body if truth else statement.orelse
+_KNOWN = 2
+
+
+def _weight(meaning: Meaning | None) -> int:
+    """How much an alternative tells: a name of a table, a function or a constant; some library
+    name; an expression that is not evaluated.
+    """
+    if isinstance(meaning, Local | Constant):
+        return _KNOWN
+    if isinstance(meaning, Native):
+        return _KNOWN if meaning.path in _native_names() else 1
+    return 0
+
+
+@cache
+def _native_names() -> frozenset[str]:
+    """Every name of a dialect table, and the modules that they live in."""
+    found: set[str] = set()
+    for dialect in DIALECTS.values():
+        for path in (*dialect.by_path, *dialect.dtypes, *dialect.enums):
+            parts = path.split(".")
+            found.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return frozenset(found)
 
 
 def _truth(test: ast.expr, scope: Scope) -> bool | None:

@@ -177,6 +177,7 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.sort", K.SORT, "x dim descending"),
     Row(f"{_M}.topk", K.TOPK, "x k dim"),
     Row(f"{_M}.histogram", K.HISTOGRAM, "x=input num_bins mask"),
+    Row(".histogram", K.HISTOGRAM, "x num_bins mask"),
     Row(f"{_M}.gather", K.TILE_GATHER, "x=src index axis"),
     Row(f"{_M}.dot", K.MMA,
         "lhs=input rhs=other acc input_precision allow_tf32 max_num_imprecise_acc out_dtype"),
@@ -204,7 +205,6 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.uint_to_uniform_float", K.UINT_TO_UNIFORM, "x"),
     *(Row(f".{test}", K.BUILTIN, "x") for test in _DTYPE_TESTS),
     Row("triton.next_power_of_2", K.BUILTIN, "x"),
-    Row(f"{_MATH}.tanh", K.TANH, "x"),
     *BUILTINS,
 )  # fmt: skip
 
