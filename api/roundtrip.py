@@ -20,9 +20,12 @@ from generators.compile_model import CompileJob, CompileResult, MachineCode, Out
 from generators.compile_pool import CompilerPool, PoolSettings, available
 from generators.emit_process import EmitProcess
 from generators.signatures import candidates
+from kb.dsl.model import Document, DocumentKind
+from kb.dsl.writer import write
 from kb.errors import CannotEmit, TileloreError
 from kb.ir import Kernel
 from kb.ir_text import to_text
+from kb.space import DesignSpace
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "cutile": ("sm_80", "sm_90", "sm_120"),
@@ -129,6 +132,14 @@ class Subject:
     problem: str = ""
 
 
+def design_text(kernel: Kernel) -> str:
+    """The kernel as a DSL file: the program and nothing that was read beside it."""
+    space = DesignSpace(name=kernel.name, operation="", axes=(), dialect=kernel.dialect)
+    return write(
+        Document(space=space, kind=DocumentKind.KERNEL, program=to_text(kernel).rstrip("\n"))
+    )
+
+
 def roundtrip(request: Request, progress: Progress | None = None) -> tuple[KernelCheck, ...]:
     """Verify every kernel of a tree; finished files are remembered under `cache`, so that a stopped
     run resumes.
@@ -179,7 +190,7 @@ def subjects_of(root: Path, file: Path) -> tuple[Subject, ...]:
     for kernel in module.kernels:
         try:
             lifted = lift(module, kernel)
-            program = to_text(kernel)
+            program = design_text(kernel)
         except TileloreError as problem:
             found.append(replace(_unread(path, problem), name=kernel.name, dialect=kernel.dialect))
             continue

@@ -1,4 +1,4 @@
-"""A process that emits source from program text alone; started again when it died."""
+"""A process that emits source from a DSL file alone; started again when it died."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 60.0
 
 
 class EmitProcess(AbstractContextManager["EmitProcess"]):
-    """Give program text, get source text. Safe to use from several threads: one job at a time."""
+    """Give DSL text, get source text. Safe to use from several threads: one job at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -36,8 +36,8 @@ class EmitProcess(AbstractContextManager["EmitProcess"]):
         self._stop()
         self._folder.cleanup()
 
-    def emit(self, program: str, dialect: str) -> str:
-        """Source text of a program.
+    def emit(self, design: str, dialect: str) -> str:
+        """Source text of the program that a DSL text holds; the text travels as a file.
 
         Raises CannotEmit with the emitter's own words, or when the process died or ran past its
         time.
@@ -49,7 +49,9 @@ class EmitProcess(AbstractContextManager["EmitProcess"]):
             guard = threading.Timer(SECONDS, process.kill)
             guard.start()
             try:
-                process.stdin.write(json.dumps({"program": program, "dialect": dialect}) + "\n")
+                file = Path(self._folder.name, "kernel.dsl")
+                file.write_text(design, encoding="utf-8")
+                process.stdin.write(json.dumps({"file": str(file), "dialect": dialect}) + "\n")
                 process.stdin.flush()
                 line = process.stdout.readline()
             except BrokenPipeError:

@@ -1,19 +1,21 @@
-"""The emitting side of a round trip: program text in, source text out, in a process that never sees
+"""The emitting side of a round trip: a DSL file in, source text out, in a process that never sees
 the original.
 
-`python -m generators.emit_worker` reads JSON lines `{"program": TEXT, "dialect": NAME}` and answers
-`{"text": …}` or
-`{"error": …}`.
+`python -m generators.emit_worker` reads JSON lines `{"file": PATH, "dialect": NAME}` and answers
+`{"text": …}` or `{"error": …}`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from generators.emit import emit_program
+from kb.dsl.from_knowledge import document_program
+from kb.dsl.reader import read
 from kb.errors import TileloreError
-from kb.ir_text import parse
+from kb.graph.terms import vocabulary
 
 
 def main() -> int:
@@ -21,7 +23,9 @@ def main() -> int:
     for line in sys.stdin:
         data = json.loads(line)
         try:
-            answer = {"text": emit_program(parse(data["program"]), data["dialect"])}
+            text = Path(data["file"]).read_text(encoding="utf-8")
+            program = document_program(read(text, vocabulary()).document)
+            answer = {"text": emit_program(program, data["dialect"])}
         except TileloreError as problem:
             answer = {"error": problem.text}
         print(json.dumps(answer), flush=True)
