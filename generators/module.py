@@ -18,10 +18,12 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from generators.emit import emit_program
 from generators.host_text import HostNames
 from kb.errors import CannotEmit
-from kb.families.contract import HostContract, OutputContract, TensorContract
+from kb.families.contract import Check, HostContract, OutputContract, TensorContract
 from kb.families.model import ChosenBy, FamilyProgram
 from kb.ir import ParameterKind
 from kb.ir_text import program_digest
+from kb.planner.expressions import names as expression_names
+from kb.planner.expressions import parse
 
 LINE = 100
 TEXT = 96
@@ -181,27 +183,33 @@ def _facts(program: FamilyProgram, provenance: Provenance, arch: str) -> str:
 def _view(host: HostContract, names: HostNames, program: FamilyProgram) -> dict[str, object]:
     """Everything of the host function, as the text that the template lays out."""
     first = host.tensors[0]
+    late = [check for check in host.checks if _late(check, host)]
+    early = [check for check in host.checks if check not in late]
     return {
         "host": host,
         "first": first.name,
         "parameters": _parameters(host, names),
-        "returns": " | ".join(["torch.Tensor"]) if len(host.outputs) == 1 else _tuple_type(host),
+        "returns": "torch.Tensor" if len(host.outputs) == 1 else _tuple_type(host),
         "tensors": host.tensors,
-        "pairs": ", ".join(f'("{t.name}", {t.name})' for t in host.tensors) + ",",
-        "dtypes": ", ".join(f"torch.{name}" for name in first.dtypes) + ",",
-        "checks": [*_shape_checks(host, names), *_stated_checks(host, names)],
-        "late_checks": [
-            _stated(c.expression, c.message, names) for c in host.checks if _late(c.expression)
-        ],
+        "pairs": _listed([f'("{t.name}", {t.name})' for t in host.tensors]),
+        "dtypes": ", ".join(f"torch.{name}" for name in first.dtypes),
+        "configuration": [(c.name, names.text(c.expression)) for c in host.configuration],
+        "checks": [*_shape_checks(host, names), *(_stated(check, names) for check in early)],
+        "late_checks": [_stated(check, names) for check in late],
         "constants": [(c.name, names.text(c.expression)) for c in host.constants],
         "outputs": [_output(output, names, host) for output in host.outputs],
         "returned": [_returned(output, names) for output in host.outputs],
         "empty_when": names.text(host.empty_when) if host.empty_when else "",
-        "grid": ", ".join(names.text(axis) for axis in host.grid) + ",",
+        "grid": _listed([names.text(axis) for axis in host.grid]),
         "runtime": _arguments(host, names, program, constexpr=False),
         "static": _arguments(host, names, program, constexpr=True),
         "options": [(name, names.text(text)) for name, text in host.options],
     }
+
+
+def _listed(items: list[str]) -> str:
+    """Items of a tuple; one alone needs its comma."""
+    return f"{items[0]}," if len(items) == 1 else ", ".join(items)
 
 
 def _tuple_type(host: HostContract) -> str:
@@ -216,20 +224,17 @@ def _parameters(host: HostContract, names: HostNames) -> list[str]:
     return found
 
 
-def _late(expression: str) -> bool:
-    """Whether a check needs the matrix views, which exist only after the other checks."""
-    return "_rows." in expression
+def _late(check: Check, host: HostContract) -> bool:
+    """Whether a check needs a matrix view or a constant, which exist only after the other checks."""
+    computed = {constant.name for constant in host.constants}
+    computed |= {f"{tensor.name}_rows" for tensor in host.tensors if tensor.rows}
+    used = {name.partition(".")[0] for name in expression_names(parse(check.expression))}
+    return bool(used & computed)
 
 
-def _stated_checks(host: HostContract, names: HostNames) -> list[_Check]:
-    checks = [check for check in host.checks if not _late(check.expression)]
-    return [_stated(check.expression, check.message, names) for check in checks]
-
-
-def _stated(expression: str, message: str, names: HostNames) -> _Check:
-    return _Check(
-        condition=names.broken(expression), error="ValueError", message=names.message(message)
-    )
+def _stated(check: Check, names: HostNames) -> _Check:
+    condition, message = names.broken(check.expression), names.message(check.message)
+    return _Check(condition=condition, error="ValueError", message=message)
 
 
 def _shape_checks(host: HostContract, names: HostNames) -> list[_Check]:
@@ -300,8 +305,8 @@ def _output(output: OutputContract, names: HostNames, host: HostContract) -> tup
 def _returned(output: OutputContract, names: HostNames) -> str:
     if output.returned_leading_of is not None:
         return f"{output.name}.reshape({output.returned_leading_of}.shape[:-1])"
-    if output.returned_shape:
-        return f"{output.name}.reshape({', '.join(names.text(e) for e in output.returned_shape)})"
+    if output.trimmed_to:
+        return f"{output.name}[..., : {names.text(output.trimmed_to)}]"
     return output.name
 
 

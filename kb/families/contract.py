@@ -19,7 +19,7 @@ class TensorContract:
     """An input tensor: `rank` None takes any; `rows` views it as a matrix over its last axis.
 
     `shape` holds an expression per axis, None where anything fits; `dtype_of` names the tensor whose dtype it
-    must share. `optional` tensors may be None.
+    must share.
     """
 
     name: str
@@ -47,14 +47,15 @@ class ScalarContract:
 class OutputContract:
     """A tensor that the host allocates: an expression per axis, or the shape of the tensor `like`.
 
-    `dtype` is a dtype name or the name of a tensor; `returned_shape` reshapes what the kernel wrote.
+    `dtype` is a dtype name or the name of a tensor. What the kernel wrote is returned as it is, with the leading axes
+    of a tensor, or with its last axis cut to `trimmed_to` elements.
     """
 
     name: str
     like: str | None = None
     shape: tuple[str, ...] = ()
     dtype: str = ""
-    returned_shape: tuple[str, ...] = ()
+    trimmed_to: str = ""
     returned_leading_of: str | None = None
     meaning: str = ""
 
@@ -69,7 +70,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """A name for a value that the host computes before the launch."""
+    """A name for a value that the host computes before the launch, or that stands at the head of the file."""
 
     name: str
     expression: str
@@ -77,7 +78,10 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostContract:
-    """The host function of one kernel: arguments, checks, outputs, constants, grid, bindings, launch options."""
+    """The host function of one kernel: arguments, checks, outputs, constants, grid, bindings, launch options.
+
+    `configuration` holds the tuning values, which stand as constants at the head of the file.
+    """
 
     function: str
     summary: str
@@ -89,4 +93,5 @@ class HostContract:
     grid: tuple[str, ...]
     bindings: tuple[Binding, ...]
     options: tuple[tuple[str, str], ...] = ()
+    configuration: tuple[Constant, ...] = ()
     empty_when: str = ""
