@@ -57,6 +57,11 @@ class Axes:
             placed.append((home, len(self.axes) + position if moved else position, axis))
         return tuple(axis for _, _, axis in sorted(placed, key=lambda entry: entry[:2]))
 
+    def ordered_marks(self) -> tuple[ValueMark, ...]:
+        """Marks in the order of their axes, so that a moved axis takes its marks along."""
+        place = {axis.name: index for index, axis in enumerate(self.ordered())}
+        return tuple(sorted(self.marks, key=lambda mark: place[mark.axis]))
+
     def _term(self, field: Field, kind: AxisKind) -> AxisTerm | None:
         term = self.vocabulary.find_axis(field.key)
         if term is not None:

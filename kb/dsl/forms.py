@@ -113,12 +113,10 @@ def _marked(origin: Origin) -> tuple[Attribute, ...]:
 
 
 def _axis(document: Document, axis: Axis) -> Field:
-    marks = {
-        (type(mark.value), mark.value): mark for mark in document.marks if mark.axis == axis.name
-    }
+    marks = document.marked(axis)
     elements: list[Element] = []
-    for value in axis.values:
-        mark = marks.get((type(value), value))
+    for place, value in enumerate(axis.values):
+        mark = marks.get(place)
         elements.append(Element(value, mark.origin, mark.by) if mark else Element(value))
     by, from_, because = _one(axis.by), _some(axis.derived_from), _one(axis.rationale)
     attributes = _marked(axis.origin) + _attributes(by=by, from_=from_, because=because)

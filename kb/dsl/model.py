@@ -82,6 +82,23 @@ class Document:
                 return mark.origin, mark.by
         return axis.origin, axis.by
 
+    def marked(self, axis: Axis) -> dict[int, ValueMark]:
+        """Marks of `axis` by place among its values: of equal values the next one that is free."""
+        found: dict[int, ValueMark] = {}
+        last = -1
+        for mark in self.marks:
+            if mark.axis != axis.name:
+                continue
+            free = [
+                place
+                for place, value in enumerate(axis.values)
+                if same(value, mark.value) and place not in found
+            ]
+            if free:
+                last = next((place for place in free if place > last), free[0])
+                found[last] = mark
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:

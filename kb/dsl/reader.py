@@ -76,7 +76,7 @@ def read(text: str, vocabulary: Vocabulary, *, where: str = "") -> Reading:
         package=header.package,
         licence=header.licence,
         lines=header.lines,
-        marks=tuple(axes.marks),
+        marks=axes.ordered_marks(),
         canonical=tuple(axes.canonical),
     )
     comments = moved(attach(parsed.comments, parsed.sections), axes.moves)

@@ -32,7 +32,8 @@ from kb.errors import InputError
 from kb.planner.expressions import quoted, scalar_text
 from kb.space import Scalar
 
-NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
+NAME = re.compile(r"(?!(?:True|False|None|true|false|none)\b)[A-Za-z_][\w.]*", re.ASCII)
+"""What stands without quotes: a name that does not begin like a constant."""
 
 
 def write(document: Document) -> str:

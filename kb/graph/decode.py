@@ -33,11 +33,11 @@ def decode(quads: Iterable[Quad], program_text: str) -> KernelKnowledge:
         lines=(reading.integer(kernel, "tl:startLine"), reading.integer(kernel, "tl:endLine")),
         operation=operation,
         parameters=tuple(_parameter(reading, n) for n in reading.parts(kernel, "tl:hasParameter")),
-        decisions=tuple(_decision(reading, n) for n in reading.parts(kernel, "tl:hasDecision")),
-        tuning=_tuning(reading, reading.link(kernel, "tl:hasTuning")),
-        launches=tuple(_launch(reading, n) for n in reading.parts(kernel, "tl:hasLaunch")),
+        decisions=tuple(decision_of(reading, n) for n in reading.parts(kernel, "tl:hasDecision")),
+        tuning=tuning_of(reading, reading.link(kernel, "tl:hasTuning")),
+        launches=tuple(launch_of(reading, n) for n in reading.parts(kernel, "tl:hasLaunch")),
         constraints=constraints(reading, kernel),
-        findings=tuple(_finding(reading, n) for n in reading.parts(kernel, "tl:hasFinding")),
+        findings=tuple(finding_of(reading, n) for n in reading.parts(kernel, "tl:hasFinding")),
         operations=reading.integer(kernel, "tl:operationCount"),
         opaque=reading.integer(kernel, "tl:opaqueCount"),
     )
@@ -63,7 +63,8 @@ def _parameter(reading: Reading, node: str) -> ParameterFact:
     )
 
 
-def _decision(reading: Reading, node: str) -> Decision:
+def decision_of(reading: Reading, node: str) -> Decision:
+    """A decision, from its node."""
     return Decision(
         axis=names.last_text(reading.link(node, "tl:onAxis")),
         value=reading.text(node, "tl:value"),
@@ -75,7 +76,8 @@ def _decision(reading: Reading, node: str) -> Decision:
     )
 
 
-def _tuning(reading: Reading, node: str) -> Tuning:
+def tuning_of(reading: Reading, node: str) -> Tuning:
+    """The tuning of a kernel or design space, from its node."""
     more = reading.json(node)
     key = tuple(
         reading.text(part, "tl:expression") for part in reading.parts(node, "tl:cacheKeyPart")
@@ -108,7 +110,8 @@ def _case(reading: Reading, node: str) -> GuardedPoints:
     )
 
 
-def _launch(reading: Reading, node: str) -> Launch:
+def launch_of(reading: Reading, node: str) -> Launch:
+    """A launch, from its node."""
     bindings = tuple(
         Binding(
             parameter=names.last_text(reading.link(part, "tl:parameter")),
@@ -144,7 +147,8 @@ def constraints(reading: Reading, owner: str) -> tuple[Constraint, ...]:
     )
 
 
-def _finding(reading: Reading, node: str) -> Finding:
+def finding_of(reading: Reading, node: str) -> Finding:
+    """A finding, from its node."""
     return Finding(
         rule=names.last_text(reading.link(node, "tl:rule")),
         severity=Severity(reading.text(node, "tl:severity")),

@@ -11,7 +11,6 @@ from kb.graph.facts import Reading, whole
 from kb.ir import (
     Function,
     Kernel,
-    Literal,
     MemorySpace,
     Op,
     Parameter,
@@ -38,25 +37,23 @@ def decode_program(quads: Iterable[Quad]) -> Kernel:
 
 def _function(reading: Reading, node: str) -> Function:
     parameters = tuple(_parameter(reading, n) for n in reading.parts(node, "tl:argument"))
-    attributes = _attributes(reading, node)
     return Function(
         reading.text(node, "tl:name"),
         parameters,
         _region(reading, reading.link(node, "tl:body"), 0),
         _span(reading, node),
-        attributes[1:],
-        attributes[0][1] is True,
+        reading.settings(node, "tl:option"),
+        reading.get(node, "tl:decorated") is True,
     )
 
 
 def _parameter(reading: Reading, node: str) -> Parameter:
-    found = dict(_attributes(reading, node))
     return Parameter(
         reading.text(node, "tl:name"),
-        ParameterKind(str(found["kind"])),
-        str(found["annotation"]),
-        found.get("default"),
-        "default" in found,
+        ParameterKind(reading.text(node, "tl:parameterKind")),
+        reading.text(node, "tl:annotation"),
+        reading.get(node, "tl:default"),
+        reading.has(node, "tl:default"),
     )
 
 
@@ -83,7 +80,7 @@ def _op(reading: Reading, node: str, depth: int) -> Op:
     return Op(
         reading.text(node, "tl:kind"),
         operands,
-        _attributes(reading, node),
+        reading.settings(node, "tl:attribute"),
         results,
         tuple(regions),
         _span(reading, node),
@@ -103,13 +100,13 @@ def _value(reading: Reading, node: str) -> Value:
     return Value(name, type_)
 
 
-def _attributes(reading: Reading, node: str) -> tuple[tuple[str, Literal], ...]:
-    return reading.settings(node, "tl:attribute")
-
-
 def _span(reading: Reading, node: str) -> Span:
-    found = reading.json(node).get("span")
-    if found is None:
+    if not reading.has(node, "tl:startLine"):
         return Span(0)
-    line, column, end_line, path = found
-    return Span(int(line), int(column), int(end_line), path)
+    end = reading.json(node).get("endLine")
+    return Span(
+        reading.integer(node, "tl:startLine"),
+        reading.integer(node, "tl:startColumn"),
+        reading.integer(node, "tl:endLine") if end is None else int(str(end)),
+        reading.optional(node, "tl:file") or "",
+    )

@@ -18,22 +18,27 @@ from kb.space import Axis, DesignSpace, Origin
 def decode_space(quads: Iterable[Quad]) -> DesignSpace:
     """The design space of a graph; InputError when the graph holds none, or not a whole one."""
     reading = Reading(quads)
-    node = reading.subject("tl:DesignSpace")
+    return space_of(reading, reading.subject("tl:DesignSpace"))
+
+
+def space_of(reading: Reading, node: str) -> DesignSpace:
+    """A design space, from its node."""
+    operation = ""
+    if reading.has(node, "tl:forOperation"):
+        operation = names.last_text(reading.link(node, "tl:forOperation"))
     return DesignSpace(
-        name=reading.text(node, "tl:name"),
-        operation=names.last_text(reading.link(node, "tl:forOperation")),
+        name=reading.optional(node, "tl:name") or "",
+        operation=operation,
         axes=tuple(_axis(reading, part) for part in reading.parts(node, "tl:hasAxis")),
         constraints=constraints(reading, node),
         mapping=tuple(
             (reading.text(part, "tl:name"), reading.text(part, "tl:expression"))
             for part in reading.parts(node, "tl:hasMapping")
         ),
-        holes=tuple(
-            reading.text(part, "tl:name") for part in reading.parts(node, "tl:hasHole")
-        ),
+        holes=tuple(reading.text(part, "tl:name") for part in reading.parts(node, "tl:hasHole")),
         dialect=reading.optional(node, "tl:dialect"),
-        source_digest=reading.optional(node, "tl:programDigest"),
-        derived_from=_derived(reading, node),
+        source_digest=reading.optional(node, "tl:sha256"),
+        derived_from=derived_of(reading, node),
     )
 
 
@@ -46,12 +51,13 @@ def _axis(reading: Reading, node: str) -> Axis:
         ),
         origin=Origin(reading.text(node, "tl:origin")),
         by=reading.optional(node, "tl:by"),
-        derived_from=_derived(reading, node),
+        derived_from=derived_of(reading, node),
         rationale=reading.optional(node, "tl:rationale"),
     )
 
 
-def _derived(reading: Reading, node: str) -> tuple[str, ...]:
+def derived_of(reading: Reading, node: str) -> tuple[str, ...]:
+    """What something was derived from, in order."""
     return tuple(reading.json(node).get("derivedFrom", ()))
 
 
@@ -59,7 +65,11 @@ def _derived(reading: Reading, node: str) -> tuple[str, ...]:
 def decode_measurement(quads: Iterable[Quad]) -> Measurement:
     """The measurement of a graph; InputError when the graph holds none, or not a whole one."""
     reading = Reading(quads)
-    node = reading.subject("tl:Measurement")
+    return measurement_of(reading, reading.subject("tl:Measurement"))
+
+
+def measurement_of(reading: Reading, node: str) -> Measurement:
+    """A measurement, from its node."""
     value = reading.get(node, "tl:numericValue")
     if not isinstance(value, float):
         raise InputError(

@@ -79,14 +79,17 @@ def _knowledge_facts(knowledge: KernelKnowledge, digest: str) -> Facts:
     for index, (parameter, key) in enumerate(zip(knowledge.parameters, keys, strict=True)):
         _parameter(facts, parameter, f"/parameter/{key}", index)
     for index, decision in enumerate(knowledge.decisions):
-        _decision(facts, decision, index)
-    _tuning(facts, knowledge.tuning)
+        node = facts.node("", "tl:hasDecision", "tl:Decision", f"/decision/{index}", index)
+        decision_facts(facts, node, decision)
+        facts.add("", "tl:chose", NamedNode(names.value(decision.axis, decision.value)))
+    tuning_facts(facts, knowledge.tuning)
     for index, launch in enumerate(knowledge.launches):
-        _launch(facts, launch, index)
+        launch_facts(facts, launch, index)
     for index, constraint in enumerate(knowledge.constraints):
         constraint_facts(facts, constraint, index)
     for index, finding in enumerate(knowledge.findings):
-        _finding(facts, finding, index)
+        node = facts.node("", "tl:hasFinding", "tl:Finding", f"/finding/{index}", index)
+        finding_facts(facts, node, finding)
     return facts
 
 
@@ -113,13 +116,11 @@ def _parameter(facts: Facts, parameter: ParameterFact, place: str, index: int) -
     facts.maybe(node, "tl:rank", parameter.rank)
 
 
-def _decision(facts: Facts, decision: Decision, index: int) -> None:
-    node = facts.node("", "tl:hasDecision", "tl:Decision", f"/decision/{index}", index)
-    value = NamedNode(names.value(decision.axis, decision.value))
+def decision_facts(facts: Facts, node: str, decision: Decision) -> None:
+    """What a decision says, at its node."""
     facts.add(node, "tl:onAxis", NamedNode(names.axis(decision.axis)))
     facts.add(node, "tl:value", decision.value)
-    facts.add(node, "tl:chosenValue", value)
-    facts.add("", "tl:chose", value)
+    facts.add(node, "tl:chosenValue", NamedNode(names.value(decision.axis, decision.value)))
     facts.add(node, "tl:seenBy", NamedNode(names.pattern(decision.pattern)))
     facts.add(node, "tl:axisKind", decision.kind.value)
     facts.maybe(node, "tl:subject", decision.subject)
@@ -127,7 +128,8 @@ def _decision(facts: Facts, decision: Decision, index: int) -> None:
     facts.lines(node, decision.lines)
 
 
-def _tuning(facts: Facts, tuning: Tuning) -> None:
+def tuning_facts(facts: Facts, tuning: Tuning) -> None:
+    """The tuning of a kernel or of a design space."""
     node = "/tuning"
     facts.add("", "tl:hasTuning", Rel(node))
     facts.add(node, "rdf:type", NamedNode(names.term("tl:TuningSpace")))
@@ -161,7 +163,8 @@ def _case(facts: Facts, case: GuardedPoints, index: int) -> None:
     facts.lines(node, [case.lines] if case.lines is not None else [])
 
 
-def _launch(facts: Facts, launch: Launch, index: int) -> None:
+def launch_facts(facts: Facts, launch: Launch, index: int) -> None:
+    """A launch of a kernel or of a design space."""
     node = facts.node("", "tl:hasLaunch", "tl:Launch", f"/launch/{index}", index)
     facts.add(node, "tl:when", launch.when)
     facts.maybe(node, "tl:hostFunction", launch.host_function)
@@ -191,8 +194,8 @@ def constraint_facts(facts: Facts, constraint: Constraint, index: int) -> None:
     facts.lines(node, [constraint.lines] if constraint.lines is not None else [])
 
 
-def _finding(facts: Facts, finding: Finding, index: int) -> None:
-    node = facts.node("", "tl:hasFinding", "tl:Finding", f"/finding/{index}", index)
+def finding_facts(facts: Facts, node: str, finding: Finding) -> None:
+    """What a finding says, at its node."""
     facts.add(node, "tl:rule", NamedNode(names.rule(finding.rule)))
     facts.add(node, "tl:severity", finding.severity.value)
     facts.add(node, "tl:message", finding.message)

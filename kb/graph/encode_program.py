@@ -43,13 +43,13 @@ class _Writer:
         self.span(self.place, function.span)
         for position, parameter in enumerate(function.parameters):
             node = self.value(self.place, "tl:argument", Value(parameter.name), position)
-            self.attribute(node, "kind", parameter.kind.value, 0)
-            self.attribute(node, "annotation", parameter.annotation, 1)
+            facts.add(node, "tl:parameterKind", parameter.kind.value)
+            facts.add(node, "tl:annotation", parameter.annotation)
             if parameter.has_default:
-                self.attribute(node, "default", parameter.default, 2)
-        self.attribute(self.place, "decorated", function.decorated, 0)
+                facts.add(node, "tl:default", parameter.default)
+        facts.add(self.place, "tl:decorated", function.decorated)
         for position, (name, value) in enumerate(function.options):
-            self.attribute(self.place, name, value, position + 1)
+            self.attribute(self.place, name, value, position, link="option")
         facts.add(self.place, "tl:body", Rel(f"{self.place}/body"))
         self.region(f"{self.place}/body", function.body)
 
@@ -104,16 +104,21 @@ class _Writer:
             facts.json(node, {"shape": list(value.type.shape)})
         return str(node)
 
-    def attribute(self, owner: str, name: str, value: Literal, position: int) -> None:
-        place = f"{owner}/attribute/{position}"
-        self.facts.node(owner, "tl:attribute", "tl:Attribute", place, position)
+    def attribute(
+        self, owner: str, name: str, value: Literal, position: int, *, link: str = "attribute"
+    ) -> None:
+        place = f"{owner}/{link}/{position}"
+        self.facts.node(owner, f"tl:{link}", "tl:Attribute", place, position)
         self.facts.add(place, "tl:name", name)
         self.facts.add(place, "tl:value", value)
 
     def span(self, node: str, span: Span) -> None:
-        """Lines for questions, the whole span as JSON; nothing for an absent span."""
+        """Where it was read; nothing for an absent span. An end before the start is kept apart."""
         if span == Span(0):
             return
         self.facts.add(node, "tl:startLine", span.lines[0])
         self.facts.add(node, "tl:endLine", span.lines[1])
-        self.facts.json(node, [span.line, span.column, span.end_line, span.path])
+        self.facts.add(node, "tl:startColumn", span.column)
+        self.facts.maybe(node, "tl:file", span.path or None)
+        if span.end_line != span.lines[1]:
+            self.facts.json(node, {"endLine": span.end_line})

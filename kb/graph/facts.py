@@ -208,6 +208,10 @@ class Reading:
         """Whether there is such a triple."""
         return bool(self.all(subject, predicate))
 
+    def is_a(self, subject: str, kind: str) -> bool:
+        """Whether the class is among its types."""
+        return NamedNode(names.term(kind)) in self.all(subject, "rdf:type")
+
     def text(self, subject: str, predicate: str) -> str:
         """The only literal, a text."""
         found = self.get(subject, predicate)
@@ -255,5 +259,4 @@ class Reading:
     def json(self, subject: str) -> dict[str, list[str]]:
         """The structured remainder; empty when there is none."""
         text = self.optional(subject, "tl:json")
-        found = json.loads(text) if text is not None else {}
-        return found if isinstance(found, dict) else {"span": found}
+        return dict(json.loads(text)) if text is not None else {}

@@ -160,4 +160,4 @@ def graph(tail: str) -> str:
 
 def program(digest: str) -> str:
     """A tile program by the sha256 of its text."""
-    return f"{ROOT}program/{digest}"
+    return f"{ROOT}program/{segment(digest)}"

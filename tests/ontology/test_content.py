@@ -55,11 +55,17 @@ GRAMMAR = (
     ),
     *(ast.GtE, ast.In, ast.List, ast.Call, ast.Name, ast.Load, ast.Attribute, ast.Constant),
 )
-SCHEMA = (OWL.Class, OWL.ObjectProperty, OWL.DatatypeProperty, OWL.AnnotationProperty)
+SCHEMA = (
+    OWL.Class,
+    OWL.ObjectProperty,
+    OWL.DatatypeProperty,
+    OWL.AnnotationProperty,
+    RDFS.Datatype,
+)
 
 
 def terms() -> list[URIRef]:
-    """Classes and properties of our namespace."""
+    """Classes, properties and datatypes of our namespace."""
     graph = ontology()
     found = {node for kind in SCHEMA for node in graph.subjects(RDF.type, kind)}
     return sorted(

@@ -18,26 +18,26 @@ PREFIXES = "".join(
     for line in CONFORMING.read_text(encoding="utf-8").splitlines()
     if line.startswith("@prefix")
 )
-NODE_SHAPES = 46
-PROPERTY_SHAPES = 233
+NODE_SHAPES = 48
+PROPERTY_SHAPES = 260
 COUNTS = {
-    "minCount": 150,
-    "maxCount": 121,
-    "class": 79,
-    "datatype": 113,
-    "in": 8,
-    "pattern": 9,
-    "nodeKind": 10,
+    "minCount": 155,
+    "maxCount": 141,
+    "class": 87,
+    "datatype": 125,
+    "in": 12,
+    "pattern": 11,
+    "nodeKind": 11,
     "equals": 4,
     "disjoint": 1,
-    "lessThanOrEquals": 3,
-    "or": 4,
+    "lessThanOrEquals": 4,
+    "or": 5,
     "not": 6,
-    "sparql": 3,
+    "sparql": 5,
     "hasValue": 21,
-    "minInclusive": 16,
+    "minInclusive": 18,
     "minExclusive": 1,
-    "minLength": 87,
+    "minLength": 93,
 }
 
 
@@ -278,9 +278,17 @@ CASES = [
         id="incomplete without a reason",
     ),
     pytest.param(
-        'x:a a tl:SpaceAxis ; tl:name "a" ; tl:axisKind "design" ; tl:origin "proposed" .',
+        'x:a a tl:SpaceAxis ; tl:name "a" ; tl:axisKind "design" ; tl:origin "inherited" .',
         {("SpaceAxisShape", "")},
-        id="proposed by nobody",
+        id="inherited from nothing",
+    ),
+    pytest.param(
+        TEMPLATE.format(steps="step:tile-local-split").replace('"observed"', '"proposed"'),
+        {("TemplateShape", "tl:hasAxis")},
+        id="template with an axis proposed by nobody",
+    ),
+    pytest.param(
+        "x:s a tl:DesignSpace .", {("DesignSpaceShape", "")}, id="space without axis or program"
     ),
     pytest.param(
         'x:a a tl:SpaceAxis ; tl:name "a" ; tl:onAxis axis:occupancy ;'
@@ -316,6 +324,16 @@ def test_shortcut_must_agree_with_decisions() -> None:
     assert kernel is not None
     graph.remove((kernel, TL.chose, None))
     assert rows(kernel, graph) == {("KernelShape", "tl:hasDecision/tl:chosenValue")}
+
+
+def test_a_kernel_says_how_each_parameter_is_bound() -> None:
+    graph = Graph()
+    for triple in conforming():
+        graph.add(triple)
+    graph.remove((None, TL.parameterKind, None))
+    (row,) = validate(graph)
+    assert (row.shape, row.path) == ("KernelShape", "tl:hasParameter")
+    assert "is bound: add tl:parameterKind" in row.message
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kb.dsl.reader import read
 from kb.dsl.writer import write
 from kb.errors import InputError, SyntaxProblem, TileloreError, UnknownName
 from kb.evidence import AxisKind
-from kb.space import DesignSpace, Origin
+from kb.space import DesignSpace, GuardedPoints, Origin, Tuning
 from tests.kb.dsl.documents import documents
 from tests.kb.dsl.vocabulary import VOCABULARY
 
@@ -290,6 +290,23 @@ def test_half_a_file_is_refused_not_misread(cut: int) -> None:
         document = read(FULL[:cut], VOCABULARY).document
     except TileloreError:
         return
+    assert read(write(document), VOCABULARY).document == document
+
+
+@pytest.mark.parametrize("word", ["True", "none", "False.x", "int", "program", "constraints"])
+def test_names_that_look_like_other_words_are_read_back(word: str) -> None:
+    case = GuardedPoints(when=word, points=(((word, 1),),))
+    space = DesignSpace(name=word, operation="", axes=())
+    document = Document(space=space, tuning=Tuning(spaces=(case,), launched_with=((word, None),)))
+    assert read(write(document), VOCABULARY).document == document
+
+
+def test_a_mark_stays_with_its_value_and_its_axis() -> None:
+    text = (
+        'design_space {\n    load_latency: [1, 2 stated]\n    accum_dtype: ["a", "a" stated]\n}\n'
+    )
+    document = read(text, VOCABULARY).document
+    assert [mark.axis for mark in document.marks] == ["accum_dtype", "load_latency"]
     assert read(write(document), VOCABULARY).document == document
 
 
