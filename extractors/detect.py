@@ -1,4 +1,5 @@
-"""detect(kernel) -> Detection: the decisions of a kernel, what it computes, its parameters, constraints, findings."""
+"""detect(kernel) -> Detection: the decisions of a kernel, what it computes, its parameters,
+constraints, findings."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def decisions_of(facts: Facts) -> tuple[Decision, ...]:
 
 
 def detect(kernel: Kernel) -> Detection:
-    """Everything that the program of one kernel tells; never raises on a program that `read` gave."""
+    """Everything that the program of one kernel tells; never raises on a program that `read`
+    gave."""
     facts = Facts(kernel)
     ops = [op for op in kernel_ops(kernel) if op.kind not in TERMINATORS]
     return Detection(

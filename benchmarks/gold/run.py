@@ -1,10 +1,12 @@
 """Recall and precision of the program-side patterns against the hand-made gold.
 
-Usage: python benchmarks/gold/run.py --gold ../shared/gold/cutile.yaml --corpus FOLDER [--json OUT] [-v]
+Usage: python benchmarks/gold/run.py --gold ../shared/gold/cutile.yaml --corpus FOLDER [--json OUT]
+[-v]
 
-FOLDER holds the unpacked packages, each in a folder of its own name. A gold decision counts as found when a decision
-on the same axis overlaps one of its line ranges. Gold decisions whose lines all lie outside the kernel (host code) are
-counted apart. An extra is a decision on an axis that overlaps no gold decision of that axis in that kernel.
+FOLDER holds the unpacked packages, each in a folder of its own name. A gold decision counts as
+found when a decision on the same axis overlaps one of its line ranges. Gold decisions whose lines
+all lie outside the kernel (host code) are counted apart. An extra is a decision on an axis that
+overlaps no gold decision of that axis in that kernel.
 """
 
 from __future__ import annotations
@@ -81,6 +83,11 @@ def overlap(left: list[Lines] | tuple[Lines, ...], right: list[Lines]) -> bool:
     return any(a[0] <= b[1] and b[0] <= a[1] for a in left for b in right)
 
 
+def _named(hits: list[Decision], wanted: object) -> bool | None:
+    """Whether a hit comes from the pattern that the gold names; None when it names none."""
+    return any(d.pattern == wanted for d in hits) if wanted else None
+
+
 def load(corpus: Path, entry: dict[str, object], cache: dict[str, ReadModule]) -> Kernel | None:
     """The kernel that a gold entry speaks of; None when the package is not unpacked."""
     root = corpus / str(entry["package"])
@@ -96,7 +103,8 @@ def load(corpus: Path, entry: dict[str, object], cache: dict[str, ReadModule]) -
 
 
 def compare(entry: dict[str, object], kernel: Kernel) -> tuple[list[Row], list[Decision], float]:
-    """Rows of one kernel, the decisions that no gold row explains, and the seconds that detection took."""
+    """Rows of one kernel, the decisions that no gold row explains, and the seconds that detection
+    took."""
     began = time.perf_counter()
     seen = decisions_of(Facts(kernel))
     seconds = time.perf_counter() - began
@@ -121,7 +129,7 @@ def compare(entry: dict[str, object], kernel: Kernel) -> tuple[list[Row], list[D
             Row(
                 kernel=str(entry["kernel"]), axis=item["axis"], value=str(item["value"])[:90],
                 lines=lines, absent=bool(item.get("absent")), host=not overlap(bodies, lines),
-                found=bool(hits), pattern=any(d.pattern == wanted for d in hits) if wanted else None,
+                found=bool(hits), pattern=_named(hits, wanted),
                 exact=any(set(lines) & set(d.lines) for d in hits),
             )
         )  # fmt: skip
@@ -138,6 +146,7 @@ def report(rows: list[Row], extras: list[tuple[str, Decision]], verbose: bool) -
                 print(f"MISS  {row.kernel:44} {row.axis:24} {row.lines} {row.value}")
         for kernel, decision in extras:
             print(f"EXTRA {kernel:44} {decision.axis:24} {list(decision.lines)} {decision.value}")
+    axes = {(row.kernel, row.axis) for row in rows}
     by_axis = {axis: [0, 0] for axis in sorted({r.axis for r in program})}
     for row in program:
         by_axis[row.axis][0] += row.found
@@ -151,7 +160,8 @@ def report(rows: list[Row], extras: list[tuple[str, Decision]], verbose: bool) -
         "pattern_named_alike": sum(r.pattern is True for r in found),
         "a_line_range_alike": sum(r.exact for r in found),
         "extras": len(extras),
-        "precision_if_extras_are_wrong": round(matched / (matched + len(extras)), 4) if matched else None,
+        "precision_if_extras_are_wrong": round(matched / max(matched + len(extras), 1), 4),
+        "extras_on_axes_of_that_kernel": sum((name, d.axis) in axes for name, d in extras),
         "extras_by_axis": dict(Counter(d.axis for _, d in extras).most_common()),
         "by_axis": by_axis,
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Every memory access in one form, whatever the dialect: array, index per storage axis, mask, padding, hints."""
+"""Every memory access in one form, whatever the dialect: array, index per storage axis, mask,
+padding, hints."""
 
 from __future__ import annotations
 
@@ -48,9 +49,9 @@ _VIEWS_OF_ARRAYS = COPIES | {OpKind.ARRAY_SLICE, OpKind.TILED_VIEW, OpKind.SUBSC
 class Access:
     """One load, store or atomic.
 
-    `index` is per storage axis (element units for pointers: one offset). `padding` is zero, neg_inf, pos_inf, nan,
-    undetermined, `value` for another number, or empty when nothing can lie outside. `value` is what was loaded or is
-    stored. Hints are the values given, None when absent.
+    `index` is per storage axis (element units for pointers: one offset). `padding` is zero,
+    neg_inf, pos_inf, nan, undetermined, `value` for another number, or empty when nothing can lie
+    outside. `value` is what was loaded or is stored. Hints are the values given, None when absent.
     """
 
     node: Node
@@ -110,7 +111,8 @@ class AccessReader:
         return frozenset(found)
 
     def _candidates(self, offset: Expr) -> list[Atom]:
-        """Parameters that stand alone with factor one, so that the rest may be an offset from them."""
+        """Parameters that stand alone with factor one, so that the rest may be an offset from
+        them."""
         kinds = {p.name: p.kind for p in self.graph.function.parameters}
         alone = [f[0] for f, n in offset.terms if n == 1 and len(f) == 1]
         parameters = [

@@ -1,4 +1,5 @@
-"""What a kernel takes for granted: constraints that follow from its program, in the grammar of expressions."""
+"""What a kernel takes for granted: constraints that follow from its program, in the grammar of
+expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from kb.ops import OpKind
 from kb.space import Constraint, Origin
 
 MMA_MINIMUM = 16
-"""Smallest extent of an operand of a matrix product (triton.language.dot; cuTile mma on 16-bit types)."""
+"""Smallest extent of an operand of a matrix product (triton.language.dot; cuTile mma on 16-bit
+types)."""
 
 
 def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
@@ -163,7 +165,7 @@ def _positive_scale(facts: Facts) -> Iterator[Constraint]:
             for name in _scalars(facts, other):
                 yield _implied(
                     f"{name} > 0",
-                    "the scale is applied after the row maximum, and a negative factor would turn it into a minimum",
+                    "the scale follows the row maximum; a negative factor makes it a minimum",
                     "scale the scores before the maximum when the factor may be negative",
                     node.lines,
                 )

@@ -1,4 +1,5 @@
-"""Convolutions as implicit products: rows are output positions, the reduced axis is taps and channels."""
+"""Convolutions as implicit products: rows are output positions, the reduced axis is taps and
+channels."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _MORE = (OpKind.GE, OpKind.GT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Convolution:
-    """The load of the input, its checks from below, the input positions that they test, and the loop."""
+    """The load of the input, its checks from below, the input positions that they test, and the
+    loop."""
 
     load: Access
     checks: tuple[Node, ...]
@@ -32,10 +34,16 @@ def convolution(facts: Facts) -> Convolution | None:
     for access in facts.loads:
         if not any(facts.graph.rests_on(p.result, access.node) for p in facts.contractions):
             continue
-        found = [(t, e) for t in comparisons(facts, access.mask) if (e := _position(facts, t)) is not None]
+        found = [
+            (t, e)
+            for t in comparisons(facts, access.mask)
+            if (e := _position(facts, t)) is not None
+        ]
         positions = tuple(dict.fromkeys(e for _, e in found))
         if positions:
-            return Convolution(access, tuple(t for t, _ in found), positions, facts.loop(access.loop))
+            return Convolution(
+                access, tuple(t for t, _ in found), positions, facts.loop(access.loop)
+            )
     return None
 
 
@@ -57,7 +65,8 @@ def decoded(atom: Atom, kind: AtomKind) -> bool:
 
 
 def factor(position: Expr, kind: AtomKind) -> Atom | None:
-    """The parameter that multiplies the part of a position taken from lanes (a stride) or taps (a dilation)."""
+    """The parameter that multiplies the part of a position taken from lanes (a stride) or taps (a
+    dilation)."""
     for factors, _ in position.terms:
         if any(decoded(a, kind) for a in factors):
             return next((a for a in factors if a.kind is AtomKind.PARAMETER), None)
@@ -66,7 +75,11 @@ def factor(position: Expr, kind: AtomKind) -> Atom | None:
 
 def places(facts: Facts, found: Convolution) -> list[Node]:
     """The operations whose results are the input positions."""
-    return [n for n in facts.graph.nodes if n.result and facts.values.exprs.get(n.result) in found.positions]
+    return [
+        n
+        for n in facts.graph.nodes
+        if n.result and facts.values.exprs.get(n.result) in found.positions
+    ]
 
 
 def decoding(facts: Facts, kind: AtomKind) -> list[Node]:
@@ -74,5 +87,5 @@ def decoding(facts: Facts, kind: AtomKind) -> list[Node]:
     return [
         n
         for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
-        if facts.values.expr(n.op.inputs[0]).has(kind) and not facts.values.expr(n.result) == s.ZERO
+        if facts.values.expr(n.op.inputs[0]).has(kind) and facts.values.expr(n.result) != s.ZERO
     ]

@@ -1,4 +1,5 @@
-"""Exponentials taken apart: exp(score * scale - statistic), where the statistic is a running maximum or a loaded row."""
+"""Exponentials taken apart: exp(score * scale - statistic), where the statistic is a running
+maximum or a loaded row."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class Statistic(StrEnum):
 class Exponential:
     """exp or exp2 of `score * scale - statistic`.
 
-    `product` is the multiplication by `scale` when it stands right below the subtraction. `rescale` is true for the
-    factor between two states of a running maximum.
+    `product` is the multiplication by `scale` when it stands right below the subtraction.
+    `rescale` is true for the factor between two states of a running maximum.
     """
 
     node: Node

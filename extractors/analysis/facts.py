@@ -1,4 +1,5 @@
-"""Everything that patterns ask about one kernel, computed once: graph, values, types, loops, accesses, exponentials."""
+"""Everything that patterns ask about one kernel, computed once: graph, values, types, loops,
+accesses, exponentials."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ class Facts:
         return next((loop for loop in self.loops if loop.node is node), None)
 
     def held_loads(self, value: str | None) -> list[Access]:
-        """The loads whose tile `value` is, perhaps reshaped, cast or turned, but not computed with."""
+        """The loads whose tile `value` is, perhaps reshaped, cast or turned, but not computed
+        with."""
         if value is None:
             return []
         found = []
@@ -134,7 +136,8 @@ class Facts:
 
     @cached_property
     def score_products(self) -> list[Node]:
-        """Products whose result goes through an exponential without being one: the scores of an attention."""
+        """Products whose result goes through an exponential without being one: the scores of an
+        attention."""
         scores = [e.score for e in self.exponentials if not e.rescale and e.score]
         return [
             product
@@ -168,6 +171,7 @@ class Facts:
         return found
 
     def spans(self, *nodes: Node | Access | None) -> tuple[Lines, ...]:
-        """Line ranges of nodes, sorted, without repeats; those of the file that most of them are in."""
+        """Line ranges of nodes, sorted, without repeats; those of the file that most of them are
+        in."""
         chosen = [n.node if isinstance(n, Access) else n for n in nodes if n is not None]
         return tuple(sorted({node.lines for node in chosen if node.op.span.line > 0}))

@@ -1,4 +1,5 @@
-"""What a reader of a kernel should know: parameters without effect, padding that falsifies a reduction, narrow sums."""
+"""What a reader of a kernel should know: parameters without effect, padding that falsifies a
+reduction, narrow sums."""
 
 from __future__ import annotations
 
@@ -63,10 +64,12 @@ def _padding(facts: Facts) -> Iterator[Finding]:
             continue
         if access.mask is None and access.node.op.operand("padding") is None:
             continue
+        read = access.padding.replace("_", " ")
+        reduction = node.op.kind.replace("reduce_", "")
         yield Finding(
             rule="padding-not-neutral",
             severity=Severity.WARNING,
-            message=f"lanes outside the array read as {access.padding.replace('_', ' ')} and enter a {node.op.kind.replace('reduce_', '')}",
+            message=f"lanes outside the array read as {read} and enter a {reduction}",
             lines=tuple(sorted({access.node.lines, node.lines})),
             fix=f"pad with {next(iter(neutral)).replace('_', ' ')}",
         )

@@ -1,4 +1,5 @@
-"""Def-use over a whole program, across nested regions: who makes a value, who reads it, what it rests on."""
+"""Def-use over a whole program, across nested regions: who makes a value, who reads it, what it
+rests on."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ Lines = tuple[int, int]
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """An operation in its place: `parent` holds it in its region number `branch`, inside `loops`."""
+    """An operation in its place: `parent` holds it in its region number `branch`, inside
+    `loops`."""
 
     op: Op
     index: int
@@ -133,7 +135,8 @@ class Graph:
         return tuple(value for role, value in loop.op.operands if role == "init")
 
     def feeds(self, value: str) -> tuple[str, ...]:
-        """The values that `value` directly rests on: operands, branch ends, first and next values of a carry."""
+        """The values that `value` directly rests on: operands, branch ends, first and next values
+        of a carry."""
         found = self._feeds.get(value)
         if found is None:
             found = self._feeds[value] = self._compute_feeds(value)
@@ -196,7 +199,8 @@ class Graph:
         return [n for n in self.nodes if mask >> n.index & 1 and n.op.kind in kinds]
 
     def upstream(self, value: str, stop: Stop | None = None) -> Iterator[Node]:
-        """Nodes that `value` is computed from, nearest first; nothing above a node that `stop` accepts."""
+        """Nodes that `value` is computed from, nearest first; nothing above a node that `stop`
+        accepts."""
         pending, seen = [value], {value}
         for current in pending:
             node = self.defs.get(current)
@@ -223,7 +227,8 @@ class Graph:
                         pending.append(result)
 
     def _onward(self, node: Node, value: str) -> list[str]:
-        """Values that a use of `value` hands on: results, or what a terminator hands to its region's owner."""
+        """Values that a use of `value` hands on: results, or what a terminator hands to its
+        region's owner."""
         if node.op.kind not in (OpKind.YIELD, OpKind.CONTINUE):
             return [r.name for r in node.op.results] + [
                 a.name for region in node.op.regions for a in region.arguments

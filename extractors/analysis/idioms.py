@@ -1,4 +1,5 @@
-"""Shapes of dataflow that several patterns speak of: masks, stationary operands, saved statistics, row axes."""
+"""Shapes of dataflow that several patterns speak of: masks, stationary operands, saved statistics,
+row axes."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Applied(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """A select under a mask; `fill` is the number in masked places, `combined` the addition that applies it."""
+    """A select under a mask; `fill` is the number in masked places, `combined` the addition that
+    applies it."""
 
     node: Node
     applied: Applied
@@ -65,13 +67,15 @@ def between_lanes(facts: Facts, comparison: Node) -> bool:
 
 
 def against_extent(facts: Facts, comparison: Node) -> bool:
-    """True when positions of one axis are compared with something that has no lanes, as a tail mask does."""
+    """True when positions of one axis are compared with something that has no lanes, as a tail
+    mask does."""
     left, right = sides(facts, comparison)
     return left.has(AtomKind.LANE) != right.has(AtomKind.LANE)
 
 
 def masks(facts: Facts) -> list[Mask]:
-    """Masks on scores and probabilities: selects whose result reaches an exponential, or comes from one."""
+    """Masks on scores and probabilities: selects whose result reaches an exponential, or comes
+    from one."""
     found = []
     for node in facts.graph.of(OpKind.SELECT):
         mask = _mask(facts, node)
@@ -157,7 +161,8 @@ def is_infinite(number: float) -> bool:
 
 
 def recomputed(facts: Facts) -> list[Node]:
-    """Exponentials of a score minus a statistic that was loaded: probabilities rebuilt in a backward pass."""
+    """Exponentials of a score minus a statistic that was loaded: probabilities rebuilt in a
+    backward pass."""
     return [
         e.node
         for e in facts.exponentials
@@ -175,7 +180,8 @@ def score_loop(facts: Facts) -> Loop | None:
 
 
 def statistic_axis(facts: Facts, product: Node) -> int | None:
-    """0 when the statistic of a score tile belongs to its rows, 1 when to its columns; None when unknown."""
+    """0 when the statistic of a score tile belongs to its rows, 1 when to its columns; None when
+    unknown."""
     for e in facts.exponentials:
         if e.rescale or not facts.graph.rests_on(e.score, product):
             continue
@@ -190,7 +196,8 @@ def statistic_axis(facts: Facts, product: Node) -> int | None:
 
 
 def queries_first(facts: Facts, product: Node) -> bool | None:
-    """True when the left operand of a score product holds the queries, the side that the statistic belongs to."""
+    """True when the left operand of a score product holds the queries, the side that the statistic
+    belongs to."""
     axis = statistic_axis(facts, product)
     return None if axis is None else axis == 0
 

@@ -1,7 +1,8 @@
-"""inline(kernel) -> kernel whose helper calls are replaced by the bodies of the helpers, spans kept.
+"""inline(kernel) -> kernel whose helper calls are replaced by the bodies of the helpers, spans
+kept.
 
-Branches whose condition is a literal after binding (a helper called with a stage number) are taken. A helper that
-leaves from inside a loop keeps its call.
+Branches whose condition is a literal after binding (a helper called with a stage number) are
+taken. A helper that leaves from inside a loop keeps its call.
 """
 
 from __future__ import annotations

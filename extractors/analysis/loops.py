@@ -27,7 +27,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A carried value: before the loop, at the start and at the end of an iteration, and after the loop."""
+    """A carried value: before the loop, at the start and at the end of an iteration, and after the
+    loop."""
 
     init: str
     argument: str
@@ -131,7 +132,8 @@ def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
 
 
 def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
-    """The contraction that adds into a carried value: as its third operand, or through an addition."""
+    """The contraction that adds into a carried value: as its third operand, or through an
+    addition."""
     for node in graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS):
         if node.op.kind in CONTRACTIONS:
             acc = node.op.operand("acc")
@@ -214,14 +216,16 @@ def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
 
 
 def persistent(loop: Loop, values: Values) -> bool:
-    """True when a loop strides over work items by the number of blocks, starting at the own block."""
+    """True when a loop strides over work items by the number of blocks, starting at the own
+    block."""
     if loop.low is None or loop.step is None:
         return False
     return values.expr(loop.low).has(AtomKind.BLOCK) and values.expr(loop.step).has(AtomKind.BLOCKS)
 
 
 def blocked(loop: Loop, values: Values) -> bool:
-    """True when a loop walks a contiguous chunk of work that starts at a multiple of the own block id."""
+    """True when a loop walks a contiguous chunk of work that starts at a multiple of the own block
+    id."""
     if loop.low is None or loop.high is None or persistent(loop, values):
         return False
     low, high = values.expr(loop.low), values.expr(loop.high)

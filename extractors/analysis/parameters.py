@@ -10,10 +10,16 @@ from kb.ir import Parameter, ParameterKind
 from kb.knowledge import ParameterFact, ParameterRole
 from kb.ops import COMPARISONS, EFFECT, Effect, OpKind
 
-_LOGIC = frozenset({OpKind.IF, OpKind.IF_EXPRESSION, OpKind.NOT, OpKind.AND, OpKind.OR, OpKind.EQ, OpKind.NE,
-                    OpKind.IS, OpKind.IS_NOT, OpKind.IN, OpKind.NOT_IN, OpKind.SELECT})  # fmt: skip
-_EXTENT = COMPARISONS | {OpKind.CEIL_DIV, OpKind.RANGE, OpKind.MINIMUM, OpKind.FLOOR_DIV, OpKind.MOD,
-                         OpKind.STATIC_RANGE}  # fmt: skip
+_LOGIC = frozenset(
+    {
+        OpKind.IF, OpKind.IF_EXPRESSION, OpKind.NOT, OpKind.AND, OpKind.OR, OpKind.EQ, OpKind.NE,
+        OpKind.IS, OpKind.IS_NOT, OpKind.IN, OpKind.NOT_IN, OpKind.SELECT,
+    }
+)  # fmt: skip
+_EXTENT = COMPARISONS | {
+    OpKind.CEIL_DIV, OpKind.RANGE, OpKind.MINIMUM, OpKind.FLOOR_DIV, OpKind.MOD,
+    OpKind.STATIC_RANGE,
+}  # fmt: skip
 _HINTS = frozenset({"latency", "allow_tma", "num_stages", "check_bounds"})
 _SHAPES = ("shape", "size", "block_shape")
 
@@ -43,7 +49,8 @@ def _fact(facts: Facts, parameter: Parameter) -> ParameterFact:
 
 
 def _is_array(facts: Facts, parameter: Parameter) -> bool:
-    """A parameter that no access resolves to, but that is asked for its shape, or indexed, or is a descriptor."""
+    """A parameter that no access resolves to, but that is asked for its shape, or indexed, or is a
+    descriptor."""
     if parameter.kind is ParameterKind.ARRAY:
         return True
     roles = {role for _, role in facts.graph.uses.get(parameter.name, ())}
@@ -122,9 +129,18 @@ def _decides(facts: Facts, node: Node) -> bool:
 
 
 def _bounds(facts: Facts, name: str) -> bool:
-    """True when a bound of a loop is computed from the parameter."""
+    """True when a bound of a loop is computed from it, and it is no offset of the block."""
     bounds = [b for loop in facts.loops for b in (loop.low, loop.high) if b is not None]
-    return any(a.value == name for b in bounds for a in facts.values.expr(b).atoms())
+    return any(_counts(facts.values.expr(bound), name) for bound in bounds)
+
+
+def _counts(expr: Expr, name: str) -> bool:
+    """True when the parameter stands in a sum, here or inside an atom, that holds no block id."""
+    for factors, _ in expr.terms:
+        if any(atom.value == name and atom.kind is AtomKind.PARAMETER for atom in factors):
+            if not any(a.kind is AtomKind.BLOCK for a in expr.top()):
+                return True
+    return any(_counts(arg, name) for atom in expr.top() for arg in atom.args)
 
 
 def tile_extents(facts: Facts) -> frozenset[str]:
@@ -162,7 +178,8 @@ def _less_group(value: Expr, name: str) -> bool:
 
 
 def _heads(facts: Facts, high: str | None, name: str, induction: str | None) -> bool:
-    """True for the trip count of a loop whose variable is added to a multiple of the same number."""
+    """True for the trip count of a loop whose variable is added to a multiple of the same
+    number."""
     atom = facts.values.expr(high).atom if high is not None else None
     if atom is None or atom.value != name or induction is None:
         return False

@@ -1,7 +1,9 @@
-"""Integer expressions in a normal form: sums of products of atoms, so that equal expressions compare equal.
+"""Integer expressions in a normal form: sums of products of atoms, so that equal expressions
+compare equal.
 
-An atom is something that is not taken apart: a parameter, a block id, a loop variable, a lane of a tile, an extent
-of an array, a quotient, a remainder, a minimum. The text of an expression is in the grammar of constraints.
+An atom is something that is not taken apart: a parameter, a block id, a loop variable, a lane of a
+tile, an extent of an array, a quotient, a remainder, a minimum. The text of an expression is in
+the grammar of constraints.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class AtomKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """One indivisible factor; equal when its text is equal. `args` are the expressions inside it."""
+    """One indivisible factor; equal when its text is equal. `args` are the expressions inside
+    it."""
 
     text: str
     kind: AtomKind = field(compare=False)
@@ -49,7 +52,8 @@ Term = tuple[tuple[Atom, ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A sum of terms, each an integer times a product of atoms; sorted, so equality is equality of meaning."""
+    """A sum of terms, each an integer times a product of atoms; sorted, so equality is equality of
+    meaning."""
 
     terms: tuple[Term, ...] = ()
 

@@ -12,7 +12,8 @@ from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 UNKNOWN = TileType(TypeKind.UNKNOWN)
 WIDENED_BY_MAXIMUM = frozenset({"triton"})
-"""Dialects whose max and min of narrow floats come back as 32-bit floats (triton.language 3.9, standard.py)."""
+"""Dialects whose max and min of narrow floats come back as 32-bit floats (triton.language 3.9,
+standard.py)."""
 
 _SCALARS = {"int": "i32", "float": "f32", "bool": "i1"}
 _SAME = COPIES | {
@@ -181,10 +182,7 @@ class Types:
     def _contracted(self, node: Node) -> TileType:
         left, right = self.shape(node.op.operand("lhs")), self.shape(node.op.operand("rhs"))
         acc = self.of(node.op.operand("acc"))
-        if len(left) >= 2 and len(right) >= 2:
-            shape = (*left[:-1], right[-1])
-        else:
-            shape = acc.shape
+        shape = (*left[:-1], right[-1]) if len(left) >= 2 and len(right) >= 2 else acc.shape
         named = node.op.operand("out_dtype")
         dtype = self.named(named) if named else (acc.dtype if acc.dtype != "?" else "f32")
         return _shaped(dtype, shape)
@@ -280,7 +278,8 @@ def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def promote(dtypes: list[str]) -> str:
-    """Element type of an elementwise result; a type that is not known gives way to 32-bit floats and wider."""
+    """Element type of an elementwise result; a type that is not known gives way to 32-bit floats
+    and wider."""
     known = [dtype for dtype in dtypes if dtype in _ORDER]
     open_ = [dtype for dtype in dtypes if dtype not in _ORDER and dtype != "?"]
     best = max(known, key=_ORDER.index) if known else ""

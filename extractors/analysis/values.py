@@ -1,4 +1,5 @@
-"""Integer meaning of every value of a program: over parameters, block ids, loop variables and lanes."""
+"""Integer meaning of every value of a program: over parameters, block ids, loop variables and
+lanes."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ class Values:
             self._region(inner)
 
     def _step(self, argument: str, next_: str, loop: Node) -> Expr | None:
-        """What a carried integer grows by every iteration, when that does not change in the loop."""
+        """What a carried integer grows by every iteration, when that does not change in the
+        loop."""
         total = s.ZERO
         value = next_
         for _ in range(16):
@@ -151,7 +153,8 @@ class Values:
         return False
 
     def _outer(self, value: str, loop: Node) -> Expr | None:
-        """Meaning of a value that is known before the loop, or a product of such values inside it."""
+        """Meaning of a value that is known before the loop, or a product of such values inside
+        it."""
         node = self.graph.producer(value)
         if value in self.exprs and (node is None or not node.inside(loop)):
             return self.exprs[value]
@@ -302,7 +305,8 @@ class Values:
         return relane(base, {int(lane.value): places[-1]}) if places else base
 
     def shape_items(self, node: Node) -> tuple[str, ...]:
-        """Extents that a reshape or a fill asks for, written as one tuple or as several arguments."""
+        """Extents that a reshape or a fill asks for, written as one tuple or as several
+        arguments."""
         given = tuple(value for role, value in node.op.operands if role == "shape")
         return self.items(given[0]) if len(given) == 1 else given
 

@@ -46,7 +46,8 @@ class AffineAfterNorm(Pattern):
     def _others(
         self, facts: Facts, stores: list[Access], own: set[str | None], kind: str
     ) -> list[Node]:
-        """Operations on the way to the output that take another array's load in, from outside the row."""
+        """Operations on the way to the output that take another array's load in, from outside the
+        row."""
         found = []
         for store in stores:
             for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _THROUGH):

@@ -17,7 +17,7 @@ _SINK = vary(
     ("out, rate: float", "out, sinks, rate: float"),
     ("    top = ct.full((TM, 1), -math.inf, dtype=ct.float32)",
      "    sink = ct.gather(sinks, head)\n    top = ct.full((TM, 1), 0.0, dtype=ct.float32) + sink"),
-    ("    acc = ct.truediv(acc, tot,", "    tot = tot + ct.exp2(sink - top)\n    acc = ct.truediv(acc, tot,"),
+    ("    acc = ct.truediv(acc, tot,", "    tot = tot + ct.exp2(sink - top)\n    acc = ct.truediv(acc, tot,"),  # noqa: E501
 )  # fmt: skip
 
 

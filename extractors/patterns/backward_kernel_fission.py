@@ -13,7 +13,8 @@ from kb.evidence import Decision
 
 
 class BackwardKernelFission(Pattern):
-    """Probabilities are rebuilt, and this kernel sums some of the gradients; an atomic would sum the others too."""
+    """Probabilities are rebuilt, and this kernel sums some of the gradients; an atomic would sum
+    the others too."""
 
     name = "backward-kernel-fission"
     axis = "kernel_boundaries"

@@ -1,4 +1,5 @@
-"""What a pattern is: a rule that finds one decision in dataflow, with its source, its cases and its near misses."""
+"""What a pattern is: a rule that finds one decision in dataflow, with its source, its cases and
+its near misses."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ Where = Node | Access | Lines | None
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Source text of a small module whose first kernel holds the pattern; `value` is what must be seen."""
+    """Source text of a small module whose first kernel holds the pattern; `value` is what must be
+    seen."""
 
     text: str
     value: str | None = None
@@ -53,7 +55,8 @@ class NearMiss:
 
 
 class Pattern:
-    """A recogniser of one axis. Subclasses say `name`, `axis`, `source`, `matches` and `near_misses`."""
+    """A recogniser of one axis. Subclasses say `name`, `axis`, `source`, `matches` and
+    `near_misses`."""
 
     name: ClassVar[str]
     axis: ClassVar[str]
@@ -65,7 +68,7 @@ class Pattern:
         for wanted in ("name", "axis", "source", "matches", "near_misses"):
             if not getattr(cls, wanted, None):
                 raise TypeError(
-                    f"{cls.__name__} says no {wanted}; every pattern brings its cases and its source"
+                    f"{cls.__name__} says no {wanted}; a pattern brings its cases and its source"
                 )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -75,7 +78,8 @@ class Pattern:
     def decide(
         self, facts: Facts, value: str, where: Iterable[Where], subject: str | None = None
     ) -> Decision:
-        """A decision with the lines of the places given; `file` is set when they lie outside the kernel's file."""
+        """A decision with the lines of the places given; `file` is set when they lie outside the
+        kernel's file."""
         home = facts.kernel.entry.span.path
         lines, path = _lines(where, home)
         return Decision(

@@ -1,4 +1,5 @@
-"""A bounds check that the compiler can drop, because a comparison of constants says that nothing lies outside."""
+"""A bounds check that the compiler can drop, because a comparison of constants says that nothing
+lies outside."""
 
 from __future__ import annotations
 

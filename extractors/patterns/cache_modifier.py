@@ -11,7 +11,7 @@ from extractors.patterns.cases import ADD_POINTER, COPY, vary
 from kb.evidence import Decision
 
 _NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "cache at L2 (.cg)",
-          ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)"}  # fmt: skip
+          ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)"}  # fmt: skip  # noqa: E501
 
 
 class CacheModifier(Pattern):

@@ -1,4 +1,6 @@
-"""Small kernels that the cases of patterns are cut from. Written for this purpose; none is somebody else's."""
+# ruff: noqa: E501
+"""Small kernels that the cases of patterns are cut from. Written for this purpose; none is
+somebody else's."""
 
 from __future__ import annotations
 
@@ -319,7 +321,8 @@ def back(gx, gy, x, w, stat, parts, TM: Int, TN: Int):
     ct.store(parts, index=(own, 0), tile=acc)
 """
 )
-"""Gradient of a normalisation: statistics are read, the weight's part is summed over the rows of a block."""
+"""Gradient of a normalisation: statistics are read, the weight's part is summed over the rows of a
+block."""
 
 LAYER_NORM_POINTER = (
     POINTER
@@ -421,7 +424,7 @@ def plus(x, y, out, n, T: tl.constexpr):
 
 CONVOLUTION = (
     POINTER
-    + '''
+    + """
 @triton.jit
 def conv(x, w, out, batch, H, V, P, Q, KO, xn, xc, xh, xv, wk, wc, wr, ws, yn, yk, yp, yq,
          CG: tl.constexpr, R: tl.constexpr, S: tl.constexpr, STEP: tl.constexpr, PAD: tl.constexpr,
@@ -449,6 +452,6 @@ def conv(x, w, out, batch, H, V, P, Q, KO, xn, xc, xh, xv, wk, wc, wr, ws, yn, y
         acc += tl.dot(a, b)
     to = out + (yn * n)[:, None] + (yk * ko)[None, :] + (yp * p)[:, None] + (yq * q)[:, None]
     tl.store(to, acc, mask=(n < batch)[:, None] & (ko < KO)[None, :])
-'''
+"""
 )
 """A convolution as an implicit matrix product, taps outside and channels inside one loop."""

@@ -14,7 +14,7 @@ from kb.ops import CONTRACTIONS
 _CHAINED = vary(
     ATTENTION,
     ("s = ct.mma(fixed, k, s)",
-     "s = ct.mma(fixed, k, s)\n        k2 = ct.load(c, index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2)).reshape((W, TN))\n"
+     "s = ct.mma(fixed, k, s)\n        k2 = ct.load(c, index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2)).reshape((W, TN))\n"  # noqa: E501
      "        s = ct.mma(fixed, k2, s)"),
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
 _ATOMIC = vary(NORM_BACKWARD, ("    ct.store(parts, index=(own, 0), tile=acc)",
-                               "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"))  # fmt: skip
+                               "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"))  # fmt: skip  # noqa: E501
 
 
 class CrossCtaAccumulation(Pattern):

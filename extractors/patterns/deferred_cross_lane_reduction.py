@@ -14,7 +14,8 @@ from kb.ops import REDUCTIONS
 
 
 class DeferredCrossLaneReduction(Pattern):
-    """A carried tile is updated lane by lane and reduced after the loop; or a reduction feeds the carry."""
+    """A carried tile is updated lane by lane and reduced after the loop; or a reduction feeds the
+    carry."""
 
     name = "deferred-cross-lane-reduction"
     axis = "reduction_placement"

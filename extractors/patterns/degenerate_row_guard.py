@@ -15,7 +15,8 @@ from kb.ops import OpKind
 
 
 class DegenerateRowGuard(Pattern):
-    """The first value of the running sum or maximum, or a lower bound of the sum before the division."""
+    """The first value of the running sum or maximum, or a lower bound of the sum before the
+    division."""
 
     name = "degenerate-row-guard"
     axis = "empty_row_handling"

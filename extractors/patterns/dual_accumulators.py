@@ -14,7 +14,7 @@ _TWIN = vary(
     PRODUCT,
     ("def product(a, b, out,", "def product(a, b, c, out,"),
     ("    for k in", "    acc2 = ct.full((TM, TN), 0.0, dtype=ct.float32)\n    for k in"),
-    ("acc = ct.mma(x, y, acc)", "z = ct.load(c, index=(k, n), shape=(TK, TN))\n        acc = ct.mma(x, y, acc)\n        acc2 = ct.mma(x, z, acc2)"),
+    ("acc = ct.mma(x, y, acc)", "z = ct.load(c, index=(k, n), shape=(TK, TN))\n        acc = ct.mma(x, y, acc)\n        acc2 = ct.mma(x, z, acc2)"),  # noqa: E501
     ("ct.astype(acc, out.dtype)", "ct.astype(acc * acc2, out.dtype)"),
 )  # fmt: skip
 

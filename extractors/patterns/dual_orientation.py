@@ -13,9 +13,9 @@ from kb.evidence import Decision
 
 _TWICE = vary(
     BACKWARD_KEYS,
-    ("s = ct.mma(k, q.permute((1, 0)),", "q2 = ct.load(a, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"
+    ("s = ct.mma(k, q.permute((1, 0)),", "q2 = ct.load(a, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"  # noqa: E501
      "            s = ct.mma(k, q2.reshape((W, TM)),"),
-    ("dp = ct.mma(v, o.permute((1, 0)),", "o2 = ct.load(d, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"
+    ("dp = ct.mma(v, o.permute((1, 0)),", "o2 = ct.load(d, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"  # noqa: E501
      "            dp = ct.mma(v, o2.reshape((W, TM)),"),
 )  # fmt: skip
 

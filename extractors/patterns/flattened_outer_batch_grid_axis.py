@@ -18,7 +18,7 @@ class FlattenedOuterBatchGridAxis(Pattern):
 
     name = "flattened-outer-batch-grid-axis-with-div-mod-decode"
     axis = "grid_mapping"
-    source = "NVIDIA, CUDA C++ Programming Guide, technical specifications: grid y and z hold 65535 blocks"
+    source = "NVIDIA, CUDA C++ Programming Guide, grid y and z hold 65535 blocks"
     matches = (Case(ATTENTION, "batch*heads on one axis"),)
     near_misses = (
         NearMiss(
@@ -51,7 +51,8 @@ def _of_block(facts: Facts, node: Node) -> bool:
 
 
 def _indexes(facts: Facts, node: Node) -> bool:
-    """True when the part selects along an axis of its own: alone, divided for shared heads, or times a stride."""
+    """True when the part selects along an axis of its own: alone, divided for shared heads, or
+    times a stride."""
     part = facts.values.expr(node.result).atom
     if part is None:
         return False

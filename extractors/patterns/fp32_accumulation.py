@@ -16,7 +16,8 @@ _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 
 class Fp32Accumulation(Pattern):
-    """Accumulators begin as 32-bit floats, reductions read 32-bit floats; one cast narrows the result."""
+    """Accumulators begin as 32-bit floats, reductions read 32-bit floats; one cast narrows the
+    result."""
 
     name = "fp32-accumulation-of-low-precision-mma"
     axis = "accum_dtype"
@@ -64,7 +65,8 @@ class Fp32Accumulation(Pattern):
         return None
 
     def _sums(self, facts: Facts) -> Iterable[tuple[str, list[Node]]]:
-        """Reductions outside attention, with the casts that widen what they read, and carried sums."""
+        """Reductions outside attention, with the casts that widen what they read, and carried
+        sums."""
         if facts.contractions:
             return
         for node in facts.reductions:

@@ -52,7 +52,8 @@ class FusedHalves(Pattern):
                     return
 
     def _apart(self, facts: Facts, first: Access, second: Access) -> bool:
-        """True when the indices differ on one axis, by one parameter that is no stride and no tile."""
+        """True when the indices differ on one axis, by one parameter that is no stride and no
+        tile."""
         if first.array is None or len(first.index) != len(second.index):
             return False
         differences = [s.sub(b, a) for a, b in zip(first.index, second.index, strict=True)]

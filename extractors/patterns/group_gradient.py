@@ -15,7 +15,8 @@ from kb.ops import OpKind
 
 
 class GroupGradient(Pattern):
-    """Accumulators go through an outer loop over heads and an inner loop over tiles, and are stored once."""
+    """Accumulators go through an outer loop over heads and an inner loop over tiles, and are
+    stored once."""
 
     name = "group-gradient-reduction-inside-the-kv-stationary-cta"
     axis = "grouped_gradient_accumulation"

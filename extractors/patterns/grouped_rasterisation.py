@@ -14,7 +14,8 @@ from kb.ops import OpKind
 
 
 class GroupedRasterisation(Pattern):
-    """first = id // (group * columns) * group; rows = min(all - first, group); row = first + id % rows."""
+    """first = id // (group * columns) * group; rows = min(all - first, group); row = first + id %
+    rows."""
 
     name = "grouped-rasterisation"
     axis = "rasterization"
@@ -44,7 +45,8 @@ class GroupedRasterisation(Pattern):
                 return
 
     def _first(self, facts: Facts, height: Node) -> Node | None:
-        """The multiplication that gives the first row of the group: min(all - group * quotient, group)."""
+        """The multiplication that gives the first row of the group: min(all - group * quotient,
+        group)."""
         values = [facts.values.expr(v) for v in height.op.inputs[:2]]
         for rest, group in (values, values[::-1]):
             quotient = self._quotient(rest, group)

@@ -15,7 +15,7 @@ from kb.evidence import Decision
 _PAGED = vary(
     ATTENTION,
     ("out, rate: float", "out, pages, rate: float"),
-    ("        k = ct.load(b, index=(bat, kv, 0, j)", "        page = ct.gather(pages, (bat, j)).item()\n        k = ct.load(b, index=(page, kv, 0, 0)"),
+    ("        k = ct.load(b, index=(bat, kv, 0, j)", "        page = ct.gather(pages, (bat, j)).item()\n        k = ct.load(b, index=(page, kv, 0, 0)"),  # noqa: E501
 )  # fmt: skip
 _ROWS = (
     POINTER
@@ -25,7 +25,9 @@ def pick(x, rows, out, s, n, T: tl.constexpr, W: tl.constexpr):
     at = tl.program_id(0) * T + tl.arange(0, T)
     row = tl.load(rows + at, mask=at < n)
     c = tl.arange(0, W)
-    tl.store(out + at[:, None] * s + c[None, :], tl.load(x + row[:, None] * s + c[None, :], mask=at[:, None] < n), mask=at[:, None] < n)
+    inside = at[:, None] < n
+    v = tl.load(x + row[:, None] * s + c[None, :], mask=inside)
+    tl.store(out + at[:, None] * s + c[None, :], v, mask=inside)
 """
 )
 _SEGMENT = (

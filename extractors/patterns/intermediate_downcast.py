@@ -22,7 +22,7 @@ class IntermediateDowncast(Pattern):
     source = (
         "Dao et al., FlashAttention (2022): P is rounded to the input type for the second product"
     )
-    matches = (Case(ATTENTION, "cast P to input dtype"), Case(BACKWARD_KEYS, "cast P to input dtype"),
+    matches = (Case(ATTENTION, "cast P to input dtype"), Case(BACKWARD_KEYS, "cast P to input dtype"),  # noqa: E501
                Case(vary(ATTENTION, ("p.astype(a.dtype)", "p")), "keep fp32/tf32"))  # fmt: skip
     near_misses = (
         NearMiss(

@@ -17,7 +17,7 @@ _PAIR = vary(
     ("    info = (top + ct.log2(tot)).reshape((TM,))\n", ""),
     (
         "ct.scatter(stat, at, info)",
-        "ct.scatter(stat, at, top.reshape((TM,)))\n    ct.scatter(stat, at + 1, tot.reshape((TM,)))",
+        "ct.scatter(stat, at, top.reshape((TM,)))\n    ct.scatter(stat, at + 1, tot.reshape((TM,)))",  # noqa: E501
     ),
 )
 

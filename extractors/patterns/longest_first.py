@@ -19,7 +19,8 @@ _REVERSED = vary(
 
 
 class LongestFirst(Pattern):
-    """The block's work depends on its tile index; that index is the block id, or counted from the end."""
+    """The block's work depends on its tile index; that index is the block id, or counted from the
+    end."""
 
     name = "longest-processing-time-first-l2-head-swizzle-for-causal-work"
     axis = "rasterization"

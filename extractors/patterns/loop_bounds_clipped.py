@@ -106,7 +106,8 @@ def _inside(expr: Expr, scalars: set[str]) -> set[str]:
 
 
 def _clipped(facts: Facts, bound: str | None) -> list[Node]:
-    """The operations of a bound that rest on the block's own position, when the bound is clipped by it."""
+    """The operations of a bound that rest on the block's own position, when the bound is clipped
+    by it."""
     if bound is None:
         return []
     expr = facts.values.expr(bound)
@@ -115,7 +116,7 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
     return [
         n
         for n in facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)
-        if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)
+        if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)  # noqa: E501
         and not _decoded(facts, n)
     ]  # fmt: skip
 

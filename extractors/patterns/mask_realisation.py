@@ -18,7 +18,8 @@ from kb.evidence import Decision
 
 
 class MaskRealisation(Pattern):
-    """A select under a positional mask, added to scores, put in their place, or zeroing probabilities."""
+    """A select under a positional mask, added to scores, put in their place, or zeroing
+    probabilities."""
 
     name = "mask-realisation"
     axis = "mask_application"

@@ -18,11 +18,12 @@ _ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
 
 
 class MaskedIterationSplit(Pattern):
-    """A mask in a loop stands under a branch on the loop variable, in a loop of its own, or in every iteration."""
+    """A mask in a loop stands under a branch on the loop variable, in a loop of its own, or in
+    every iteration."""
 
     name = "masked-unmasked-iteration-split"
     axis = "mask_placement"
-    source = "cuTile compiler, loop_split: one branch that compares the loop variable with an outer value"
+    source = "cuTile compiler, loop_split: one branch on the loop variable against an outer value"
     matches = (
         Case(ATTENTION, "single loop + iv>=bound branch (compiler splits)"),
         Case(ATTENTION_EVERY, "mask every iteration"),
@@ -74,7 +75,8 @@ def _products(facts: Facts, loop: Node) -> int:
 
 
 def _guard(facts: Facts, mask: Mask) -> tuple[Node, Node | None] | None:
-    """The branch in the loop that decides at run time whether the mask is made, and its plain comparison."""
+    """The branch in the loop that decides at run time whether the mask is made, and its plain
+    comparison."""
     loop = mask.node.loop
     for branch in facts.guards(mask.node):
         if loop is None or not branch.inside(loop):
@@ -105,7 +107,8 @@ def _conjunct(facts: Facts, branch: Node, test: Node) -> bool:
 
 
 def _splittable(facts: Facts, test: Node, loop: Node) -> bool:
-    """True when one side is the loop variable itself, stepping by one, and the other is known before the loop."""
+    """True when one side is the loop variable itself, stepping by one, and the other is known
+    before the loop."""
     found = facts.loop(loop)
     if found is None or (found.step is not None and facts.values.expr(found.step).constant != 1):
         return False

@@ -16,7 +16,8 @@ from kb.ops import OpKind
 
 
 class OneOutputTilePerCta(Pattern):
-    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile."""
+    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own
+    tile."""
 
     name = "one-output-tile-per-cta"
     axis = "work_decomposition"
@@ -45,7 +46,8 @@ class OneOutputTilePerCta(Pattern):
 
 
 def _one_row(facts: Facts, access: Access) -> bool:
-    """True when a block id counts single rows: its axis has extent 1, or it is not scaled by a tile extent."""
+    """True when a block id counts single rows: its axis has extent 1, or it is not scaled by a
+    tile extent."""
     shape = facts.types.shape(access.value)
     if len([extent for extent in shape if extent != "1"]) > 1:
         return False

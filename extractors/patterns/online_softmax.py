@@ -14,7 +14,8 @@ from kb.ops import OpKind
 
 
 class OnlineSoftmax(Pattern):
-    """A loop carries a maximum, and what it sums is multiplied by exp(old maximum - new maximum)."""
+    """A loop carries a maximum, and what it sums is multiplied by exp(old maximum - new
+    maximum)."""
 
     name = "online-softmax"
     axis = "softmax_scheme"

@@ -64,7 +64,8 @@ class PaddingPolicy(Pattern):
         return not facts.types.shape(access.value)
 
     def _unchecked(self, facts: Facts, access: Access) -> bool:
-        """True when the access gives no padding and only a check of bounds that may be compiled out."""
+        """True when the access gives no padding and only a check of bounds that may be compiled
+        out."""
         return access.mode is Mode.ELEMENT and access.node.op.operand("padding") is None
 
 

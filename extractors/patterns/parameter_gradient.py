@@ -20,11 +20,12 @@ _ATOMIC = vary(
 
 
 class ParameterGradient(Pattern):
-    """A sum over the rows of a block is stored for a second stage, or added to one row by an atomic."""
+    """A sum over the rows of a block is stored for a second stage, or added to one row by an
+    atomic."""
 
     name = "weight-gradient-summed-over-rows"
     axis = "parameter_gradient"
-    source = "tilelore catalogue, axis parameter_gradient; Triton documentation, Layer Normalization tutorial"
+    source = "tilelore catalogue, axis parameter_gradient; Triton, Layer Normalization tutorial"
     matches = (Case(NORM_BACKWARD, "per-CTA partials then reduce"), Case(_ATOMIC, "atomics"))
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),

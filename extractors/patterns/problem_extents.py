@@ -17,11 +17,12 @@ _USES = COMPARISONS | {OpKind.CEIL_DIV, OpKind.RANGE, OpKind.DIV, OpKind.MINIMUM
 
 
 class ProblemExtents(Pattern):
-    """A bound of a loop or a mask is an extent of an array, a runtime scalar, or a compile-time constant."""
+    """A bound of a loop or a mask is an extent of an array, a runtime scalar, or a compile-time
+    constant."""
 
     name = "problem-extents-as-compile-time-constants"
     axis = "specialization"
-    source = "cuTile documentation, Constant; Triton documentation, tl.constexpr: one compilation per value"
+    source = "cuTile documentation, Constant; Triton documentation, tl.constexpr"
     matches = (
         Case(ATTENTION, "array.shape"),
         Case(ROW_NORM, "constexpr"),
@@ -30,7 +31,7 @@ class ProblemExtents(Pattern):
     near_misses = (NearMiss(COPY, why="no extent is read; the tile is the only constant"),)
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        shapes = [n for n in facts.graph.of(OpKind.SHAPE, OpKind.NUM_TILES)]
+        shapes = facts.graph.of(OpKind.SHAPE, OpKind.NUM_TILES)
         if shapes:
             yield self.decide(facts, "array.shape", shapes)
         tiles = _tiles(facts)
@@ -46,7 +47,8 @@ class ProblemExtents(Pattern):
                 yield self.decide(facts, value, where)
 
     def _extent(self, facts: Facts, node: Node, names: set[str]) -> bool:
-        """True when one side is a parameter by itself, or one less a multiple, and the other counts positions."""
+        """True when one side is a parameter by itself, or one less a multiple, and the other
+        counts positions."""
         for value in node.op.inputs:
             expr = facts.values.expr(value)
             alone = [f[0] for f, n in expr.terms if n == 1 and len(f) == 1]

@@ -15,7 +15,7 @@ _SLICED = vary(
     ("def copy(x, out, T: Int):", "def copy(x, out, ends, T: Int):"),
     (
         "ct.load(x, index",
-        "ct.load(x.slice(axis=0, start=ct.gather(ends, 0).item(), stop=ct.gather(ends, 1).item()), index",
+        "ct.load(x.slice(axis=0, start=ct.gather(ends, 0).item(), stop=ct.gather(ends, 1).item()), index",  # noqa: E501
     ),
 )
 

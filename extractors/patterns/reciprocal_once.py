@@ -15,11 +15,12 @@ _LOOKS = VIEWS | CASTS | {OpKind.FULL}
 
 
 class ReciprocalOnce(Pattern):
-    """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is divided."""
+    """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is
+    divided."""
 
     name = "reciprocal-computed-once-multiplied-in-the-loop"
     axis = "division_strength"
-    source = "NVIDIA, CUDA C++ Best Practices Guide, division is slower than multiplication by a reciprocal"
+    source = "NVIDIA, CUDA C++ Best Practices Guide, division and modulo operations"
     matches = (
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),

@@ -1,4 +1,5 @@
-"""What a backward pass gets from the forward pass: statistics to compute from, not the intermediate tensor."""
+"""What a backward pass gets from the forward pass: statistics to compute from, not the
+intermediate tensor."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _ROOTS = frozenset({OpKind.RSQRT, OpKind.LOG, OpKind.LOG2, OpKind.SQRT})
 
 
 class RecomputeFromStatistics(Pattern):
-    """A row statistic is stored beside the output, or loaded to rebuild what the forward pass computed."""
+    """A row statistic is stored beside the output, or loaded to rebuild what the forward pass
+    computed."""
 
     name = "recompute-from-statistics-instead-of-storing-p"
     axis = "recompute"
@@ -79,7 +81,8 @@ class RecomputeFromStatistics(Pattern):
         return found
 
     def _saved(self, facts: Facts) -> list[Where]:
-        """Stores of a root or logarithm of a reduction, one number per row, beside a wider output."""
+        """Stores of a root or logarithm of a reduction, one number per row, beside a wider
+        output."""
         found: list[Where] = []
         for store in facts.stores:
             made = self._statistic(facts, store)

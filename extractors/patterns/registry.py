@@ -1,4 +1,5 @@
-"""Every pattern of this folder, one per file, collected by itself. A file that fails to load stops the program."""
+"""Every pattern of this folder, one per file, collected by itself. A file that fails to load stops
+the program."""
 
 from __future__ import annotations
 

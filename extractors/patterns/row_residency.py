@@ -26,7 +26,8 @@ _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"
 
 
 class RowResidency(Pattern):
-    """One load feeds both a reduction and the output; or several loops load the same array by the same index."""
+    """One load feeds both a reduction and the output; or several loops load the same array by the
+    same index."""
 
     name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
     axis = "row_residency"
@@ -59,7 +60,8 @@ class RowResidency(Pattern):
             yield self.decide(facts, "single tile, row cached in registers", kept)
 
     def _kept(self, facts: Facts, access: Access) -> bool:
-        """A load that a reduction reads, and that is used again beside the result of that reduction."""
+        """A load that a reduction reads, and that is used again beside the result of that
+        reduction."""
         if self._chunked(facts, access) or not facts.types.shape(access.value):
             return False
         read = [r for r in facts.reductions if self._direct(facts, r, access)]

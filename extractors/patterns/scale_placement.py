@@ -1,4 +1,5 @@
-"""Where the softmax scale is applied: to the queries, to the scores, after the row maximum, or to the gradient."""
+"""Where the softmax scale is applied: to the queries, to the scores, after the row maximum, or to
+the gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _ELEMENTWISE = (
 
 
 class ScalePlacement(Pattern):
-    """The scalar that multiplies scores is found on the operand, before the maximum, or on both sides of it."""
+    """The scalar that multiplies scores is found on the operand, before the maximum, or on both
+    sides of it."""
 
     name = "scale-applied-after-the-max-reduce"
     axis = "scale_placement"

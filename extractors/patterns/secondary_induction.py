@@ -1,4 +1,5 @@
-"""How an index follows the iterations: through the loop variable, or through a counter of its own."""
+"""How an index follows the iterations: through the loop variable, or through a counter of its
+own."""
 
 from __future__ import annotations
 

@@ -18,19 +18,20 @@ from kb.ops import COMPARISONS
 _SPLIT = vary(
     PRODUCT,
     ("TK: Int):", "TK: Int, PER: Int):\n    z = ct.bid(2)"),
-    ("for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):", "for k in range(z * PER, (z + 1) * PER):"),
+    ("for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):", "for k in range(z * PER, (z + 1) * PER):"),  # noqa: E501
     ("ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
      "ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))"),
 )  # fmt: skip
 _ATOMIC = vary(
     _SPLIT,
     ("ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))",
-     "ct.atomic_add(out, (m * TM + ct.arange(TM, dtype=ct.int32)[:, None], n * TN + ct.arange(TN, dtype=ct.int32)[None, :]), acc)"),
+     "ct.atomic_add(out, (m * TM + ct.arange(TM, dtype=ct.int32)[:, None], n * TN + ct.arange(TN, dtype=ct.int32)[None, :]), acc)"),  # noqa: E501
 )  # fmt: skip
 
 
 class SplitReduction(Pattern):
-    """A block id that chooses a range of the reduced axis also chooses where the partial result goes."""
+    """A block id that chooses a range of the reduced axis also chooses where the partial result
+    goes."""
 
     name = "split-k-split-kv-with-second-stage-combine"
     axis = "reduction_split"

@@ -14,7 +14,8 @@ from kb.evidence import Decision
 
 
 class StationaryOperandChoice(Pattern):
-    """Loads that feed the products of a loop are split into those before the loop and those inside it."""
+    """Loads that feed the products of a loop are split into those before the loop and those inside
+    it."""
 
     name = "stationary-operand-choice"
     axis = "stationary_operand"

@@ -11,7 +11,7 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
-_NAMED = {"tf32": "tf32", "tf32x3": "3xTF32", "ieee": "ieee fp32 (no tensor core)", "bf16x3": "bf16x3",
+_NAMED = {"tf32": "tf32", "tf32x3": "3xTF32", "ieee": "ieee fp32 (no tensor core)", "bf16x3": "bf16x3",  # noqa: E501
           "bf16x6": "bf16x6"}  # fmt: skip
 
 
@@ -20,7 +20,7 @@ class Tf32Operands(Pattern):
 
     name = "tf32-down-conversion-of-fp32-operands"
     axis = "mma_operand_precision"
-    source = "NVIDIA, A100 Tensor Core GPU Architecture: TF32; Triton documentation, dot: input_precision"
+    source = "NVIDIA, A100 GPU Architecture: TF32; Triton documentation, dot"
     matches = (
         Case(
             vary(PRODUCT, ("        acc = ct.mma(x, y, acc)",
@@ -28,8 +28,8 @@ class Tf32Operands(Pattern):
                            "        acc = ct.mma(x.astype(kind), y.astype(kind), acc)")),
             "tf32",
         ),
-        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),
-        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),
+        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),  # noqa: E501
+        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),  # noqa: E501
     )  # fmt: skip
     near_misses = (NearMiss(PRODUCT, why="operands enter as they were loaded"),)
 

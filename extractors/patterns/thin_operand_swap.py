@@ -1,4 +1,5 @@
-"""The large operand of a product stands on the left, so that the hardware's fixed row count is filled."""
+"""The large operand of a product stands on the left, so that the hardware's fixed row count is
+filled."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from kb.evidence import Decision
 
 _SWAPPED = vary(
     ATTENTION,
-    ("k = ct.load(b, index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2), latency=2).reshape((W, TN))",
+    ("k = ct.load(b, index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2), latency=2).reshape((W, TN))",  # noqa: E501
      "k = ct.load(b, index=(bat, kv, j, 0), shape=(1, 1, TN, W), latency=2).reshape((TN, W))"),
     ("s = ct.full((TM, TN), 0.0, dtype=ct.float32)\n        s = ct.mma(fixed, k, s)",
      "s = ct.mma(k, ct.transpose(fixed), ct.full((TN, TM), 0.0, dtype=ct.float32))"),
@@ -20,7 +21,7 @@ _SWAPPED = vary(
     ("ct.max(s, axis=-1, keepdims=True)", "ct.max(s, axis=0, keepdims=True)"),
     ("ct.sum(p, axis=-1, keepdims=True)", "ct.sum(p, axis=0, keepdims=True)"),
     ("(TM, 1)", "(1, TM)"), ("acc = ct.full((TM, W)", "acc = ct.full((W, TM)"),
-    ("acc = ct.mma(p.astype(a.dtype), v, acc)", "acc = ct.mma(ct.transpose(v), p.astype(a.dtype), acc)"),
+    ("acc = ct.mma(p.astype(a.dtype), v, acc)", "acc = ct.mma(ct.transpose(v), p.astype(a.dtype), acc)"),  # noqa: E501
     ("tile=acc.reshape(", "tile=ct.transpose(acc).reshape("),
 )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Whether scores are computed transposed, so that the second product needs no transpose of probabilities."""
+"""Whether scores are computed transposed, so that the second product needs no transpose of
+probabilities."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _STRAIGHT = vary(
     ("s = ct.mma(k, q.permute((1, 0)), ct.full((TN, TM), 0.0, dtype=ct.float32))",
      "s = ct.mma(q, k.permute((1, 0)), ct.full((TM, TN), 0.0, dtype=ct.float32))"),
     ("lse[None, :]", "lse[:, None]"), ("dot[None, :]", "dot[:, None]"),
-    ("rows = (m * TM + ct.arange(TM, dtype=ct.int32))[None, :]", "rows = (m * TM + ct.arange(TM, dtype=ct.int32))[:, None]"),
-    ("cols = (x * TN + ct.arange(TN, dtype=ct.int32))[:, None]", "cols = (x * TN + ct.arange(TN, dtype=ct.int32))[None, :]"),
+    ("rows = (m * TM + ct.arange(TM, dtype=ct.int32))[None, :]", "rows = (m * TM + ct.arange(TM, dtype=ct.int32))[:, None]"),  # noqa: E501
+    ("cols = (x * TN + ct.arange(TN, dtype=ct.int32))[:, None]", "cols = (x * TN + ct.arange(TN, dtype=ct.int32))[None, :]"),  # noqa: E501
     ("dp = ct.mma(v, o.permute((1, 0)), ct.full((TN, TM), 0.0, dtype=ct.float32))",
      "dp = ct.mma(o, v.permute((1, 0)), ct.full((TM, TN), 0.0, dtype=ct.float32))"),
     ("ct.mma(p.astype(a.dtype), o, gv)", "ct.mma(ct.transpose(p.astype(a.dtype)), o, gv)"),

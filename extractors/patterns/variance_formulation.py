@@ -61,7 +61,8 @@ class VarianceFormulation(Pattern):
                 return
 
     def _square(self, facts: Facts, total: Node) -> Node | None:
-        """The product of a value with itself that the sum is taken of, perhaps summed lane by lane before."""
+        """The product of a value with itself that the sum is taken of, perhaps summed lane by lane
+        before."""
         for node in facts.graph.upstream(
             total.op.inputs[0], lambda n: n.op.kind in (OpKind.REDUCE_SUM,)
         ):

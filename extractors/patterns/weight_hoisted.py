@@ -22,12 +22,12 @@ from kb.evidence import Decision
 _INSIDE = vary(
     NORM_PERSISTENT,
     (
-        "    g = ct.astype(ct.load(w, index=(0,), shape=(TN,), padding_mode=ct.PaddingMode.ZERO), ct.float32)\n",
+        "    g = ct.astype(ct.load(w, index=(0,), shape=(TN,), padding_mode=ct.PaddingMode.ZERO), ct.float32)\n",  # noqa: E501
         "",
     ),
     (
         "        y = v * r *",
-        "        g = ct.astype(ct.load(w, index=(0,), shape=(TN,)), ct.float32)\n        y = v * r *",
+        "        g = ct.astype(ct.load(w, index=(0,), shape=(TN,)), ct.float32)\n        y = v * r *",  # noqa: E501
     ),
 )
 

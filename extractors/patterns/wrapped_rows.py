@@ -38,12 +38,17 @@ class WrappedRows(Pattern):
 
     def _wraps(self, facts: Facts, node: Node) -> bool:
         left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
-        if not left.has(AtomKind.LANE) or right.atom is None or right.atom.kind is not AtomKind.PARAMETER:
+        if (
+            not left.has(AtomKind.LANE)
+            or right.atom is None
+            or right.atom.kind is not AtomKind.PARAMETER
+        ):
             return False
         divided = [
             n
             for n in facts.graph.of(OpKind.FLOOR_DIV)
-            if (facts.values.expr(n.op.inputs[0]), facts.values.expr(n.op.inputs[1])) == (left, right)
+            if (facts.values.expr(n.op.inputs[0]), facts.values.expr(n.op.inputs[1]))
+            == (left, right)
         ]
         return not divided and any(
             facts.graph.rests_on(a.base, node) for a in facts.loads

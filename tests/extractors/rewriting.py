@@ -1,4 +1,5 @@
-"""Changes of source text that leave a kernel's meaning alone: new names, another order, helpers in and out."""
+"""Changes of source text that leave a kernel's meaning alone: new names, another order, helpers in
+and out."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ IDENTIFIERS = ("read", "written")
 
 
 def rename(text: str, seed: int = 0) -> str:
-    """Every name that the module itself binds gets another one; imports, attributes and keywords of others stay."""
+    """Every name that the module itself binds gets another one; imports, attributes and keywords
+    of others stay."""
     tree = ast.parse(text)
     bound = sorted(_bound(tree))
     rng = Random(seed)
@@ -52,7 +54,8 @@ def _bound(tree: ast.Module) -> set[str]:
 
 
 def reorder(text: str, seed: int = 0) -> str:
-    """Neighbouring statements of kernels and helpers that do not depend on each other change places."""
+    """Neighbouring statements of kernels and helpers that do not depend on each other change
+    places."""
     tree = ast.parse(text)
     rng = Random(seed)
     for node in ast.walk(tree):
