@@ -32,7 +32,7 @@ from kb.evidence import AxisKind, Decision, Diagnostic, Lines, Severity
 from kb.ir import Kernel, ParameterKind
 from kb.knowledge import KernelKnowledge, Source, SourceKnowledge
 from kb.planner.expressions import parse
-from kb.space import Constraint, Origin
+from kb.space import Constraint, Launch, Origin
 
 FEW = 3
 """So many files are read in this process; starting others would take longer."""
@@ -209,7 +209,7 @@ def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKno
     for kernel in found.kernels:
         facts = hosts.get(kernel.name, HostFacts())
         detection = detect(kernel)
-        notes += [*facts.diagnostics, *_incomplete(kernel.name, facts)]
+        notes += [*facts.diagnostics, *_incomplete(kernel.name, facts), *_unbound(kernel, facts)]
         constraints, strange = _constraints(kernel, (*facts.constraints, *detection.constraints))
         notes += strange
         kernels.append(_combined(kernel, source, facts, detection, constraints))
@@ -229,16 +229,34 @@ def _signature(kernel: Kernel) -> KernelSignature:
 
 def _incomplete(name: str, facts: HostFacts) -> Iterator[Diagnostic]:
     """Spaces that could not be evaluated in full and that the host reader did not speak of."""
-    told = {note.message for note in facts.diagnostics}
+    told = " ".join(note.message for note in facts.diagnostics)
     for space in facts.tuning.spaces:
-        message = f"the configurations of `{name}` are not all known: {space.reason}"
-        if not space.complete and message not in told:
+        if not space.complete and (space.reason or "") not in told:
             yield Diagnostic(
                 severity=Severity.WARNING,
-                message=message,
+                message=f"not all configurations of `{name}` are known: {space.reason}",
                 hint="What can be evaluated: literals, loops over them, conditions on the target.",
                 lines=space.lines or facts.tuning.lines,
             )
+
+
+def _bound(launch: Launch, kernel: Kernel) -> Launch:
+    """The launch with what is passed to parameters that the kernel has."""
+    known = kernel.entry.parameter_names
+    return replace(launch, bindings=tuple(b for b in launch.bindings if b.parameter in known))
+
+
+def _unbound(kernel: Kernel, facts: HostFacts) -> Iterator[Diagnostic]:
+    """Values that a launch carries and that the kernel has no parameter for."""
+    for launch in facts.launches:
+        for binding in launch.bindings:
+            if binding.parameter not in kernel.entry.parameter_names:
+                yield Diagnostic(
+                    severity=Severity.NOTE,
+                    message=f"`{kernel.name}` has no parameter `{binding.parameter}`; "
+                    "what the launch says of it is left out.",
+                    lines=launch.lines,
+                )
 
 
 def _combined(
@@ -257,7 +275,7 @@ def _combined(
         parameters=detection.parameters,
         decisions=merged_decisions((*detection.decisions, *facts.decisions)),
         tuning=facts.tuning,
-        launches=facts.launches,
+        launches=tuple(_bound(launch, kernel) for launch in facts.launches),
         constraints=constraints,
         findings=tuple(dict.fromkeys((*facts.findings, *detection.findings))),
         operations=detection.operations,

@@ -12,6 +12,7 @@ import typer
 from api import console
 from api.commands.options import Kb
 from kb.errors import InputError
+from kb.questions import prepare
 from kb.store import (
     QUESTIONS,
     Answer,
@@ -87,7 +88,8 @@ def query(
     bindings = dict(_pair(item) for item in param or ())
     with open_store(kb, read_only=True) as store:
         if form in STANDARD:
-            text = text if text is not None else _plain(name or "", bindings)
+            if text is None:
+                text = prepare(QUESTIONS, name or "", bindings, store.kernels)
             _standard(store, text, STANDARD[form])
             return
         found = store.query(text) if text is not None else store.ask(name or "", **bindings)
@@ -119,14 +121,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise InputError(f"`{text}` sets nothing.", where="--param", hint="Write NAME=VALUE.")
     return name, value
-
-
-def _plain(name: str, bindings: dict[str, str]) -> str:
-    """The SPARQL of a question without values; the standard forms come from the query engine."""
-    if bindings:
-        hint = "Ask with --format json or table."
-        raise InputError("a question with parameters has no such form.", where=name, hint=hint)
-    return question(QUESTIONS, name).text
 
 
 def _standard(store: Store, text: str, form: BindingsFormat) -> None:

@@ -59,7 +59,7 @@ def test_a_file_that_is_no_source(
     ("text", "said"),
     [
         pytest.param(UNKNOWN_CALL, "summon_demon", id="an unknown call"),
-        pytest.param(UNKNOWN_SEARCH, "not all known", id="a generator beyond evaluation"),
+        pytest.param(UNKNOWN_SEARCH, "not all configurations", id="a generator beyond evaluation"),
     ],
 )
 def test_what_is_not_understood_is_kept_and_said(tmp_path: Path, text: str, said: str) -> None:

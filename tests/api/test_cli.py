@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from api import later
 from api.cli import app
 from api.commands.design import parse_setting
+from api.services import services
 from kb.dsl.model import Document
+from kb.errors import SyntaxProblem
 from kb.store import LocalStore
 from tests.api.sample_kernels import KERNEL, TRITON
 from tests.api.test_extract import SCHEMA, written
@@ -135,6 +137,9 @@ def test_query_by_name_file_and_text(home: Path, tmp_path: Path) -> None:
     assert document(tilelore("query", tmp_path / "q.rq", *base)) == from_text
     csv = tilelore("query", "-e", text, "--kb", home / "kb", "--format", "csv")
     assert csv.stdout.split() == ["l", "add_rows", "double"]
+    named_csv = tilelore("query", "decisions_of_kernel", "-p", "kernel=add_rows",
+                         "--kb", home / "kb", "-f", "tsv")  # fmt: skip
+    assert len(named_csv.stdout.splitlines()) == len(named["rows"]) + 1
     assert len(document(tilelore("query", "--format", "json"))["questions"]) >= 12
 
 
@@ -187,3 +192,15 @@ def test_kb_moves_whole_and_stays_sound(home: Path, tmp_path: Path) -> None:
     assert {row["label"] for row in two["listing"]} == {"add_rows", "double"}
     assert tilelore("kb", "check", "--kb", tmp_path / "kb").exit_code == 0
     assert document(tilelore("kb", "rebuild", "--kb", tmp_path / "kb", "-f", "json"))["graphs"] >= 2
+
+
+def test_the_server_offers_the_same_operations(home: Path) -> None:
+    with LocalStore(home / "kb", read_only=True) as store:
+        offered = services(store)
+        assert offered.transfer is not None
+        assert offered.transfer("add_rows", "layernorm")["operation"] == "layernorm"
+        assert offered.explain is not None
+        assert offered.explain("add_rows")["kernel"] == "add_rows"
+        assert offered.generate is not None
+        with pytest.raises(SyntaxProblem):
+            offered.generate("design_space {", "triton", {})
