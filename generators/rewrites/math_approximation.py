@@ -7,7 +7,7 @@ import math
 from generators.rewrites.analysis import Exponential, Facts, Node, Statistic, is_log2e
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
 from generators.rewrites.edit import Step
-from generators.rewrites.scores import scaling
+from generators.rewrites.exponents import Scaled, terms_of
 from kb.ir import Kernel
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -72,32 +72,47 @@ def _to_natural(site: Site, seen: list[str]) -> bool:
     powers = _own(site, base2=True)
     if _own(site, base2=False):
         seen.append(NATURAL)
-    if not powers:
-        return False
+    folded = [e for e in powers if _log2e_products(site.facts, e.node.op.inputs[0])]
+    if not folded:
+        return False  # powers of two that are wanted as such
     _refuse_loaded(powers)
-    factors = {n.result: n for e in powers for n in _log2e_products(site.facts, e.node)}
-    bare = [e for e in powers if not _log2e_products(site.facts, e.node)]
-    if not factors:
-        return False  # a power of two that is wanted as such
-    if bare or not all(site.owns(node) for node in factors.values()):
-        odd = bare[0].node if bare else next(iter(factors.values()))
+    terms = terms_of(site, powers)
+    if terms.bare or len(folded) != len(powers):
+        where = _place(site, terms.bare[0]) if terms.bare else str(powers[0].node.op.span)
         raise NotApplicable(
-            "the factor log2(e) stands elsewhere than the exponentials.",
-            where=str(odd.op.span), hint="Fold it into the scale in the function that takes exponentials.",
+            "an exponent is held in base two without a factor log2(e) that could be taken away.",
+            where=where, hint="Multiply everything that is added to the scores by log2(e).",
         )  # fmt: skip
-    for node in factors.values():
-        step = _step(site, node)
-        site.draft.replace_uses(step.result, _other(site.facts, node))
-        site.draft.remove(step)
+    for leaf in terms.scaled:
+        _unfold(site, leaf)
     _rebase(site, powers, OpKind.EXP, flush=False)
     return True
 
 
-def _log2e_products(facts: Facts, power: Node) -> list[Node]:
-    """Products of a scalar with log2(e) that the argument of an exponential is computed from."""
+def _unfold(site: Site, leaf: Scaled) -> None:
+    """Take log2(e) out of the scalar of a product, or the product away when it is nothing else."""
+    draft = site.draft
+    step = _step(site, leaf.node)
+    if _is_factor(site.facts, leaf.factor):
+        draft.take_over(step.result, leaf.tile)
+        return
+    factors = _log2e_products(site.facts, leaf.factor)
+    if len(factors) != 1 or not site.owns(factors[0]):
+        raise NotApplicable(
+            "the factor log2(e) stands elsewhere than the exponentials.",
+            where=str(leaf.node.op.span),
+            hint="Fold it into the scale in the function that takes exponentials.",
+        )
+    plain = _other(site.facts, factors[0])
+    direct = leaf.factor == factors[0].result
+    draft.replace_uses(factors[0].result, plain, [step] if direct else None)
+
+
+def _log2e_products(facts: Facts, value: str) -> list[Node]:
+    """Products with log2(e) that a value is computed from."""
     return [
         node
-        for node in facts.graph.roots(power.op.inputs[0], OpKind.MUL)
+        for node in facts.graph.roots(value, OpKind.MUL)
         if any(_is_factor(facts, v) for v in node.op.inputs[:2])
     ]
 
@@ -116,30 +131,40 @@ def _other(facts: Facts, node: Node) -> str:
 
 def _to_base_two(site: Site, seen: list[str], flushes: bool) -> bool:
     natural = _own(site, base2=False)
-    if any(_log2e_products(site.facts, e.node) for e in _own(site, base2=True)):
+    if any(_log2e_products(site.facts, e.node.op.inputs[0]) for e in _own(site, base2=True)):
         seen.append(FOLDED)
     if not natural:
         return False
     _refuse_loaded(natural)
-    products = {n.result: n for e in natural for n in _scale_products(site, e)}
-    factors = {pair[1] for n in products.values() if (pair := scaling(site.facts, n)) is not None}
-    plain = [e for e in natural if not any(site.facts.graph.rests_on(e.node.result, n) for n in products.values())]
-    if len(factors) != 1 or plain:
-        where = (plain[0].node if plain else natural[0].node).op.span
+    terms = terms_of(site, natural)
+    factors = {leaf.factor for leaf in terms.scaled}
+    if len(factors) != 1:
         raise NotApplicable(
             "the scores are not multiplied by one scale that could take log2(e) in.",
-            where=str(where), hint="Multiply the scores by a scale, 1.0 if there is none.",
+            where=str(natural[0].node.op.span),
+            hint="Multiply the scores by a scale, 1.0 if there is none.",
         )
-    _fold(site, factors.pop(), list(products.values()))
+    _fold(site, factors.pop(), [leaf.node for leaf in terms.scaled])
+    for value in terms.bare:
+        _raise(site, value)
     _rebase(site, natural, OpKind.EXP2, flush=flushes and site.knows(OpKind.EXP2, "ftz"))
     return True
 
 
-def _scale_products(site: Site, e: Exponential) -> list[Node]:
-    """Products with a scalar on the way from the first matrix product to an exponential, maxima included."""
-    ends = CONTRACTIONS | READS | {OpKind.EXP, OpKind.EXP2}
-    above = site.facts.graph.upstream(e.node.op.inputs[0], lambda n: n.op.kind in ends)
-    return [n for n in above if site.owns(n) and scaling(site.facts, n) is not None]
+def _raise(site: Site, value: str) -> None:
+    """Multiply what is added to the scores by log2(e), too."""
+    made = site.draft.producer(value)
+    if made is None:
+        raise NotApplicable("a helper makes what is added to the scores.", where=_place(site, value))
+    readers = site.draft.users(value)
+    cursor = site.draft.after(made)
+    raised = cursor.binary(OpKind.MUL, value, cursor.constant(LOG2_E, "LOG2_E"), made.results[0].hint)
+    site.draft.replace_uses(value, raised, readers)
+
+
+def _place(site: Site, value: str) -> str:
+    node = site.facts.graph.producer(value)
+    return str(node.op.span if node is not None else site.function.span)
 
 
 def _fold(site: Site, factor: str, products: list[Node]) -> None:

@@ -1,0 +1,98 @@
+"""What the argument of an exponential is a sum of: scaled scores, masks, running maxima. The ways of a linear map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from generators.rewrites.analysis import CASTS, VIEWS, Exponential, Node
+from generators.rewrites.base import NotApplicable, Site
+from generators.rewrites.scores import scaling
+from kb.ops import CONTRACTIONS, OpKind
+
+LARGE = 1e3
+"""A number this far from zero stands for an infinite one."""
+
+_BOTH = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MAXIMUM})
+_HANDED = frozenset({OpKind.IF, OpKind.IF_EXPRESSION, OpKind.FOR, OpKind.WHILE})
+_ONE = VIEWS | CASTS | {OpKind.REDUCE_MAX, OpKind.NEG, OpKind.POS}
+_CONSTANT = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.UNDEF, OpKind.CONST})
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A product of a tile with the scalar `factor`."""
+
+    node: Node
+    tile: str
+    factor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Leaves of linear arguments: products with a scalar, and `bare` values that have none."""
+
+    scaled: tuple[Scaled, ...]
+    bare: tuple[str, ...]
+
+
+def terms_of(site: Site, exponentials: list[Exponential]) -> Terms:
+    """Leaves of all arguments together.
+
+    Raises NotApplicable for a score that is changed in another way than by a scalar, such as a soft cap, and for
+    leaves that a helper makes.
+    """
+    graph = site.facts.graph
+    pending = [e.node.op.inputs[0] for e in exponentials]
+    seen, scaled, bare = set(pending), {}, []
+    for value in pending:
+        node = graph.producer(value)
+        below = _below(site, value, node)
+        if below is None and node is not None and (pair := scaling(site.facts, node)) is not None:
+            scaled[node.result] = Scaled(node, *pair)
+            below = []
+        if below is None:
+            _refuse_scores(site, value, exponentials)
+            bare.append(value)
+        pending += [v for v in below or () if v not in seen]
+        seen.update(below or ())
+    for leaf in scaled.values():
+        if not site.owns(leaf.node):
+            raise NotApplicable("a helper scales the scores.", where=str(leaf.node.op.span))
+    return Terms(tuple(scaled.values()), tuple(bare))
+
+
+def _below(site: Site, value: str, node: Node | None) -> list[str] | None:
+    """The values that a linear step takes in; none for masks and first states; None for a leaf."""
+    graph = site.facts.graph
+    if node is None:
+        return list(graph.feeds(value)) if value in graph.arguments else None
+    if _neutral(site, node):
+        return []
+    if node.op.kind in _BOTH:
+        return list(node.op.inputs[:2])
+    if node.op.kind == OpKind.SELECT:
+        return [v for role, v in node.op.operands if role != "condition"]
+    if node.op.kind in _HANDED:
+        return list(graph.feeds(value))
+    return [node.op.inputs[0]] if node.op.kind in _ONE and node.op.inputs else None
+
+
+def _neutral(site: Site, node: Node) -> bool:
+    """True for zero and for numbers that stand for an infinite one."""
+    if node.op.kind not in _CONSTANT:
+        return False
+    if node.op.kind in (OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.UNDEF):
+        return True
+    value = node.op.operand("value") if node.op.kind == OpKind.FULL else node.result
+    literal = site.facts.values.literal(value)
+    return isinstance(literal, int | float) and (literal == 0 or abs(literal) >= LARGE)
+
+
+def _refuse_scores(site: Site, value: str, exponentials: list[Exponential]) -> None:
+    node = site.facts.graph.producer(value)
+    if site.facts.graph.roots(value, *CONTRACTIONS) or value in site.function.parameter_names:
+        where = (node or exponentials[0].node).op.span
+        raise NotApplicable(
+            "the scores are not multiplied by one scale that could take log2(e) in.",
+            where=str(where), hint="Multiply the scores by a scale, 1.0 if there is none.",
+        )  # fmt: skip
