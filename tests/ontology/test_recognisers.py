@@ -1,4 +1,4 @@
-"""Recognisers and vocabulary agree: each pattern in the code is in ontology/patterns.ttl, same axis."""
+"""Recognisers and vocabulary agree: a pattern in the code is in the ontology, on the same axis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_axis_kinds_in_the_code_are_those_of_the_vocabulary() -> None:
 def test_patterns_without_a_recogniser_are_listed(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Named in the catalogue, not seen by any code yet: listed with `pytest -rP`, never a failure."""
+    """Named but not seen by any code yet: listed with `pytest -rP`, never a failure."""
     missing = sorted(patterns().keys() - {name for name, _ in ROWS})
     record_property("not yet recognised", ", ".join(missing))
     print(f"not yet recognised ({len(missing)}): {', '.join(missing)}")
