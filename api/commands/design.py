@@ -11,10 +11,12 @@ import typer
 
 from api import console, later
 from api.commands.options import Format, Kb, Out, Plain
+from api.commands.roundtrip import Again, Jobs, Targets, options, verify_again
 from api.references import document_named, donor_named
 from api.services import DEFAULT_ARCH
 from api.turtle import turtle
 from kb.dsl.check import check_document
+from kb.dsl.model import DocumentKind
 from kb.dsl.writer import write
 from kb.errors import InputError
 from kb.graph.encode_records import encode_space
@@ -106,7 +108,8 @@ def generate(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Write a kernel from a design space, with axes set as wished."""
     document = document_named(space, kb)
-    check_document(document, where=space)
+    if document.kind is not DocumentKind.KERNEL:  # what was observed in a source stands as it is
+        check_document(document, where=space)
     settings = dict(parse_setting(text) for text in setting or ())
     source = later.generate(document, dialect.value, settings, arch)
     if out is not None:
@@ -136,15 +139,32 @@ def parse_setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def verify(
-    subject: Annotated[
-        str, typer.Argument(metavar="FILE|SPACE", help="A generated kernel, or a design space.")
+def verify(  # noqa: PLR0913 - one parameter per option
+    subjects: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|SPACE|DIST...", help="A generated kernel or design space; see below."
+        ),
     ],
+    again: Again = False,
+    jobs: Jobs = None,
+    target: Targets = None,
     arch: Arch = DEFAULT_ARCH,
     kb: Kb = None,
     form: Format = Plain.TABLE,
 ) -> None:
-    """Numerics against the reference, facts of compilers. Exit code 1 when one does not hold."""
+    """Numerics against the reference, facts of compilers. Exit code 1 when one does not hold.
+
+    With --roundtrip any number of source files, folders and pinned wheels such as tilegym==1.5.1.
+    """
+    if again:
+        as_json = form is Plain.JSON
+        code = verify_again(subjects, options(jobs, target), as_json=as_json)
+        raise typer.Exit(code)
+    if len(subjects) > 1:
+        hint = "Several are taken with --roundtrip."
+        raise InputError("one kernel or space is verified at a time.", where=subjects[1], hint=hint)
+    subject = subjects[0]
     path = Path(subject)
     source = path.is_file() and path.suffix == ".py"
     report = later.verify(path if source else document_named(subject, kb), arch=arch)

@@ -15,15 +15,18 @@ from kb.evidence import AxisKind, Decision
 from kb.ir import Kernel
 from kb.ir_parse import parse
 from kb.ir_text import to_text
-from kb.knowledge import KernelKnowledge
+from kb.knowledge import KernelKnowledge, ParameterRole
 from kb.space import Axis, DesignSpace, Origin, Point, Scalar, Tuning
 from kb.vocabulary_model import folded
+
+SIZES = frozenset({ParameterRole.TILE_SIZE, ParameterRole.PROBLEM_SIZE, ParameterRole.GROUPING})
+"""Roles whose values are numbers."""
 
 
 def knowledge_document(knowledge: KernelKnowledge) -> Document:
     """The design space of one kernel as text holds it; InputError when the program has no text."""
     source = knowledge.source
-    tuned = _tuned(knowledge.tuning)
+    tuned = _tuned(knowledge)
     parameters = tuple(parameter.name for parameter in knowledge.parameters)
     space = DesignSpace(
         name=knowledge.kernel.name,
@@ -87,13 +90,20 @@ def _grouped(decisions: Iterable[Decision]) -> list[tuple[str, tuple[str, ...]]]
     return [(axis, tuple(values)) for axis, values in groups.items()]
 
 
-def _tuned(tuning: Tuning) -> tuple[tuple[str, tuple[Scalar, ...]], ...]:
-    """Searched names with their values; what is only launched with comes last."""
+def _tuned(knowledge: KernelKnowledge) -> tuple[tuple[str, tuple[Scalar, ...]], ...]:
+    """Searched names with their values; what is only launched with comes last.
+
+    A size that the host computes from the problem has an expression in place of a value; such are
+    no values of the axis (they stay in `tuning`).
+    """
+    tuning = knowledge.tuning
+    sizes = {p.name for p in knowledge.parameters if p.role in SIZES}
     found: dict[str, list[Scalar]] = {}
     points: list[Point] = [point for case in tuning.spaces for point in case.points]
     for name, value in (pair for point in [*points, tuning.launched_with] for pair in point):
         known = found.setdefault(name, [])
-        if not any(same(value, other) for other in known):
+        computed = name in sizes and isinstance(value, str)
+        if not computed and not any(same(value, other) for other in known):
             known.append(value)
     return tuple((name, tuple(values)) for name, values in found.items())
 
