@@ -13,9 +13,9 @@ from api import console, later
 from api.corpora import fetch, pinned
 from api.explain import explain, print_findings, print_tuning
 from api.extract import extract_file
+from api.later import DEFAULT_ARCH
 from api.references import donor_of_store, read_dsl
 from api.remember import recall, remember
-from api.services import DEFAULT_ARCH
 from kb.dsl.check import check_document
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.model import Document

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from kb.dsl.model import Document
 from kb.errors import TileloreError
 
+DEFAULT_ARCH = "sm_90"
+"""The GPU that is written for when none is named."""
+
 
 class Report(Protocol):
     """What verification found."""

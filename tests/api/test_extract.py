@@ -11,14 +11,12 @@ import pytest
 from api.extract import extract_file, extract_many, merged_decisions
 from api.json_form import extract_document
 from api.sources import lone_file, source_files
-from extractors.patterns.registry import patterns as recognisers
 from kb.dsl.from_knowledge import document_program, knowledge_document
 from kb.dsl.reader import read
 from kb.dsl.writer import write
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import AxisKind, Decision, Severity
 from kb.graph.terms import vocabulary
-from kb.graph.vocabulary import patterns as pattern_entries
 from kb.space import Origin
 from tests.api.sample_kernels import HELPER_IN_PACKAGE, KERNEL, TRITON, UNKNOWN_CALL, UNKNOWN_SEARCH
 
@@ -174,8 +172,3 @@ def test_the_dsl_of_a_kernel_reads_back(tmp_path: Path, text: str) -> None:
     assert again.document == document
     assert again.notes == ()
     assert document_program(again.document) == kernel.kernel
-
-
-def test_every_recogniser_has_a_block_in_the_ontology() -> None:
-    known = {(name, entry.axis) for name, entry in pattern_entries().items()}
-    assert {(p.name, p.axis) for p in recognisers()} - known == set()
