@@ -11,6 +11,7 @@ from extractors.analysis.findings import findings_of
 from extractors.analysis.operations import operation_of
 from extractors.analysis.parameters import parameters_of
 from extractors.patterns.registry import patterns
+from kb.errors import InputError
 from kb.evidence import Decision, Finding
 from kb.ir import Kernel, kernel_ops
 from kb.knowledge import ParameterFact
@@ -40,8 +41,21 @@ def decisions_of(facts: Facts) -> tuple[Decision, ...]:
 
 
 def detect(kernel: Kernel) -> Detection:
-    """Everything that the program of one kernel tells; never raises on a program that `read`
-    gave."""
+    """Everything that the program of one kernel tells.
+
+    Raises InputError when the program nests too deeply.
+    """
+    try:
+        return _detect(kernel)
+    except RecursionError:
+        raise InputError(
+            "branches and loops nest too deeply to be analysed.",
+            where=str(kernel.entry.span),
+            hint="Split the kernel.",
+        ) from None
+
+
+def _detect(kernel: Kernel) -> Detection:
     facts = Facts(kernel)
     ops = [op for op in kernel_ops(kernel) if op.kind not in TERMINATORS]
     return Detection(

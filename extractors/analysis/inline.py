@@ -20,6 +20,9 @@ MAX_DEPTH = 24
 MAX_OPS = 30_000
 """Operations of an inlined program; calls past that stay."""
 
+MAX_EXITS = 40
+"""Early returns of one helper that are joined; a call of a helper with more stays."""
+
 LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 Names = dict[str, str]
 
@@ -139,7 +142,7 @@ class _Inliner:
         return head
 
 
-def single_exit(ops: tuple[Op, ...]) -> tuple[Op, ...] | None:
+def single_exit(ops: tuple[Op, ...], depth: int = 0) -> tuple[Op, ...] | None:
     """The same operations with one return, at the end; None when a loop is left by a return.
 
     `if c: return a` followed by the rest becomes a branch whose other side holds the rest.
@@ -149,13 +152,15 @@ def single_exit(ops: tuple[Op, ...]) -> tuple[Op, ...] | None:
             return ops[: index + 1]
         if not op.regions or not _returns(op):
             continue
-        if op.kind != OpKind.IF:
+        if op.kind != OpKind.IF or depth > MAX_EXITS:
             return None
-        return _merge(ops[:index], op, ops[index + 1 :])
+        return _merge(ops[:index], op, ops[index + 1 :], depth + 1)
     return None
 
 
-def _merge(before: tuple[Op, ...], op: Op, rest: tuple[Op, ...]) -> tuple[Op, ...] | None:
+def _merge(
+    before: tuple[Op, ...], op: Op, rest: tuple[Op, ...], depth: int
+) -> tuple[Op, ...] | None:
     going = [r for r in op.regions if r.terminator is None or r.terminator.kind == OpKind.YIELD]
     if len(going) > 1:
         return None
@@ -169,7 +174,7 @@ def _merge(before: tuple[Op, ...], op: Op, rest: tuple[Op, ...]) -> tuple[Op, ..
                 for result, value in zip(op.results, region.ops[-1].inputs, strict=False)
             }
             ops = (*region.ops[:-1], *(rename(inner, renamed) for inner in rest))
-        closed = single_exit(ops)
+        closed = single_exit(ops, depth)
         if closed is None:
             return None
         arity = max(arity, len(closed[-1].inputs))

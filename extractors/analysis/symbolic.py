@@ -8,12 +8,19 @@ the grammar of constraints.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 MAX_TERMS = 48
-"""Terms of one expression; past that the product stays an opaque atom."""
+"""Terms of a product; past that it stays an opaque atom."""
+
+MAX_SUM = 192
+"""Terms of a sum; past that it is an opaque atom."""
+
+MAX_TEXT = 1200
+"""Characters of an atom; past that it is opaque, which bounds how deep expressions nest."""
 
 
 class AtomKind(StrEnum):
@@ -140,8 +147,18 @@ ZERO = number(0)
 ONE = number(1)
 
 
+def bounded(text: str, kind: AtomKind, args: tuple[Expr, ...], value: str = "") -> Atom:
+    """An atom; one that would be too long is opaque, and equal when its full text is equal."""
+    if len(text) <= MAX_TEXT:
+        return Atom(text, kind, args, value)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Atom(f"value({digest})", AtomKind.OPAQUE)
+
+
 def add(left: Expr, right: Expr) -> Expr:
-    """Sum."""
+    """Sum; an opaque atom when it would outgrow the bound."""
+    if len(left.terms) + len(right.terms) > MAX_SUM:
+        return of(bounded(f"({left} + {right})" + " " * MAX_TEXT, AtomKind.OPAQUE, ()))
     return make([*left.terms, *right.terms])
 
 
@@ -178,7 +195,7 @@ def floor_div(left: Expr, right: Expr) -> Expr:
     raised = sub(left, sub(right, ONE))
     if right.constant != 1 and len(raised.terms) < len(left.terms):
         return ceil_div(raised, right)
-    return of(Atom(f"({_side(left)} // {_side(right)})", AtomKind.FLOOR_DIV, (left, right)))
+    return of(bounded(f"({_side(left)} // {_side(right)})", AtomKind.FLOOR_DIV, (left, right)))
 
 
 def ceil_div(left: Expr, right: Expr) -> Expr:
@@ -188,7 +205,7 @@ def ceil_div(left: Expr, right: Expr) -> Expr:
         return left
     if below and left.constant is not None:
         return number(-(-left.constant // below))
-    return of(Atom(f"cdiv({left}, {right})", AtomKind.CEIL_DIV, (left, right)))
+    return of(bounded(f"cdiv({left}, {right})", AtomKind.CEIL_DIV, (left, right)))
 
 
 def mod(left: Expr, right: Expr) -> Expr:
@@ -196,7 +213,7 @@ def mod(left: Expr, right: Expr) -> Expr:
     below = right.constant
     if below and left.constant is not None:
         return number(left.constant % below)
-    return of(Atom(f"({_side(left)} % {_side(right)})", AtomKind.MOD, (left, right)))
+    return of(bounded(f"({_side(left)} % {_side(right)})", AtomKind.MOD, (left, right)))
 
 
 def extreme(kind: AtomKind, values: list[Expr]) -> Expr:
@@ -209,4 +226,4 @@ def extreme(kind: AtomKind, values: list[Expr]) -> Expr:
     if len(unique) == 1:
         return unique[0]
     name = "min" if kind is AtomKind.MINIMUM else "max"
-    return of(Atom(f"{name}({', '.join(map(str, unique))})", kind, tuple(unique)))
+    return of(bounded(f"{name}({', '.join(map(str, unique))})", kind, tuple(unique)))

@@ -189,9 +189,8 @@ class Values:
                 self.exprs[result.name] = values[0]
             elif values:
                 text = f"choice({', '.join(map(str, values))})"
-                if len(text) < 2000:
-                    atom = Atom(text, AtomKind.CHOICE, tuple(values), result.name)
-                    self.exprs[result.name] = s.of(atom)
+                atom = s.bounded(text, AtomKind.CHOICE, tuple(values), result.name)
+                self.exprs[result.name] = s.of(atom)
 
     def _plain(self, node: Node) -> None:
         op = node.op
@@ -280,9 +279,7 @@ class Values:
     def _select(self, node: Node) -> Expr | None:
         left, right = self.expr(node.op.operand("x")), self.expr(node.op.operand("y"))
         text = f"choice({left}, {right})"
-        if len(text) > 2000:
-            return None
-        return s.of(Atom(text, AtomKind.CHOICE, (left, right), node.result))
+        return s.of(s.bounded(text, AtomKind.CHOICE, (left, right), node.result))
 
     def _extremes(self, node: Node) -> Expr | None:
         kind = AtomKind.MINIMUM if node.op.kind == OpKind.MINIMUM else AtomKind.MAXIMUM

@@ -25,6 +25,9 @@ def gate(x, out, s, H: tl.constexpr, T: tl.constexpr):
 """
 )
 
+MOST = 48
+"""Loads of a kernel that are compared with each other."""
+
 
 class FusedHalves(Pattern):
     """Two loads of an array whose positions differ by an extent."""
@@ -39,8 +42,9 @@ class FusedHalves(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for first in facts.loads:
-            for second in facts.loads:
+        loads = facts.loads[:MOST]
+        for first in loads:
+            for second in loads:
                 if (
                     first is not second
                     and first.array == second.array

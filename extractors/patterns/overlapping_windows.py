@@ -24,6 +24,9 @@ def smooth(x, out, n, T: tl.constexpr):
 """
 )
 
+MOST = 48
+"""Loads of one array that are compared with each other."""
+
 
 class OverlappingWindows(Pattern):
     """Loads of an array whose positions differ by small numbers."""
@@ -42,7 +45,7 @@ class OverlappingWindows(Pattern):
         for access in facts.loads:
             if access.array is not None and facts.types.shape(access.value):
                 groups.setdefault(access.array, []).append(access)
-        for loads in groups.values():
+        for loads in (group[:MOST] for group in groups.values()):
             near = [a for a in loads if any(self._near(a, b) for b in loads)]
             if len(near) > 1:
                 yield self.decide(facts, "k shifted loads", near)
