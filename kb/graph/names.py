@@ -6,18 +6,11 @@ import hashlib
 import re
 from urllib.parse import quote, unquote
 
-ROOT = "https://w3id.org/tilelore/"
-NS = ROOT + "ns#"
-UNIT = "http://qudt.org/vocab/unit/"
-PREFIXES = {
-    "tl": NS,
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-    "xsd": "http://www.w3.org/2001/XMLSchema#",
-    "prov": "http://www.w3.org/ns/prov#",
-    "dcterms": "http://purl.org/dc/terms/",
-    "schema": "https://schema.org/",
-}
+from kb.sparql_text import PREFIXES
+
+ROOT = PREFIXES["tlr"]
+NS = PREFIXES["tl"]
+UNIT = PREFIXES["unit"]
 AGENT = NS + "tilelore"
 UNITS = {
     "µs": "MicroSEC", "us": "MicroSEC", "ns": "NanoSEC", "ms": "MilliSEC", "s": "SEC", "B": "BYTE",
