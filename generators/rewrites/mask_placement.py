@@ -178,7 +178,7 @@ def _wrap(site: Site, mask: Mask, applied: Step, compared: Sequence[str]) -> Non
     draft = site.draft
     kept = _kept(site, mask, applied)
     inner = _only_for(site, applied, kept)
-    cursor = draft.before(draft.start(applied) if not inner else inner[0])
+    cursor = draft.before(inner[0] if inner else draft.start(applied))
     test = cursor.binary(OpKind.GE, *compared)
     cursor = draft.before(applied)
     result = applied.results[0].name
@@ -201,18 +201,18 @@ def _kept(site: Site, mask: Mask, applied: Step) -> str:
 
 
 def _only_for(site: Site, applied: Step, kept: str) -> list[Step]:
-    """Steps in front of `applied` that nothing but it needs, those of the kept operand left out."""
+    """Steps right in front of `applied` that nothing but it needs, without those of the kept operand."""
     draft = site.draft
     inside = {id(applied)}
     found: list[Step] = []
     for step in reversed(applied.block.steps[: applied.index]):
-        if not step.results or step.result == kept or not _pure(step):
-            continue
         readers = [r for value in step.results for r in draft.users(value.name)]
         lifted = [draft.lifted(reader, applied.block) for reader in readers]
-        if readers and all(id(holder) in inside for holder in lifted):
-            inside.add(id(step))
-            found.append(step)
+        alone = bool(readers) and all(id(holder) in inside for holder in lifted)
+        if not alone or step.result == kept or not _pure(step):
+            break
+        inside.add(id(step))
+        found.append(step)
     return found[::-1]
 
 

@@ -14,19 +14,21 @@ from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 NATURAL = "exp"
 FOLDED = "exp2 with log2e folded into the scale"
 LOG2_E = math.log2(math.e)
+_LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 _TILES = READS | CONTRACTIONS | {OpKind.ARANGE, OpKind.FULL, OpKind.ZEROS, OpKind.ONES}
 
 
 class MathApproximation(Rewrite):
     """exp(c s - m) = exp2(c log2(e) s - m log2(e)): running maxima are held in the base of the exponential.
 
-    A log-sum-exp that is stored follows: its base is that of the exponential.
+    A log-sum-exp that is stored follows: its base is that of the exponential. So does the flag that flushes denormals
+    where a dialect has it on one of the two only; a new exp2 flushes when anything else in the program does.
     Source: NVIDIA, PTX ISA, ex2.approx: the hardware's exponential has base two.
     """
 
     axis = "math_approximation"
     values = (NATURAL, FOLDED)
-    follows = frozenset({"statistic_encoding"})
+    follows = frozenset({"statistic_encoding", "denormal_mode"})
 
     def apply(self, kernel: Kernel, value: str) -> Kernel:
         """Change the base of every exponential of the softmax."""
@@ -167,11 +169,17 @@ def _place(site: Site, value: str) -> str:
     return str(node.op.span if node is not None else site.function.span)
 
 
+def _makes_tiles(step: Step) -> bool:
+    """True for an operation that makes a tile, and for a loop or a branch around one."""
+    inner = (s for block in step.blocks for s in block.steps)
+    return step.kind in _TILES or step.kind in _LOOPS or any(s.kind in _TILES for s in inner)
+
+
 def _fold(site: Site, factor: str, products: list[Node]) -> None:
     """Multiply the scale by log2(e) once, before the first tile is made."""
     draft = site.draft
     made = draft.producer(factor)
-    first = next((s for s in draft.body.steps if s.kind in _TILES or s.blocks), None)
+    first = next((s for s in draft.body.steps if _makes_tiles(s)), None)
     if first is None or (made is not None and made.block is not draft.body):
         raise NotApplicable(
             "the scale is made inside a loop.", where=str(products[0].op.span),

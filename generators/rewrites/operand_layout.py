@@ -22,6 +22,7 @@ class OperandLayout(Rewrite):
 
     axis = "operand_layout"
     values = (VIEWED, TURNED)
+    follows = frozenset({"load_reuse"})
 
     def apply(self, kernel: Kernel, value: str) -> Kernel:
         """Turn every operand of a matrix product in the other way."""

@@ -34,7 +34,7 @@ class SideOutput(Rewrite):
     axis = "side_output"
     values = (STORED, NONE)
     follows = frozenset(
-        {"statistic_encoding", "recompute", "auxiliary_layout", "access_mode", "index_width", "tail_handling"}
+        {"statistic_encoding", "recompute", "auxiliary_layout", "access_mode", "index_width", "prefetch_depth"}
     )
 
     def apply(self, kernel: Kernel, value: str) -> Kernel:

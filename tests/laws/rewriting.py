@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from extractors.analysis.facts import Facts
 from extractors.detect import decisions_of
@@ -21,6 +22,7 @@ def kernels_of(text: str, path: str = "case.py") -> dict[str, Kernel]:
     return {kernel.name: kernel for kernel in read(ModuleText("", path, text)).kernels}
 
 
+@cache
 def again(kernel: Kernel) -> Kernel:
     """The program after it was written as source and read."""
     return kernels_of(emit_program(kernel, kernel.dialect))[kernel.name]
@@ -52,6 +54,7 @@ def _settled(region: Region, literals: dict[str, str]) -> Region:
     return Region(region.arguments, tuple(ops))
 
 
+@cache
 def choices(kernel: Kernel) -> frozenset[Choice]:
     """Decisions of a program without their lines."""
     return frozenset((d.axis, d.value, d.subject) for d in decisions_of(Facts(kernel)))
