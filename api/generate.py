@@ -107,6 +107,7 @@ def _from_program(
         )
     flat = inline(kernel)
     lowered = to_triton(kernel)
+    seen = _seen(lowered.kernel)
     point = launch_point(document, flat, arch, tuned)
     request = HostRequest(
         document=document,
@@ -124,8 +125,8 @@ def _from_program(
         family=FAMILY if document.space.operation in ATTENTION else document.space.operation,
         kernel=lowered.kernel,
         host=host_contract(request),
-        choices=(*_design_point(kernel, design), *_tuning_point(point, launch, tuned)),
-        residuals=lowered.residuals,
+        choices=(*_design_point(seen, design), *_tuning_point(point, launch, tuned)),
+        residuals=(*lowered.residuals, *_changed(_seen(kernel), seen)),
         reference=_reference(document),
     )
 
@@ -208,21 +209,31 @@ def _shared_bytes(arch: str) -> int:
     return min(limits)
 
 
-def _design_point(kernel: Kernel, design: Mapping[str, str]) -> tuple[Choice, ...]:
-    """What the patterns see in the program that is written."""
+def _seen(kernel: Kernel) -> dict[str, str]:
+    """The design axes that patterns see in a program, with their values."""
     found: dict[str, list[str]] = {}
     for decision in decisions_of(Facts(kernel)):
         if decision.kind is AxisKind.DESIGN:
             values = found.setdefault(decision.axis, [])
             if decision.value not in values:
                 values.append(decision.value)
+    return {axis: "; ".join(sorted(values)) for axis, values in found.items()}
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """What the dialect made of a decision."""
     return tuple(
-        Choice(
-            axis=axis,
-            value="; ".join(values),
-            by=ChosenBy.SETTING if axis in design else ChosenBy.SPACE,
-        )
-        for axis, values in found.items()
+        f"{axis}: `{value}` is `{after[axis]}` here"
+        for axis, value in before.items()
+        if axis in after and after[axis] != value
+    )
+
+
+def _design_point(seen: Mapping[str, str], design: Mapping[str, str]) -> tuple[Choice, ...]:
+    """What the program that is written decides."""
+    return tuple(
+        Choice(axis=axis, value=value, by=ChosenBy.SETTING if axis in design else ChosenBy.SPACE)
+        for axis, value in seen.items()
     )
 
 

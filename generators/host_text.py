@@ -31,6 +31,9 @@ _CALLS = {
 }  # fmt: skip
 _BUILTIN = frozenset({"abs", "float", "int", "len", "max", "min", "sum"})
 _METHODS = frozenset({"element_size"})
+MESSAGE = 78
+"""Characters of a message on one line of a generated file."""
+
 _HOLE = re.compile(r"\{([^{}]+)\}")
 
 
@@ -54,17 +57,24 @@ class HostNames:
         return to_text(self.tree(parse(expression)))
 
     def message(self, template: str) -> str:
-        """An f-string literal; `{expression}` in the template shows its value."""
-        pieces: list[str] = []
-        end = 0
-        for found in _HOLE.finditer(template):
-            pieces.append(_plain(template[end : found.start()]))
-            shown = self.text(found.group(1)).replace('"', "'")
-            pieces.append(f"{{{shown}}}")
-            end = found.end()
-        pieces.append(_plain(template[end:]))
-        prefix = "f" if len(pieces) > 1 else ""
-        return f'{prefix}"{"".join(pieces)}"'
+        """A string literal, over several lines when it is long; `{expression}` in the template shows its value."""
+        lines: list[list[str]] = [[]]
+        for word in _words(" ".join(template.split())):
+            shown = self._filled(word)
+            if lines[-1] and sum(map(len, lines[-1])) + len(shown) > MESSAGE:
+                lines.append([])
+            lines[-1].append(shown)
+        return " ".join(_literal("".join(line)) for line in lines)
+
+    def _filled(self, word: str) -> str:
+        """A word of a message as it stands inside an f-string."""
+        pieces = _HOLE.split(word)
+        texts = [_plain(piece) for piece in pieces[::2]]
+        holes = [f"{{{self._shown(piece)}}}" for piece in pieces[1::2]]
+        return "".join(part for pair in zip(texts, [*holes, ""], strict=True) for part in pair)
+
+    def _shown(self, expression: str) -> str:
+        return self.text(expression).replace('"', "'")
 
     def broken(self, expression: str) -> str:
         """The Python condition under which `expression` does not hold."""
@@ -173,5 +183,16 @@ def _fold_boolean(expr: Boolean, known: Mapping[str, Value]) -> Expr:
     return kept[0] if len(kept) == 1 else Boolean(expr.operator, tuple(kept))
 
 
+def _words(template: str) -> list[str]:
+    """Words with the space behind them; what stands in braces stays in one."""
+    return re.findall(r"(?:\{[^{}]*\}|\S)+\s*", template)
+
+
+def _literal(text: str) -> str:
+    return f'f"{text}"' if "{" in text or "}" in text else f'"{text}"'
+
+
 def _plain(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', "'").replace("{", "{{").replace("}", "}}")
+    """Text that means itself in an f-string."""
+    escaped = text.replace("\\", "\\\\").replace('"', "'")
+    return escaped.replace("{", "{{").replace("}", "}}")

@@ -6,6 +6,7 @@ The file depends on torch and triton alone. Same program, contract and version: 
 from __future__ import annotations
 
 import importlib.resources
+import keyword
 import pprint
 import subprocess
 import sys
@@ -59,6 +60,7 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
 
     Raises CannotEmit, with the span, for an operation that the dialect cannot write.
     """
+    _only_identifiers(program)
     source = emit_program(program.kernel, program.kernel.dialect)
     head, _, body = source.partition("\n\n\n")
     host = program.host
@@ -82,6 +84,17 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
     )  # fmt: skip
     return formatted(environment.get_template("module.py.j2").render(values))
+
+
+def _only_identifiers(program: FamilyProgram) -> None:
+    """A program may come from a file that a person wrote: its names become code, so they are checked."""
+    host = program.host
+    written = [name for f in program.kernel.functions for name in (f.name, *f.parameter_names)]
+    written += [host.function, *(t.name for t in host.tensors), *(s.name for s in host.scalars)]
+    written += [item.name for item in (*host.outputs, *host.constants, *host.configuration)]
+    for name in written:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise CannotEmit(f"`{name}` is no name in Python.", hint="Rename it in the program.")
 
 
 def _template(name: str) -> str:
@@ -171,6 +184,9 @@ def _facts(program: FamilyProgram, provenance: Provenance, arch: str) -> str:
         "host": program.host.function,
         "kernel": program.kernel.name,
         "design_point": {choice.axis: choice.value for choice in program.choices},
+        "set": [c.axis for c in program.choices if c.by is ChosenBy.SETTING],
+        "scalars": {scalar.name: scalar.default for scalar in program.host.scalars},
+        "computed": {c.name: c.expression for c in program.host.constants},
         "program_sha256": program_digest(program.kernel),
         "space_sha256": provenance.space_digest,
     }
@@ -234,6 +250,8 @@ def _late(check: Check, host: HostContract) -> bool:
 
 def _stated(check: Check, names: HostNames) -> _Check:
     condition, message = names.broken(check.expression), names.message(check.message)
+    if check.when:
+        condition = f"{names.text(check.when)} and {condition}"
     return _Check(condition=condition, error="ValueError", message=message)
 
 
@@ -305,8 +323,9 @@ def _output(output: OutputContract, names: HostNames, host: HostContract) -> tup
 def _returned(output: OutputContract, names: HostNames) -> str:
     if output.returned_leading_of is not None:
         return f"{output.name}.reshape({output.returned_leading_of}.shape[:-1])"
-    if output.trimmed_to:
-        return f"{output.name}[..., : {names.text(output.trimmed_to)}]"
+    if output.returned_shape:
+        text = f"{output.name}.view({', '.join(names.text(e) for e in output.returned_shape)})"
+        return f"{text}[..., : {names.text(output.trimmed_to)}]" if output.trimmed_to else text
     return output.name
 
 

@@ -83,7 +83,7 @@ class _Host:
         self.factors = {
             name: self.shapes.flat(name)
             for name in self.shapes.outputs
-            if self.shapes.stored[name].kind == OpKind.SCATTER
+            if self._is_flat(name)
         }
         self._bind_flat_extents()
         self.scalars = tuple(self._scalars())
@@ -111,8 +111,12 @@ class _Host:
 
     def _host_name(self, parameter: str) -> str:
         """What the caller passes for an array, else the parameter in small letters."""
-        text = self.bound.get(parameter, "")
+        text = "" if self._is_flat(parameter) else self.bound.get(parameter, "")
         return text if _TENSOR.match(text) else parameter.lower()
+
+    def _is_flat(self, parameter: str) -> bool:
+        store = self.shapes.stored.get(parameter)
+        return store is not None and store.kind == OpKind.SCATTER
 
     def _to_host(self, expression: str) -> str:
         """The expression with array parameters under their host names."""
@@ -241,7 +245,8 @@ class _Host:
         last, place = factors[-1].like
         trimmed = self._to_host(f"{last}.shape[{place}]") if factors[-1].tile != "1" else ""
         return OutputContract(
-            name=self.host_names[name], shape=tuple(shape), dtype="float32", trimmed_to=trimmed,
+            name=self.host_names[name], shape=(" * ".join(shape),), dtype="float32",
+            returned_shape=tuple(shape), trimmed_to=trimmed,
             meaning="one number per row, in the base of the kernel's exponential",
         )  # fmt: skip
 
@@ -295,12 +300,11 @@ class _Host:
             return None
         shown = self._to_host(text)
         guard = self._guard(used)
-        if constraint.because and not re.findall(r"\{", constraint.because):
-            message = constraint.because
-        else:
-            parts = sorted(_shown(parse(shown)))
-            message = f"`{shown}` does not hold: " + ", ".join(f"{p} is {{{p}}}" for p in parts)
-        return Check(expression=f"not {guard} or {shown}" if guard else shown, message=message)
+        parts = ", ".join(f"{part} is {{{part}}}" for part in sorted(_shown(parse(shown))))
+        message = f"`{shown}` does not hold: {parts}"
+        if constraint.because and "{" not in constraint.because:
+            message += f"; {constraint.because}"
+        return Check(expression=shown, message=message, when=guard)
 
     def _guard(self, used: set[str]) -> str:
         """The caller's flag without which the kernel reads none of these scalars; empty when there is none."""
@@ -330,8 +334,9 @@ class _Host:
             )
 
     def _resolved(self, expr: Expr) -> Expr:
-        """Compile-time parameters replaced by what the launch passes for them."""
+        """Compile-time parameters, and scalars that are constants, replaced by what the launch passes for them."""
         static = {p.name for p in self.request.lowered if p.source == "constexpr"}
+        static |= {n for n in self._runtime() if isinstance(parse(self._binding(n)), Literal)}
 
         def change(node: Expr) -> Expr:
             if isinstance(node, Name) and node.name in static and node.name in self.bound:
@@ -343,7 +348,7 @@ class _Host:
         return change(expr)
 
     def _repeats(self, expr: Expr) -> bool:
-        """Equal sides, extents that are equal anyway, or `a % (a // b) == 0`, which `a % b == 0` implies."""
+        """Equal sides, extents that are equal anyway, or `a % (a // b) == 0`, which `a % b == 0` implies, or `a * b % b == 0`."""
         match expr:
             case Compare(first=left, links=((Comparison.EQUAL, Literal(value=0)),)):
                 return _implied(left)
@@ -432,6 +437,11 @@ def _implied(expr: Expr) -> bool:
             right=Binary(operator=BinaryOperator.FLOOR_DIVIDE, left=divided),
         ):  # fmt: skip
             return whole == divided
+        case Binary(
+            operator=BinaryOperator.MODULO, right=divisor,
+            left=Binary(operator=BinaryOperator.MULTIPLY, right=factor),
+        ):  # fmt: skip
+            return factor == divisor
     return False
 
 

@@ -20,6 +20,7 @@ import torch
 
 Case = Mapping[str, Any]
 SEED = 20_260_101
+LOG2E = 1.4426950408889634
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,17 @@ class Recorder:
 
 
 def main() -> int:
-    """Answer every case of the job."""
+    """Say where kernels run, then what the host passes, then answer every case of the job."""
     job = json.load(sys.stdin)
-    module = load(job["path"])
-    if job["record"]:
-        answer(record(module, job))
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    wanted = job["device"] == "cuda"
+    answer({"device": gpu if wanted else "interpreter", "torch": str(torch.__version__)})
+    if wanted and not gpu:
         return 0
-    device = "cuda" if job["device"] == "cuda" else "cpu"
+    module = load(job["path"])
+    answer({"launch": recorded(module, job)})
     for case in job["cases"]:
-        answer(checked(module, job, case, device))
+        answer(checked(module, job, case, "cuda" if wanted else "cpu"))
     return 0
 
 
@@ -73,11 +76,6 @@ def load(path: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def device_name() -> str:
-    """Name of the GPU, empty without one."""
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else ""
 
 
 def checked(module: ModuleType, job: Case, case: Case, device: str) -> dict[str, Any]:
@@ -186,8 +184,9 @@ def attention_case(case: Case, point: Case, device: str) -> Prepared:
         row = torch.arange(rows, device=device)[:, None] + (keys - rows)
         scores = scores.masked_fill(torch.arange(keys, device=device)[None, :] > row, float("-inf"))
     expected = [scores.softmax(-1) @ wide_v]
-    if case.get("lse"):
-        expected.append(scores.logsumexp(-1))
+    if point.get("side_output") == "log-sum-exp":
+        base2 = str(point.get("math_approximation")).startswith("exp2")
+        expected.append(scores.logsumexp(-1) * (LOG2E if base2 else 1.0))
     keywords: dict[str, Any] = {"is_causal": case["causal"]}
     if case.get("scale"):
         keywords["scaling"] = case["scale"]
@@ -203,33 +202,37 @@ FAMILIES: dict[str, Callable[[Case, Case, str], Prepared]] = {
 # -- what the host passes
 
 
-def record(module: ModuleType, job: Case) -> dict[str, Any]:
-    """The launch of the first case as plain values: dtypes of pointers, numbers, compile-time values."""
+def recorded(module: ModuleType, job: Case) -> dict[str, Any]:
+    """The launch of one case as plain values: dtypes of pointers, numbers, compile-time values; the words of a failure."""
     kernel = getattr(module, job["kernel"])
     names = list(inspect.signature(kernel.fn).parameters)
     recorder = Recorder()
     setattr(module, job["kernel"], recorder)
-    prepared = FAMILIES[job["family"]](job["cases"][0], job["design_point"], "cpu")
-    getattr(module, job["host"])(*prepared.arguments, **prepared.keywords)
-    grid, arguments, keywords = recorder.calls[0]
+    try:
+        prepared = FAMILIES[job["family"]](job["launch"], job["design_point"], "cpu")
+        getattr(module, job["host"])(*prepared.arguments, **prepared.keywords)
+        _, arguments, keywords = recorder.calls[0]
+    except Exception as problem:  # noqa: BLE001 - recorded like a case that fails
+        return {"message": f"{type(problem).__name__}: {problem}"[:800]}
+    finally:
+        setattr(module, job["kernel"], kernel)
     bound = dict(zip(names, arguments, strict=False))
-    constants = {name: value for name, value in keywords.items() if name in names}
-    options = {name: value for name, value in keywords.items() if name not in names}
     return {
-        "grid": [int(axis) for axis in grid],
-        "runtime": {name: _described(value) for name, value in bound.items()},
-        "constants": constants,
-        "options": options,
         "order": names,
+        "runtime": {name: _described(value) for name, value in bound.items()},
+        "constants": {name: value for name, value in keywords.items() if name in names},
+        "options": {name: value for name, value in keywords.items() if name not in names},
     }
 
 
 def _described(value: Any) -> str:
-    """`*float16` for a tensor, else the kind of number."""
+    """`*float16` for a tensor, else the kind of number; Triton compiles an integer that is one in."""
     if isinstance(value, torch.Tensor):
         return "*" + str(value.dtype).removeprefix("torch.")
     if isinstance(value, bool):
         return "bool"
+    if value == 1 and isinstance(value, int):
+        return "unit"
     return "float" if isinstance(value, float) else "int"
 
 

@@ -48,13 +48,14 @@ class OutputContract:
     """A tensor that the host allocates: an expression per axis, or the shape of the tensor `like`.
 
     `dtype` is a dtype name or the name of a tensor. What the kernel wrote is returned as it is, with the leading axes
-    of a tensor, or with its last axis cut to `trimmed_to` elements.
+    of a tensor, or in `returned_shape` with the last axis cut to `trimmed_to` elements.
     """
 
     name: str
     like: str | None = None
     shape: tuple[str, ...] = ()
     dtype: str = ""
+    returned_shape: tuple[str, ...] = ()
     trimmed_to: str = ""
     returned_leading_of: str | None = None
     meaning: str = ""
@@ -62,10 +63,11 @@ class OutputContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What must hold before the launch; `message` says it in words, `{name}` shows a value."""
+    """What must hold before the launch, where `when` is set; `message` says it in words, `{name}` shows a value."""
 
     expression: str
     message: str
+    when: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

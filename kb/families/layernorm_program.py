@@ -30,6 +30,9 @@ LATE = "weights after the statistics"
 PER_ROW = "one reciprocal per row"
 SAVED = "statistics saved for backward"
 KERNEL = "layer_norm_kernel"
+Inside = Callable[[], Tile]
+"""Gives the mask of the columns that exist, at the place where it is asked for."""
+
 _SCALE = {"weight": 0.0, "weight and bias": 0.0, "weight + offset": 1.0}
 
 
@@ -69,7 +72,7 @@ class _Writer:
         self.row: Tile = self.x
         self.in_rows: Tile | None = None
         self.cols: Tile = self.x
-        self.in_cols: Tile | None = None
+        self.in_cols: Inside = lambda: self.x
         self.x_row: Tile = self.x
         self.y_row: Tile = self.y
         self.affine: dict[str, Tile] = {}
@@ -102,7 +105,14 @@ class _Writer:
         p = self.p
         self.cols = p.named("cols", p.lanes(self.block))
         if not self.chunked:
-            self.in_cols = p.named("in_row", self.cols < self.n_cols)
+            self.in_cols = self._inside(self.cols)
+
+    def _inside(self, cols: Tile) -> Inside:
+        """Which columns exist: compared where the mask is needed when a flag can spare it, else once."""
+        if self.flagged:
+            return lambda: cols < self.n_cols
+        mask = self.p.named("in_row", cols < self.n_cols)
+        return lambda: mask
 
     def _block(self, block: Tile) -> None:
         """One row or one block of rows."""
@@ -140,15 +150,15 @@ class _Writer:
         return rows & cols
 
     def _edge(
-        self, names: tuple[str, ...], in_cols: Tile, body: Callable[[Tile | None], tuple[Tile, ...]]
+        self, names: tuple[str, ...], in_cols: Inside, body: Callable[[Tile | None], tuple[Tile, ...]]
     ) -> tuple[Tile, ...]:
         """`body` with the column mask, and without it where the flag says that the tile is full."""
         if self.even is None:
-            given = body(in_cols)
+            given = body(in_cols())
             return tuple(self.p.named(n, v) for n, v in zip(names, given, strict=True))
-        return self.p.either(self.even, names, lambda: body(None), lambda: body(in_cols))
+        return self.p.either(self.even, names, lambda: body(None), lambda: body(in_cols()))
 
-    def _load_x(self, cols: Tile, in_cols: Tile) -> Tile:
+    def _load_x(self, cols: Tile, in_cols: Inside) -> Tile:
         hint = self.values["cache_hint"]
         eviction = str(hint) if hint in ("evict_first", "evict_last") else ""
 
@@ -158,13 +168,13 @@ class _Writer:
 
         return self._edge(("x",), in_cols, body)[0]
 
-    def _centred(self, x: Tile, mean: Tile, in_cols: Tile) -> Tile:
+    def _centred(self, x: Tile, mean: Tile, in_cols: Inside) -> Tile:
         """`x - mean`, zero outside the row: there x is zero and the mean is not."""
         p = self.p
         centred = p.named("centred", x - self._down(mean))
 
         def masked() -> tuple[Tile, ...]:
-            return (p.select(self._across(in_cols), centred, 0.0),)
+            return (p.select(self._across(in_cols()), centred, 0.0),)
 
         if self.even is None:
             return p.named("centred", masked()[0])
@@ -177,7 +187,6 @@ class _Writer:
         return self.p.op(OpKind.REDUCE_SUM, [("x", tile), ("axis", 1 if self.matrix else 0)])
 
     def _resident(self) -> None:
-        assert self.in_cols is not None
         p = self.p
         if self.values["load_order"] != LATE and not self.affine:
             self._load_affine()
@@ -233,10 +242,9 @@ class _Writer:
     # -- what is written
 
     def _load_affine(self) -> None:
-        assert self.in_cols is not None
         self.affine = self._affine(self.cols, self.in_cols)
 
-    def _affine(self, cols: Tile, in_cols: Tile) -> dict[str, Tile]:
+    def _affine(self, cols: Tile, in_cols: Inside) -> dict[str, Tile]:
         """Weight and bias of the columns, in 32-bit floats."""
         given = {"weight": self.weight, "bias": self.bias}
         held = {name: pointer for name, pointer in given.items() if pointer is not None}
@@ -244,11 +252,13 @@ class _Writer:
             return {}
 
         def body(inside: Tile | None) -> tuple[Tile, ...]:
+            if inside is not None and self.flagged and len(held) > 1:
+                inside = self.p.named("in_row", inside)
             return tuple(self.p.load(ptr + cols, inside).to("f32") for ptr in held.values())
 
         return dict(zip(held, self._edge(tuple(held), in_cols, body), strict=True))
 
-    def _write(self, centred: Tile, scale: Tile, cols: Tile, in_cols: Tile) -> None:
+    def _write(self, centred: Tile, scale: Tile, cols: Tile, in_cols: Inside) -> None:
         p = self.p
         by = self._down(scale)
         inverse = self.values["division_strength"] == PER_ROW
@@ -276,15 +286,14 @@ class _Writer:
     def _sweep(
         self,
         carried: tuple[tuple[str, Tile], ...],
-        step: Callable[[Tile, Tile, Tile, tuple[Tile, ...]], tuple[Tile, ...]],
+        step: Callable[[Tile, Tile, Inside, tuple[Tile, ...]], tuple[Tile, ...]],
     ) -> tuple[Tile, ...]:
         """A loop over the chunks of the row; `step` gets first column, columns, mask and carried values."""
         p = self.p
 
         def body(first: Tile, *held: Tile) -> tuple[Tile, ...]:
             cols = p.named("at", first + self.cols)
-            in_cols = p.named("in_row", cols < self.n_cols)
-            return step(first, cols, in_cols, held)
+            return step(first, cols, self._inside(cols), held)
 
         bounds: list[tuple[str, Tile | float]] = [("low", 0), ("high", self.n_cols), ("step", self.block)]
         if not self.persistent and self.stages is not None:
@@ -314,7 +323,7 @@ class _Writer:
         scale = self._scale(variance)
         self._save(mean, scale)
 
-        def step(first: Tile, cols: Tile, in_cols: Tile, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        def step(first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
             x = self._load_x(cols, in_cols)
             self.affine = self._affine(cols, in_cols)
             centred = p.named("centred", x - self._down(mean))
@@ -327,14 +336,14 @@ class _Writer:
         """The mean in one sweep, the centred second moment in another."""
         p = self.p
 
-        def add(first: Tile, cols: Tile, in_cols: Tile, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        def add(first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
             return (p.named("total", held[0] + self._partial(self._load_x(cols, in_cols))),)
 
         (total,) = self._sweep((("total", p.named("total", self._zero())),), add)
         mean = p.named("mean", self._total(total) / self.n_cols)
 
         def spread(
-            first: Tile, cols: Tile, in_cols: Tile, held: tuple[Tile, ...]
+            first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]
         ) -> tuple[Tile, ...]:
             centred = self._centred(self._load_x(cols, in_cols), mean, in_cols)
             return (p.named("moment", held[0] + self._partial(centred * centred)),)
@@ -346,7 +355,7 @@ class _Writer:
         """Sum and sum of squares in one sweep."""
         p = self.p
 
-        def add(first: Tile, cols: Tile, in_cols: Tile, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        def add(first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
             x = self._load_x(cols, in_cols)
             total = p.named("total", held[0] + self._partial(x))
             return total, p.named("squares", held[1] + self._partial(x * x))
@@ -361,7 +370,7 @@ class _Writer:
         p = self.p
 
         def merge(
-            first: Tile, cols: Tile, in_cols: Tile, held: tuple[Tile, ...]
+            first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]
         ) -> tuple[Tile, ...]:
             mean, moment = held
             x = self._load_x(cols, in_cols)
