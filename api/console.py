@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -101,12 +101,11 @@ def progress(title: str) -> Iterator[Tell]:
         yield tell
 
 
-def print_report(document: dict[str, object]) -> None:
-    """A report for people: its checks as a table, the rest as lines."""
-    checks = document.get("checks")
-    if isinstance(checks, list) and checks:
-        columns = tuple(checks[0])
-        table("Checks", columns, [[row.get(c) for c in columns] for row in checks])
+def print_report(document: Mapping[str, Any]) -> None:
+    """A report for people: lists of records as tables, the rest as lines."""
     for name, value in document.items():
-        if name not in ("checks", "schema"):
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            rows = [[row.get(column) for column in value[0]] for row in value]
+            table(name, tuple(value[0]), rows)
+        elif name != "schema":
             say(f"{name}: {value if isinstance(value, str) else json.dumps(value)}")
