@@ -13,19 +13,12 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
-from api.lift import lift
-from api.source_files import FolderModules, SourceTree, module_text
-from extractors.read import opaque_ops, read
+from api.source_files import SourceTree
+from api.subjects import Subject, subjects_of
 from generators.compile_model import CompileJob, CompileResult, MachineCode, Outcome, Signature
 from generators.compile_pool import CompilerPool, PoolSettings, available
 from generators.emit_process import EmitProcess
-from generators.signatures import candidates
-from kb.dsl.model import Document, DocumentKind
-from kb.dsl.writer import write
-from kb.errors import CannotEmit, TileloreError
-from kb.ir import Kernel
-from kb.ir_text import to_text
-from kb.space import DesignSpace
+from kb.errors import CannotEmit
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "cutile": ("sm_80", "sm_90", "sm_120"),
@@ -113,33 +106,6 @@ Progress = Callable[[int, int, KernelCheck], None]
 """Called after each kernel with files finished, files in all, and the verdict."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """One kernel as read: program text for the emitter, lifted source and signatures for the
-    compiler.
-    """
-
-    name: str
-    dialect: str
-    path: str
-    line: int
-    program: str
-    source: str
-    entry: str
-    signatures: tuple[Signature, ...]
-    opaque: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    problem: str = ""
-
-
-def design_text(kernel: Kernel) -> str:
-    """The kernel as a DSL file: the program and nothing that was read beside it."""
-    space = DesignSpace(name=kernel.name, operation="", axes=(), dialect=kernel.dialect)
-    return write(
-        Document(space=space, kind=DocumentKind.KERNEL, program=to_text(kernel).rstrip("\n"))
-    )
-
-
 def roundtrip(request: Request, progress: Progress | None = None) -> tuple[KernelCheck, ...]:
     """Verify every kernel of a tree; finished files are remembered under `cache`, so that a stopped
     run resumes.
@@ -162,7 +128,7 @@ def roundtrip(request: Request, progress: Progress | None = None) -> tuple[Kerne
                 done[file] = known
                 continue
             subjects = readers.submit(subjects_of, request.tree.root, file)
-            checker = _Checker(request, pool, emitter)
+            checker = Checker(request, pool, emitter)
             running[checkers.submit(checker.file, subjects)] = file
         for future in as_completed(running):
             checks, file = future.result(), running[future]
@@ -174,50 +140,8 @@ def roundtrip(request: Request, progress: Progress | None = None) -> tuple[Kerne
     return tuple(check for file in request.tree.files for check in done[file])
 
 
-def subjects_of(root: Path, file: Path) -> tuple[Subject, ...]:
-    """Read one file; runs in a reader process. A file that cannot be read gives one subject with
-    the problem.
-    """
-    path = str(file.relative_to(root))
-    text = module_text(root, file)
-    if text is None:
-        return ()
-    try:
-        module = read(text, FolderModules(root))
-    except TileloreError as problem:
-        return (_unread(path, problem),)
-    found: list[Subject] = []
-    for kernel in module.kernels:
-        try:
-            lifted = lift(module, kernel)
-            program = design_text(kernel)
-        except TileloreError as problem:
-            found.append(replace(_unread(path, problem), name=kernel.name, dialect=kernel.dialect))
-            continue
-        found.append(
-            Subject(
-                name=kernel.name, dialect=kernel.dialect, path=path, line=kernel.entry.span.line,
-                program=program, source=lifted.text, entry=lifted.kernel,
-                signatures=tuple(candidates(kernel)), opaque=_opaque(kernel),
-                missing=lifted.missing,
-            )
-        )  # fmt: skip
-    return tuple(found)
-
-
-def _unread(path: str, problem: TileloreError) -> Subject:
-    return Subject(
-        name="", dialect="", path=path, line=0, program="", source="", entry="", signatures=(),
-        problem=problem.text,
-    )  # fmt: skip
-
-
-def _opaque(kernel: Kernel) -> tuple[str, ...]:
-    return tuple(f"{op.span.line}: {op.attribute('what')}" for op in opaque_ops(kernel))
-
-
 @dataclass(frozen=True)
-class _Checker:
+class Checker:
     """Takes kernels as read through signature, emission and both compiles."""
 
     request: Request
@@ -238,7 +162,9 @@ class _Checker:
             return replace(blank, reason=subject.problem)
         if not available(subject.dialect):
             return replace(blank, reason=f"the compiler of {subject.dialect} is not installed")
-        signature, why = self._signature(subject)
+        if not self.request.targets.get(subject.dialect):
+            return replace(blank, reason=f"no target of {subject.dialect} was asked for")
+        signature, why = self.signature(subject)
         if signature is None:
             return self._without_signature(blank, subject, why)
         return self._compare(replace(blank, signature=str(signature)), subject, signature)
@@ -251,7 +177,7 @@ class _Checker:
         reason = f"{head}the original does not compile: {why}"
         return replace(blank, stage=Stage.SIGNATURE, signature=tried, reason=reason)
 
-    def _signature(self, subject: Subject) -> tuple[Signature | None, str]:
+    def signature(self, subject: Subject) -> tuple[Signature | None, str]:
         """The first candidate with which the original compiles for the first target.
 
         Most candidates fall at the front end, which is fast. After a full compile that ran past its
@@ -261,7 +187,7 @@ class _Checker:
         target = self._first_target(subject.dialect)
         while pending and slow <= MAX_SLOW:
             signature = pending.pop(0)
-            job = _job(subject, subject.source, subject.entry, signature, target)
+            job = job_of(subject, subject.source, signature, target)
             result = self.pool.compile(replace(job, full=False))
             result = self.pool.compile(job) if result.done else result
             if result.done:
@@ -274,7 +200,7 @@ class _Checker:
 
     def _first_target(self, dialect: str) -> str:
         targets = self.request.targets.get(dialect, ())
-        return FIRST_TARGET if FIRST_TARGET in targets else (targets or (FIRST_TARGET,))[0]
+        return FIRST_TARGET if FIRST_TARGET in targets else targets[0]
 
     def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:
         emitted, reason = self._emit(subject)
@@ -283,9 +209,7 @@ class _Checker:
         front: dict[str, bool | None] = {}
         original: dict[str, MachineCode | None] = {}
         for target in self.request.targets.get(subject.dialect, ()):
-            left = self.pool.compile(
-                _job(subject, subject.source, subject.entry, signature, target)
-            )
+            left = self.pool.compile(job_of(subject, subject.source, signature, target))
             original[target] = left.machine
             if left.machine is None:
                 targets[target] = front[target] = None
@@ -296,7 +220,7 @@ class _Checker:
             if emitted is None:
                 targets[target] = front[target] = False
                 continue
-            right = self.pool.compile(_job(subject, emitted, subject.entry, signature, target))
+            right = self.pool.compile(job_of(subject, emitted, signature, target))
             targets[target], front[target], why = _same(left, right)
             reason = reason or (f"{target}: {why}" if why else "")
         if not any(original.values()):
@@ -313,9 +237,10 @@ class _Checker:
             return None, f"not emitted: {_short(problem.text)}"
 
 
-def _job(subject: Subject, text: str, entry: str, signature: Signature, target: str) -> CompileJob:
+def job_of(subject: Subject, text: str, signature: Signature, target: str) -> CompileJob:
+    """Compile the original or the regenerated text of a kernel."""
     return CompileJob(
-        dialect=subject.dialect, text=text, kernel=entry, signature=signature, target=target
+        dialect=subject.dialect, text=text, kernel=subject.entry, signature=signature, target=target
     )
 
 

@@ -37,8 +37,8 @@ class _Open:
     ops: list[Op] = field(default_factory=list)
 
 
-def parse(text: str, *, where: str = "") -> Kernel:
-    """The program that a text describes.
+def parse(text: str, *, where: str = "", own_lines: bool = False) -> Kernel:
+    """The program that a text describes. With `own_lines` spans name lines of the text itself.
 
     Raises SyntaxProblem with line and column when the text does not follow the grammar, nests
     deeper than MAX_NESTING, or holds more than MAX_OPS operations or MAX_CHARS characters.
@@ -46,12 +46,13 @@ def parse(text: str, *, where: str = "") -> Kernel:
     scanner = Scanner(text[:MAX_CHARS], where)
     if len(text) > MAX_CHARS:
         scanner.fail(f"the program is longer than {MAX_CHARS} characters.", "Split the program.")
-    return _Parser(scanner).kernel()
+    return _Parser(scanner, own_lines).kernel()
 
 
 class _Parser:
-    def __init__(self, scanner: Scanner) -> None:
+    def __init__(self, scanner: Scanner, own_lines: bool) -> None:
         self.scanner = scanner
+        self.own_lines = own_lines
         self.path = ""
         self.count = 0
 
@@ -72,13 +73,14 @@ class _Parser:
 
     def _function(self) -> Function:
         scanner = self.scanner
+        start = scanner.position
         name = scanner.word("the name of a function")
         parameters = self._parameters()
         options: tuple[tuple[str, Literal], ...] = ()
         if scanner.keyword("options"):
             options = self._options()
         decorated = not scanner.keyword("undecorated")
-        span = scanner.span("")
+        span = self._span(start)
         self.path = span.path
         scanner.expect("{", "The body of a function stands in braces.")
         return Function(name, parameters, self._body(), span, options, decorated)
@@ -181,8 +183,15 @@ class _Parser:
         if scanner.accept(":"):
             types = self._types(len(names), start)
         results = tuple(Value(name, type_) for name, type_ in zip(names, types, strict=True))
-        span: Span = scanner.span(self.path)
-        return Op(kind, operands, attributes, results, (), span)
+        return Op(kind, operands, attributes, results, (), self._span(start))
+
+    def _span(self, start: int) -> Span:
+        """The span that is written, or the line where the reading of its owner began."""
+        span = self.scanner.span(self.path)
+        if not self.own_lines:
+            return span
+        line = self.scanner.text.count("\n", 0, start) + 1
+        return Span(line, 0, line, self.scanner.where)
 
     def _result_names(self) -> tuple[str, ...]:
         scanner = self.scanner
@@ -220,4 +229,3 @@ class _Parser:
             hint = "Write one type per result, `_` for none."
             scanner.fail(f"{len(found)} types for {count} results.", hint, start)
         return tuple(found)
-

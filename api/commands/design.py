@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from api import console, later
+from api.commands import roundtrip
 from api.commands.options import Format, Kb, Out, Plain
-from api.commands.roundtrip import Again, Jobs, Targets, options, verify_again
+from api.later import DEFAULT_ARCH
 from api.references import document_named, donor_named
-from api.services import DEFAULT_ARCH
 from api.turtle import turtle
 from kb.dsl.check import check_document
 from kb.dsl.model import DocumentKind
@@ -143,35 +143,35 @@ def verify(  # noqa: PLR0913 - one parameter per option
     subjects: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE|SPACE|DIST...", help="A generated kernel or design space; see below."
+            metavar="FILE|SPACE...", help="Generated kernels or design spaces; sources to go again."
         ),
     ],
-    again: Again = False,
-    jobs: Jobs = None,
-    target: Targets = None,
     arch: Arch = DEFAULT_ARCH,
     kb: Kb = None,
     form: Format = Plain.TABLE,
+    again: roundtrip.Again = False,
+    jobs: roundtrip.Jobs = None,
+    target: roundtrip.Targets = None,
 ) -> None:
-    """Numerics against the reference, facts of compilers. Exit code 1 when one does not hold.
-
-    With --roundtrip any number of source files, folders and pinned wheels such as tilegym==1.5.1.
-    """
+    """Numerics against the reference, facts of compilers. Exit code 1 when one does not hold."""
     if again:
-        as_json = form is Plain.JSON
-        code = verify_again(subjects, options(jobs, target), as_json=as_json)
-        raise typer.Exit(code)
-    if len(subjects) > 1:
-        hint = "Several are taken with --roundtrip."
-        raise InputError("one kernel or space is verified at a time.", where=subjects[1], hint=hint)
-    subject = subjects[0]
+        chosen = roundtrip.options(jobs, target)
+        code = roundtrip.verify_again(subjects, chosen, as_json=form is Plain.JSON)
+        if code:
+            raise typer.Exit(code)
+        return
+    reports = [_verified(subject, arch, kb) for subject in subjects]
+    documents = [report.to_json() for report in reports]
+    if form is Plain.JSON:
+        console.say_json(documents[0] if len(documents) == 1 else documents)
+    else:
+        for document in documents:
+            console.print_report(document)
+    if not all(report.passed for report in reports):
+        raise typer.Exit(1)
+
+
+def _verified(subject: str, arch: str, kb: str | None) -> later.Report:
     path = Path(subject)
     source = path.is_file() and path.suffix == ".py"
-    report = later.verify(path if source else document_named(subject, kb), arch=arch)
-    document = report.to_json()
-    if form is Plain.JSON:
-        console.say_json(document)
-    else:
-        console.print_report(document)
-    if not report.passed:
-        raise typer.Exit(1)
+    return later.verify(path if source else document_named(subject, kb), arch=arch)

@@ -21,10 +21,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from api.console import write_text
 from api.corpora import cache_folder
 from api.roundtrip import TARGETS, KernelCheck, Request, Stage, roundtrip
 from api.source_files import SourceTree, source_tree
 from generators.compile_pool import CompilerPool, PoolSettings, available
+from kb.errors import InputError
 
 CORPORA = ("tilegym==1.5.1", "liger-kernel==0.8.5", "fla-core==0.6.0", "flag-gems==5.0.2")
 OTHER_VENDORS = (
@@ -60,25 +62,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     text = "\n\n".join((table(packages), reasons(packages))) + "\n"
     print(text)
-    try:
-        _write(options.out, json.dumps(report, indent=1, sort_keys=True) + "\n")
-        _write(options.out.with_suffix(".md"), text)
-    except OSError as problem:
-        print(f"{options.out}: not written: {problem}. Free some space; the run resumes.")
+    problem = save(options.out, report, text)
+    if problem:
+        print(f"{problem} What is finished is remembered; start the run again.")
         return 2
     print(f"{seconds} s, {options.out}")
     every = [check.identical for checks in packages.values() for check in checks]
     return 0 if False not in every else 1
 
 
-def _write(path: Path, text: str) -> None:
-    """Write beside and rename, so that a full disk never leaves half a report."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+def save(path: Path, report: dict[str, object], text: str) -> str:
+    """Write report and table, each whole or not at all; what went wrong, empty when nothing did."""
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+        write_text(path, json.dumps(report, indent=1, sort_keys=True) + "\n")
+        write_text(path.with_suffix(".md"), text)
+    except InputError as problem:
+        return problem.text
+    return ""
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from api.cli import app
 from api.roundtrip import KernelCheck, Request, Stage, check_from_dict, report, roundtrip
 from api.source_files import source_tree
 from generators.compile_pool import available
@@ -102,3 +104,23 @@ def test_verdicts_travel() -> None:
 def test_a_path_that_is_not_there() -> None:
     with pytest.raises(InputError, match="no such file"):
         source_tree("/nowhere/at/all")
+
+
+def test_the_command_answers_in_its_two_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILELORE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "kernels.py").write_text(GOOD)
+    command = ["verify", "--roundtrip", str(tmp_path / "kernels.py"), "--target", "sm_90"]
+    said = CliRunner().invoke(app, [*command, "--jobs", "1", "--format", "json"])
+    rows = {row["name"]: row for row in json.loads(said.stdout)["kernels"]}
+    assert set(rows) == {"good", "opaque", "broken"}
+    assert rows["good"] == {
+        "name": "good", "dialect": "triton", "targets": {"sm_90": True}, "identical": True,
+        "reason": "",
+    }  # fmt: skip
+    assert said.exit_code == int(rows["opaque"]["identical"] is False)
+    assert "kernels.py:10 good: identical" in said.stderr
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == said.exit_code
+    assert "3 kernels: 1 identical" in shown.stdout
