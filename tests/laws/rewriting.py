@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from extractors.analysis.facts import Facts
+from kb.analysis.facts import Facts
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import read
