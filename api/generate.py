@@ -6,8 +6,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.inline import inline
+from kb.analysis.facts import Facts
+from kb.analysis.inline import inline
 from extractors.detect import decisions_of
 from generators.launch_point import ACCUMULATORS, LaunchPoint, launch_point
 from generators.lower.triton import to_triton

@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 from api.generate import generate
 from api.lift import lift
 from api.verify_cases import TOLERANCE, Suite, suite
-from extractors.analysis.facts import Facts
+from kb.analysis.facts import Facts
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extractors.analysis.constraints import constraints_of
-from extractors.analysis.facts import Facts
-from extractors.analysis.findings import findings_of
-from extractors.analysis.operations import operation_of
-from extractors.analysis.parameters import parameters_of
+from kb.analysis.constraints import constraints_of
+from kb.analysis.facts import Facts
+from kb.analysis.findings import findings_of
+from kb.analysis.operations import operation_of
+from kb.analysis.parameters import parameters_of
 from extractors.patterns.registry import patterns
 from kb.errors import InputError
 from kb.evidence import Decision, Finding

@@ -25,7 +25,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from extractors.analysis.facts import Facts
+from kb.analysis.facts import Facts
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import Access, Mode
-from extractors.analysis.facts import Facts
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_LSE, POINTER, ROW_NORM
 from kb.evidence import Decision

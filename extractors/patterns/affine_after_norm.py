@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import CASTS, VIEWS, Node
-from extractors.analysis.idioms import normalisations
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import normalisations
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX, vary
 from kb.evidence import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import COPIES, Node
+from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, Node
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, SOFTMAX, vary
 from kb.evidence import Decision

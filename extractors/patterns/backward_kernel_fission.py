@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.idioms import recomputed
-from extractors.analysis.loops import Role
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import recomputed
+from kb.analysis.loops import Role
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_BACKWARD
 from kb.evidence import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.convolution import convolution, places
-from extractors.analysis.facts import Facts
+from kb.analysis.convolution import convolution, places
+from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
 from kb.evidence import Decision

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.convolution import convolution, factor, places
-from extractors.analysis.facts import Facts
-from extractors.analysis.symbolic import AtomKind
+from kb.analysis.convolution import convolution, factor, places
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
 from kb.evidence import Decision

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import Node
-from extractors.analysis.idioms import LARGE
-from extractors.analysis.loops import Loop, Role
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import LARGE
+from kb.analysis.loops import Loop, Role
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, SOFTMAX, vary
 from kb.evidence import Decision

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import CASTS, VIEWS, Node
-from extractors.analysis.loops import Role
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.loops import Role
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, COPY, PRODUCT, SOFTMAX, vary
 from kb.evidence import Decision

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis import symbolic as s
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
-from extractors.analysis.symbolic import AtomKind, Expr
+from kb.analysis import symbolic as s
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind, Expr
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, POINTER, PRODUCT
 from kb.evidence import Decision

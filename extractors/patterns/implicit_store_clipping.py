@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import BULK, Access, Mode
-from extractors.analysis.facts import Facts
+from kb.analysis.accesses import BULK, Access, Mode
+from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, ATTENTION, PRODUCT_POINTER, ROW_NORM, vary
 from kb.evidence import Decision

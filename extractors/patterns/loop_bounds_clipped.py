@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import COPIES, Node
-from extractors.analysis.idioms import between_lanes, masks
-from extractors.analysis.loops import Loop, blocked, persistent
-from extractors.analysis.symbolic import AtomKind, Expr
+from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, Node
+from kb.analysis.idioms import between_lanes, masks
+from kb.analysis.loops import Loop, blocked, persistent
+from kb.analysis.symbolic import AtomKind, Expr
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
 from kb.evidence import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.loops import Loop, blocked, persistent
+from kb.analysis.facts import Facts
+from kb.analysis.loops import Loop, blocked, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ADD_POINTER,

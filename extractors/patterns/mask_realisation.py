@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.idioms import Applied, Mask, is_infinite, masks
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,

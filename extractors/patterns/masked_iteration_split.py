@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import COPIES, Node
-from extractors.analysis.idioms import Mask, masks
-from extractors.analysis.symbolic import AtomKind
+from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, Node
+from kb.analysis.idioms import Mask, masks
+from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, SOFTMAX, vary
 from kb.evidence import Decision

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis import symbolic as s
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
+from kb.analysis import symbolic as s
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, POINTER, ROW_NORM
 from kb.evidence import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.loops import persistent
+from kb.analysis.facts import Facts
+from kb.analysis.loops import persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import NORM_PERSISTENT, PRODUCT, PRODUCT_PERSISTENT, SOFTMAX, vary
 from kb.evidence import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, COPY, PRODUCT, PRODUCT_POINTER, vary
 from kb.evidence import Decision

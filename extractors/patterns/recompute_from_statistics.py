@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import CASTS, VIEWS, Node
-from extractors.analysis.idioms import recomputed
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import recomputed
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ATTENTION,

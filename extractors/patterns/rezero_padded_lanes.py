@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import CASTS, VIEWS
-from extractors.analysis.idioms import against_extent, comparisons
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS
+from kb.analysis.idioms import against_extent, comparisons
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, LAYER_NORM_POINTER, vary
 from kb.evidence import Decision

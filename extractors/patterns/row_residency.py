@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import Node
-from extractors.analysis.loops import persistent
-from extractors.analysis.symbolic import AtomKind
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import persistent
+from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ADD_POINTER,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import BULK, Access
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import Node
-from extractors.analysis.idioms import between_lanes
-from extractors.analysis.loops import Loop, Role, persistent
-from extractors.analysis.symbolic import AtomKind
+from kb.analysis.accesses import BULK, Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import between_lanes
+from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from kb.evidence import Decision

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.idioms import queries_first, recomputed
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import queries_first, recomputed
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from kb.evidence import Decision

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import TURNS, Node
-from extractors.analysis.idioms import queries_first, recomputed
+from kb.analysis.facts import Facts
+from kb.analysis.graph import TURNS, Node
+from kb.analysis.idioms import queries_first, recomputed
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from kb.evidence import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import Node
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX, vary
 from kb.evidence import Decision

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.analysis.accesses import Access
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import CASTS, Node
-from extractors.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.analysis.loops import Loop, Role, blocked, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from extractors.analysis.accesses import Access, Mode
-from extractors.analysis.exponentials import Exponential, Statistic, is_log2e
-from extractors.analysis.facts import Facts
-from extractors.analysis.graph import CASTS, COPIES, VIEWS, Node
-from extractors.analysis.idioms import (
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.exponentials import Exponential, Statistic, is_log2e
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
+from kb.analysis.idioms import (
     Applied,
     Mask,
     against_extent,
@@ -14,9 +14,9 @@ from extractors.analysis.idioms import (
     masks,
     recomputed,
 )
-from extractors.analysis.inline import inline
-from extractors.analysis.loops import Carried, Loop, Role
-from extractors.analysis.symbolic import Atom, AtomKind, Expr, floor_div
+from kb.analysis.inline import inline
+from kb.analysis.loops import Carried, Loop, Role
+from kb.analysis.symbolic import Atom, AtomKind, Expr, floor_div
 
 __all__ = [
     "CASTS", "COPIES", "VIEWS", "Access", "Applied", "Atom", "AtomKind", "Carried", "Exponential",

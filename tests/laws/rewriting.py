@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from kb.analysis.facts import Facts
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import read
 from generators.emit import emit_program
+from kb.analysis.facts import Facts
 from kb.ir import SPELLING, Kernel, Op, Region, alpha_digest
 from kb.ops import TERMINATORS, OpKind
 

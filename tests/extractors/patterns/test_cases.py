@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from extractors.analysis.facts import Facts
+from kb.analysis.facts import Facts
 from extractors.modules import ModuleText
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.registry import patterns

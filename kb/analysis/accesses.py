@@ -1,0 +1,268 @@
+"""Every memory access in one form, whatever the dialect: array, index per storage axis, mask,
+padding, hints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from kb.analysis import symbolic as s
+from kb.analysis.graph import COPIES, Graph, Node
+from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.values import Values
+from kb.ir import ParameterKind
+from kb.ops import ATOMICS, READS, WRITES, OpKind
+
+T = TypeVar("T")
+
+
+class Mode(StrEnum):
+    """How an access addresses memory."""
+
+    TILE = "tile"
+    ELEMENT = "element"
+    POINTER = "pointer"
+    DESCRIPTOR = "descriptor"
+    BLOCK_POINTER = "block pointer"
+    ADVANCED = "advanced"
+
+
+BULK = frozenset({Mode.TILE, Mode.DESCRIPTOR, Mode.BLOCK_POINTER})
+"""Modes that move whole tiles of a view, so that a copy engine may be used."""
+
+_MODES: dict[str, Mode] = {
+    OpKind.LOAD_TILE: Mode.TILE, OpKind.STORE_TILE: Mode.TILE, OpKind.GATHER: Mode.ELEMENT,
+    OpKind.SCATTER: Mode.ELEMENT, OpKind.LOAD_ADVANCED: Mode.ADVANCED,
+    OpKind.STORE_ADVANCED: Mode.ADVANCED, OpKind.LOAD: Mode.POINTER, OpKind.STORE: Mode.POINTER,
+    OpKind.DESCRIPTOR_LOAD: Mode.DESCRIPTOR, OpKind.DESCRIPTOR_STORE: Mode.DESCRIPTOR,
+    OpKind.DESCRIPTOR_GATHER: Mode.DESCRIPTOR, OpKind.DESCRIPTOR_SCATTER: Mode.DESCRIPTOR,
+    OpKind.DESCRIPTOR_ATOMIC_ADD: Mode.DESCRIPTOR,
+}  # fmt: skip
+_PADDING = {"padding.zero": "zero", "padding.neg_zero": "zero", "padding.neg_inf": "neg_inf",
+            "padding.pos_inf": "pos_inf", "padding.nan": "nan",
+            "padding.undetermined": "undetermined", "zero": "zero", "nan": "nan"}  # fmt: skip
+_VIEWS_OF_ARRAYS = COPIES | {OpKind.ARRAY_SLICE, OpKind.TILED_VIEW, OpKind.SUBSCRIPT}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One load, store or atomic.
+
+    `index` is per storage axis (element units for pointers: one offset). `padding` is zero,
+    neg_inf, pos_inf, nan, undetermined, `value` for another number, or empty when nothing can lie
+    outside. `value` is what was loaded or is stored. Hints are the values given, None when absent.
+    """
+
+    node: Node
+    array: str | None
+    mode: Mode
+    index: tuple[Expr, ...]
+    shape: tuple[str, ...]
+    order: tuple[int, ...] | None
+    mask: str | None
+    padding: str
+    value: str
+    is_store: bool
+    is_atomic: bool
+    latency: str | None
+    allow_tma: str | None
+    check_bounds: str | None
+    base: str | None
+
+    @property
+    def loop(self) -> Node | None:
+        """The innermost loop around the access."""
+        return self.node.loop
+
+    @property
+    def transposed(self) -> bool:
+        """True when the view turns the last two axes."""
+        return (
+            self.order is not None
+            and len(self.order) > 1
+            and list(self.order) != sorted(self.order)
+        )
+
+
+@dataclass(eq=False, slots=True)
+class AccessReader:
+    """Reads accesses off a program."""
+
+    graph: Graph
+    values: Values
+    pointers: frozenset[str] = frozenset()
+
+    def all(self) -> tuple[Access, ...]:
+        """Every access in program order."""
+        nodes = [n for n in self.graph.nodes if n.op.kind in READS | WRITES | ATOMICS]
+        self.pointers = self._pointers(nodes)
+        return tuple(self._access(node) for node in nodes)
+
+    # -- which parameter
+
+    def _pointers(self, nodes: list[Node]) -> frozenset[str]:
+        """Parameters that are surely bases of pointers: the only candidate of some access."""
+        found: set[str] = set()
+        for node in nodes:
+            candidates = self._candidates(self.values.expr(_address(node)))
+            if len(candidates) == 1:
+                found.update(atom.value for atom in candidates)
+        return frozenset(found)
+
+    def _candidates(self, offset: Expr) -> list[Atom]:
+        """Parameters that stand alone with factor one, so that the rest may be an offset from
+        them."""
+        kinds = {p.name: p.kind for p in self.graph.function.parameters}
+        alone = [f[0] for f, n in offset.terms if n == 1 and len(f) == 1]
+        parameters = [
+            atom
+            for atom in alone
+            if atom.kind is AtomKind.PARAMETER
+            and kinds.get(atom.value) not in (ParameterKind.CONSTEXPR, ParameterKind.SCALAR)
+        ]
+        return parameters or [atom for atom in alone if atom.kind is AtomKind.LOADED]
+
+    def _based(self, address: str) -> tuple[str | None, Expr]:
+        """The array that an address points into and the offset from its start, in elements."""
+        offset = self.values.expr(address)
+        candidates = self._candidates(offset)
+        known = [atom for atom in candidates if atom.value in self.pointers]
+        chosen = known or candidates
+        if not chosen:
+            return None, offset
+        rest = s.sub(offset, s.of(chosen[0]))
+        name = chosen[0].value if chosen[0].kind is AtomKind.PARAMETER else None
+        return name, rest
+
+    def _array(self, value: str | None) -> str | None:
+        """The parameter below slices, views and elements of a list of arrays."""
+        for _ in range(32):
+            node = self.graph.producer(value)
+            if node is None or node.op.kind not in _VIEWS_OF_ARRAYS:
+                break
+            value = node.op.inputs[0]
+        return value if value in self.graph.function.parameter_names else None
+
+    # -- one access
+
+    def _access(self, node: Node) -> Access:
+        op = node.op
+        mode = self._mode(node)
+        array, index, shape, order = self._place(node, mode)
+        stores = op.kind in WRITES or op.kind in ATOMICS
+        return Access(
+            node=node, array=array, mode=mode, index=index, shape=shape, order=order,
+            mask=op.operand("mask"), padding="" if stores else self._padding(node, mode),
+            value=(op.operand("value") or "") if stores else node.result, is_store=stores,
+            is_atomic=op.kind in ATOMICS, latency=op.operand("latency"),
+            allow_tma=op.operand("allow_tma"), check_bounds=op.operand("check_bounds"),
+            base=op.inputs[0] if op.inputs else None,
+        )  # fmt: skip
+
+    def _mode(self, node: Node) -> Mode:
+        if node.op.kind in _MODES:
+            mode = _MODES[node.op.kind]
+        else:
+            mode = Mode.POINTER if node.op.operand("pointer") else Mode.ELEMENT
+        if mode is Mode.POINTER and self.block_pointer(_address(node)) is not None:
+            return Mode.BLOCK_POINTER
+        return mode
+
+    def block_pointer(self, value: str | None) -> Node | None:
+        """The operation that made the block pointer or descriptor behind a value."""
+        if value is None:
+            return None
+        kinds = (OpKind.BLOCK_POINTER, OpKind.DESCRIPTOR)
+        follow = COPIES | {OpKind.ADVANCE, OpKind.IF, OpKind.FOR, OpKind.WHILE, *kinds}
+        for node in self.graph.upstream(
+            value, lambda n: n.op.kind in kinds or n.op.kind not in follow
+        ):
+            if node.op.kind in kinds:
+                return node
+            if node.op.kind not in follow:
+                return None
+        return None
+
+    def _place(
+        self, node: Node, mode: Mode
+    ) -> tuple[str | None, tuple[Expr, ...], tuple[str, ...], tuple[int, ...] | None]:
+        op = node.op
+        if mode in (Mode.DESCRIPTOR, Mode.BLOCK_POINTER):
+            return self._described(node, mode)
+        if mode is Mode.POINTER:
+            array, offset = self._based(_address(node))
+            return array, (offset,), (), None
+        index = tuple(self.values.expr(i) for i in self.values.items(op.operand("index")))
+        shape = tuple(str(self.values.expr(i)) for i in self.values.items(op.operand("shape")))
+        order = self._order(op.operand("order"))
+        if order is not None and len(order) == len(index):
+            index = _stored(index, order)
+            shape = _stored(shape, order) if len(shape) == len(order) else shape
+        return self._array(op.inputs[0]), index, shape, order
+
+    def _order(self, value: str | None) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        items = [self.values.literal(item) for item in self.values.items(value)]
+        whole = [item for item in items if isinstance(item, int)]
+        return (
+            tuple(whole)
+            if len(whole) == len(items) and sorted(whole) == list(range(len(whole)))
+            else None
+        )
+
+    def _described(
+        self, node: Node, mode: Mode
+    ) -> tuple[str | None, tuple[Expr, ...], tuple[str, ...], tuple[int, ...] | None]:
+        made = self.block_pointer(node.op.inputs[0])
+        offsets = self._offsets(node.op.operand("offsets"))
+        if made is None:
+            return self._array(node.op.inputs[0]), offsets, (), None
+        array, _ = self._based(made.op.operand("base") or "")
+        shape = tuple(
+            str(self.values.expr(i)) for i in self.values.items(made.op.operand("block_shape"))
+        )
+        order = self._order(made.op.operand("order"))
+        if not offsets:
+            offsets = self._offsets(made.op.operand("offsets"))
+        turned = order if order is not None and order == tuple(range(len(order))) else None
+        flipped = (1, 0) if turned is not None and len(turned) == 2 else None
+        return array, offsets, shape, flipped
+
+    def _offsets(self, value: str | None) -> tuple[Expr, ...]:
+        return tuple(self.values.expr(i) for i in self.values.items(value)) if value else ()
+
+    def _padding(self, node: Node, mode: Mode) -> str:
+        given = node.op.operand("padding") or node.op.operand("padding_option")
+        if given is not None:
+            made = self.graph.producer(self.graph.through(given, COPIES))
+            name = str(made.op.attribute("name")) if made and made.op.kind == OpKind.ENUM else ""
+            literal = self.values.literal(given)
+            return _PADDING.get(name) or _number(literal)
+        if mode is Mode.POINTER and node.op.operand("mask") is None:
+            return ""
+        if mode is Mode.BLOCK_POINTER and node.op.operand("boundary_check") is None:
+            return ""
+        return "zero" if mode in (Mode.ELEMENT, Mode.DESCRIPTOR) else "undetermined"
+
+
+def _address(node: Node) -> str:
+    return node.op.operand("pointer") or (node.op.inputs[0] if node.op.inputs else "")
+
+
+def _stored(items: tuple[T, ...], order: tuple[int, ...]) -> tuple[T, ...]:
+    """Items given in view order, put in storage order."""
+    placed = dict(zip(order, items, strict=True))
+    return tuple(placed[axis] for axis in range(len(order)))
+
+
+def _number(literal: object) -> str:
+    if isinstance(literal, str):
+        return _PADDING.get(literal, "value") if literal else "undetermined"
+    if isinstance(literal, int | float):
+        if literal == 0:
+            return "zero"
+        if literal in (float("inf"), float("-inf")):
+            return "neg_inf" if literal < 0 else "pos_inf"
+    return "value"

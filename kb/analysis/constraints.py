@@ -1,0 +1,240 @@
+"""What a kernel takes for granted: constraints that follow from its program, in the grammar of
+expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kb.analysis.accesses import BULK, Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import between_lanes, masks
+from kb.analysis.parameters import tile_extents
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Lines
+from kb.ir import ParameterKind
+from kb.ops import OpKind
+from kb.space import Constraint, Origin
+
+MMA_MINIMUM = 16
+"""Smallest extent of an operand of a matrix product (triton.language.dot; cuTile mma on 16-bit
+types)."""
+
+
+def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
+    """Implied constraints, each expression once, in the order of the rules."""
+    found: dict[str, Constraint] = {}
+    for rule in (
+        _powers,
+        _smallest,
+        _whole_axis,
+        _whole_row,
+        _groups,
+        _positive_scale,
+        _aligned,
+        _padded,
+    ):
+        for constraint in rule(facts):
+            found.setdefault(constraint.expression, constraint)
+    return tuple(found.values())
+
+
+def _implied(expression: str, because: str, hint: str, lines: Lines | None) -> Constraint:
+    return Constraint(
+        expression=expression, origin=Origin.IMPLIED, because=because, hint=hint, lines=lines
+    )
+
+
+def _first(facts: Facts, name: str) -> Lines | None:
+    """Where a tile of that extent is first made."""
+    for node in facts.graph.nodes:
+        for role, value in node.op.operands:
+            if role in ("shape", "size", "block_shape"):
+                items = facts.values.items(value)
+                if any(a.value == name for i in items for a in facts.values.expr(i).top()):
+                    return node.lines
+    return None
+
+
+def _ordered(facts: Facts) -> list[str]:
+    tiles = tile_extents(facts)
+    return [p.name for p in facts.kernel.entry.parameters if p.name in tiles]
+
+
+def _powers(facts: Facts) -> Iterator[Constraint]:
+    for name in _ordered(facts):
+        yield _implied(
+            f"is_power_of_two({name})",
+            f"{name} is the extent of a tile, and extents of tiles are powers of two",
+            "round it up and mask or pad the rest",
+            _first(facts, name),
+        )
+
+
+def _smallest(facts: Facts) -> Iterator[Constraint]:
+    for product in facts.contractions:
+        for role in ("lhs", "rhs"):
+            for extent in facts.types.shape(product.op.operand(role))[-2:]:
+                if extent in facts.constexprs:
+                    yield _implied(
+                        f"{extent} >= {MMA_MINIMUM}",
+                        f"{extent} is an extent of an operand of a matrix product",
+                        f"use at least {MMA_MINIMUM}",
+                        product.lines,
+                    )
+
+
+def _whole_axis(facts: Facts) -> Iterator[Constraint]:
+    """A tile that is only ever loaded at index 0 of an axis covers that axis."""
+    for access in facts.accesses:
+        shape = access.shape or facts.types.shape(access.value)
+        if access.mode is not Mode.TILE or len(shape) != len(access.index) or access.array is None:
+            continue
+        for axis, (extent, index) in enumerate(zip(shape, access.index, strict=True)):
+            if (
+                index.constant == 0
+                and extent in facts.constexprs
+                and not _walked(facts, access, axis)
+            ):
+                relation = "==" if facts.contractions else ">="
+                yield _implied(
+                    f"{extent} {relation} {access.array}.shape[{axis}]",
+                    f"axis {axis} of {access.array} is read as one tile",
+                    "pass the extent itself, or its next power of two with padding",
+                    access.node.lines,
+                )
+
+
+def _walked(facts: Facts, access: Access, axis: int) -> bool:
+    """True when another access moves along the same axis of the same array."""
+    return any(
+        a.array == access.array and len(a.index) > axis and a.index[axis].constant is None
+        for a in facts.accesses
+    )
+
+
+def _whole_row(facts: Facts) -> Iterator[Constraint]:
+    """Lanes that never move cover the row they are compared with, or that bounds are elided for."""
+    for node in facts.graph.of(OpKind.LT, OpKind.NE, OpKind.EQ):
+        left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
+        lane, extent = left.atom, right.atom
+        if lane is None or extent is None or extent.kind is not AtomKind.PARAMETER:
+            continue
+        if node.op.kind == OpKind.LT and lane.kind is AtomKind.LANE:
+            size = str(lane.args[0])
+            if size in facts.constexprs and facts.reductions:
+                yield _implied(
+                    f"{size} >= {extent.text}",
+                    "the row is reduced in one tile",
+                    "use the next power of two of the row length",
+                    node.lines,
+                )
+
+
+def _groups(facts: Facts) -> Iterator[Constraint]:
+    """heads % group == 0 when a head index is divided by a group size."""
+    if not facts.contractions:
+        return
+    for node in facts.graph.of(OpKind.FLOOR_DIV):
+        left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
+        head, group = left.atom, right.atom
+        if (
+            head is None
+            or group is None
+            or head.kind is not AtomKind.MOD
+            or group.kind is not AtomKind.PARAMETER
+        ):
+            continue
+        heads = head.args[1].atom
+        if heads is not None and heads.kind is AtomKind.PARAMETER:
+            yield _implied(
+                f"{heads.text} % {group.text} == 0",
+                "query heads are divided into whole groups",
+                "pass a group size that divides the number of heads",
+                node.lines,
+            )
+
+
+def _positive_scale(facts: Facts) -> Iterator[Constraint]:
+    """max(s) * c == max(s * c) only for c > 0."""
+    for maximum in facts.graph.of(OpKind.REDUCE_MAX):
+        for node in facts.graph.users(maximum.result):
+            if node.op.kind != OpKind.MUL or not facts.score_products:
+                continue
+            other = next((v for v in node.op.inputs[:2] if v != maximum.result), None)
+            for name in _scalars(facts, other):
+                yield _implied(
+                    f"{name} > 0",
+                    "the scale follows the row maximum; a negative factor makes it a minimum",
+                    "scale the scores before the maximum when the factor may be negative",
+                    node.lines,
+                )
+
+
+def _scalars(facts: Facts, value: str | None) -> list[str]:
+    if value is None:
+        return []
+    pending, seen = [value], {value}
+    for current in pending:
+        for feed in facts.graph.feeds(current):
+            if feed not in seen:
+                seen.add(feed)
+                pending.append(feed)
+    names = {p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.ARRAY}
+    return sorted(seen & names)
+
+
+def _aligned(facts: Facts) -> Iterator[Constraint]:
+    """An offset added to query positions of a causal mask must leave every row a key."""
+    scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
+    for mask in masks(facts):
+        for test in mask.comparisons:
+            if not between_lanes(facts, test):
+                continue
+            for value in test.op.inputs[:2]:
+                for factors, number in facts.values.expr(value).terms:
+                    if len(factors) == 1 and number == 1 and factors[0].value in scalars:
+                        yield _implied(
+                            f"{factors[0].value} >= 0",
+                            "it shifts query positions; below zero the first rows see no key",
+                            "pass key length minus query length, and check that it is not negative",
+                            test.lines,
+                        )
+
+
+def _padded(facts: Facts) -> Iterator[Constraint]:
+    """A flat buffer written tile by tile without a mask holds a whole number of tiles per row."""
+    for access in facts.accesses:
+        if access.mode in BULK or access.mask is not None or len(access.index) != 1:
+            continue
+        index = access.index[0]
+        tiles = [
+            f
+            for f, _ in index.terms
+            if len(f) == 2 and any(a.value in tile_extents(facts) for a in f)
+        ]
+        for factors in tiles:
+            tile = next(a for a in factors if a.value in tile_extents(facts))
+            for extent in _rows(facts, access.node, index.terms, tile.value):
+                yield _implied(
+                    f"{extent} % {tile.value} == 0",
+                    "tiles of a flat buffer would otherwise run into the next row",
+                    "pad the buffer on the host",
+                    access.node.lines,
+                )
+
+
+def _rows(facts: Facts, node: Node, terms: object, tile: str) -> list[str]:
+    """Compile-time extents that scale outer axes of the index."""
+    found: list[str] = []
+    if not isinstance(terms, tuple):
+        return found
+    shared: set[str] | None = None
+    for factors, _ in terms:
+        names = {
+            a.value for a in factors if a.kind is AtomKind.PARAMETER and a.value in facts.constexprs
+        }
+        outer = len(factors) > 1 and tile not in {a.value for a in factors}
+        if outer:
+            shared = names if shared is None else shared & names
+    return sorted(shared or ())

@@ -1,0 +1,133 @@
+"""Exponentials taken apart: exp(score * scale - statistic), where the statistic is a running
+maximum or a loaded row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.analysis.values import Values
+from kb.ir import Literal
+from kb.ops import CONTRACTIONS, READS, OpKind
+
+_LOOKS = VIEWS | CASTS
+
+
+class Statistic(StrEnum):
+    """Where the number that an exponential subtracts comes from."""
+
+    REDUCED = "reduced"
+    LOADED = "loaded"
+    OTHER = "other"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exponential:
+    """exp or exp2 of `score * scale - statistic`.
+
+    `product` is the multiplication by `scale` when it stands right below the subtraction.
+    `rescale` is true for the factor between two states of a running maximum.
+    """
+
+    node: Node
+    base2: bool
+    score: str | None
+    scale: str | None
+    product: Node | None
+    difference: Node | None
+    statistic: str | None
+    origin: Statistic
+    rescale: bool
+
+
+def exponentials_of(graph: Graph, values: Values) -> tuple[Exponential, ...]:
+    """Every exponential in program order."""
+    return tuple(_read(graph, values, node) for node in graph.of(OpKind.EXP, OpKind.EXP2))
+
+
+def _read(graph: Graph, values: Values, node: Node) -> Exponential:
+    argument = graph.through(node.op.inputs[0], _LOOKS)
+    outer, argument = _factor(graph, values, argument)
+    difference, score, statistic = _difference(graph, argument)
+    product, scale = outer, None
+    inner = graph.producer(score)
+    if inner is not None and inner.op.kind == OpKind.MUL and product is None:
+        product = inner
+    if product is not None:
+        score_side, scale = _sides(graph, values, product)
+        if product is inner:
+            score = score_side
+    origin = _origin(graph, statistic)
+    rescale = origin is Statistic.REDUCED and _is_state(graph, score)
+    return Exponential(
+        node,
+        node.op.kind == OpKind.EXP2,
+        score,
+        scale,
+        product,
+        difference,
+        statistic,
+        origin,
+        rescale,
+    )
+
+
+def _factor(graph: Graph, values: Values, value: str | None) -> tuple[Node | None, str | None]:
+    """The scalar multiplication right below the exponential, and what it multiplies."""
+    node = graph.producer(value)
+    if node is None or node.op.kind != OpKind.MUL:
+        return None, value
+    for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+        below = graph.producer(graph.through(this, _LOOKS))
+        if below is not None and below.op.kind == OpKind.SUB and _plain(graph, values, other):
+            return node, below.result
+    return None, value
+
+
+def _plain(graph: Graph, values: Values, value: str) -> bool:
+    """True for a number or a scalar parameter, perhaps a product of those."""
+    return not graph.roots(value, *READS, *CONTRACTIONS, OpKind.ARANGE)
+
+
+def _difference(graph: Graph, value: str | None) -> tuple[Node | None, str | None, str | None]:
+    node = graph.producer(value)
+    if node is None:
+        return None, value, None
+    if node.op.kind == OpKind.SUB:
+        return node, graph.through(node.op.inputs[0], _LOOKS), node.op.inputs[1]
+    if node.op.kind == OpKind.FMA:
+        return node, value, node.op.inputs[2]
+    return None, value, None
+
+
+def _sides(graph: Graph, values: Values, product: Node) -> tuple[str | None, str | None]:
+    """Of a product, the side that is computed from memory or a matrix product, and the other."""
+    left, right = product.op.inputs[:2]
+    if _plain(graph, values, left) and not _plain(graph, values, right):
+        left, right = right, left
+    return graph.through(left, _LOOKS), right
+
+
+def _is_state(graph: Graph, value: str | None) -> bool:
+    """True for a carried value, the outcome of a loop, or a maximum: a state, not a score."""
+    value = graph.through(value, _LOOKS)
+    made = graph.kind_of(value)
+    states = (OpKind.MAXIMUM, OpKind.REDUCE_MAX, OpKind.FOR, OpKind.WHILE)
+    return made in states or (value is not None and value in graph.arguments)
+
+
+def _origin(graph: Graph, statistic: str | None) -> Statistic:
+    if statistic is None:
+        return Statistic.NONE
+    if graph.roots(statistic, OpKind.REDUCE_MAX, OpKind.MAXIMUM):
+        return Statistic.REDUCED
+    if graph.roots(statistic, *READS) and not graph.roots(statistic, *CONTRACTIONS):
+        return Statistic.LOADED
+    return Statistic.OTHER
+
+
+def is_log2e(literal: Literal) -> bool:
+    """True for log2(e), the factor that turns a natural exponent into one of base two."""
+    return isinstance(literal, float) and abs(abs(literal) - 1.4426950408889634) < 1e-3

@@ -1,0 +1,177 @@
+"""Everything that patterns ask about one kernel, computed once: graph, values, types, loops,
+accesses, exponentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from kb.analysis.accesses import Access, AccessReader
+from kb.analysis.exponentials import Exponential, exponentials_of
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
+from kb.analysis.inline import inline
+from kb.analysis.loops import Loop, Role, loops_of
+from kb.analysis.types import Types
+from kb.analysis.values import Values
+from kb.ir import Kernel, ParameterKind
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+
+HELD = VIEWS | CASTS | TURNS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.UNPACK, OpKind.TUPLE}
+"""Operations that hand a loaded tile on without computing with it."""
+
+
+@dataclass(eq=False)
+class Facts:
+    """What is known of one kernel after its helpers are inlined."""
+
+    kernel: Kernel
+
+    @cached_property
+    def program(self) -> Kernel:
+        """The kernel with its helpers inlined."""
+        return inline(self.kernel)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Def-use of the inlined entry."""
+        return Graph(self.program.entry)
+
+    @cached_property
+    def values(self) -> Values:
+        """Integer meaning of values."""
+        return Values(self.graph)
+
+    @cached_property
+    def types(self) -> Types:
+        """Types of values."""
+        return Types(self.graph, self.values, self.kernel.dialect)
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """Loops in program order."""
+        return loops_of(self.graph, self.values)
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """Loads, stores and atomics in program order."""
+        return AccessReader(self.graph, self.values).all()
+
+    @cached_property
+    def exponentials(self) -> tuple[Exponential, ...]:
+        """Exponentials with their arguments taken apart."""
+        return exponentials_of(self.graph, self.values)
+
+    @cached_property
+    def contractions(self) -> list[Node]:
+        """Matrix products in program order."""
+        return self.graph.of(*CONTRACTIONS)
+
+    @cached_property
+    def reductions(self) -> list[Node]:
+        """Reductions in program order."""
+        return self.graph.of(*REDUCTIONS)
+
+    @cached_property
+    def loads(self) -> list[Access]:
+        """Accesses that read."""
+        return [a for a in self.accesses if not a.is_store]
+
+    @cached_property
+    def stores(self) -> list[Access]:
+        """Accesses that write, atomics included."""
+        return [a for a in self.accesses if a.is_store]
+
+    @cached_property
+    def _by_node(self) -> dict[Node, Access]:
+        return {a.node: a for a in self.accesses}
+
+    @cached_property
+    def constexprs(self) -> frozenset[str]:
+        """Names of compile-time parameters."""
+        return frozenset(
+            p.name for p in self.kernel.entry.parameters if p.kind is ParameterKind.CONSTEXPR
+        )
+
+    # -- questions
+
+    def access(self, node: Node) -> Access | None:
+        """The access that a node makes."""
+        return self._by_node.get(node)
+
+    def loop(self, node: Node | None) -> Loop | None:
+        """The loop whose node this is."""
+        return next((loop for loop in self.loops if loop.node is node), None)
+
+    def held_loads(self, value: str | None) -> list[Access]:
+        """The loads whose tile `value` is, perhaps reshaped, cast or turned, but not computed
+        with."""
+        if value is None:
+            return []
+        found = []
+        for node in self.graph.upstream(value, lambda n: n.op.kind not in HELD):
+            access = self._by_node.get(node)
+            if access is not None and not access.is_store:
+                found.append(access)
+        return found
+
+    def turned(self, value: str | None) -> Node | None:
+        """The transpose between a load and `value`, None when there is none."""
+        if value is None:
+            return None
+        for node in self.graph.upstream(value, lambda n: n.op.kind not in HELD):
+            if node.op.kind in TURNS:
+                return node
+        return None
+
+    def feeding(self, value: str | None) -> list[Access]:
+        """Every load that `value` is computed from."""
+        return [a for a in self.loads if self.graph.rests_on(value, a.node)]
+
+    def stored_in(self, value: str | None, nodes: Iterable[Access] | None = None) -> list[Access]:
+        """Stores whose stored value is computed from `value`."""
+        node = self.graph.producer(value)
+        chosen = self.stores if nodes is None else list(nodes)
+        return [a for a in chosen if node is not None and self.graph.rests_on(a.value, node)]
+
+    @cached_property
+    def score_products(self) -> list[Node]:
+        """Products whose result goes through an exponential without being one: the scores of an
+        attention."""
+        scores = [e.score for e in self.exponentials if not e.rescale and e.score]
+        return [
+            product
+            for product in self.contractions
+            if any(self._reaches(score, product) for score in scores)
+        ]
+
+    def _reaches(self, score: str, product: Node) -> bool:
+        """True when a score is computed from a product by elementwise steps only."""
+        nodes = self.graph.upstream(
+            score, lambda n: n.op.kind in CONTRACTIONS or n.op.kind in REDUCTIONS
+        )
+        return any(node is product for node in nodes)
+
+    def accumulators(self) -> list[tuple[Loop, str]]:
+        """Loops with the results of their accumulators."""
+        return [(loop, c.result) for loop in self.loops for c in loop.of(Role.ACCUMULATOR)]
+
+    def flag(self, value: str | None) -> bool:
+        """True when an operand is the constant True."""
+        return self.values.literal(value) is True
+
+    def guards(self, node: Node) -> list[Node]:
+        """The branches around a node, innermost first."""
+        found = []
+        current = node.parent
+        while current is not None:
+            if current.op.kind == OpKind.IF:
+                found.append(current)
+            current = current.parent
+        return found
+
+    def spans(self, *nodes: Node | Access | None) -> tuple[Lines, ...]:
+        """Line ranges of nodes, sorted, without repeats; those of the file that most of them are
+        in."""
+        chosen = [n.node if isinstance(n, Access) else n for n in nodes if n is not None]
+        return tuple(sorted({node.lines for node in chosen if node.op.span.line > 0}))

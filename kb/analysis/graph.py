@@ -1,0 +1,270 @@
+"""Def-use over a whole program, across nested regions: who makes a value, who reads it, what it
+rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kb.ir import Function, Op, Region
+from kb.ops import OpKind
+
+LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
+COPIES = frozenset({OpKind.COPY, OpKind.BUILTIN, OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS,
+                    OpKind.MAX_CONSTANCY, OpKind.ASSUME_DIVISIBLE})  # fmt: skip
+VIEWS = COPIES | {
+    OpKind.RESHAPE, OpKind.EXPAND_DIMS, OpKind.BROADCAST_TO, OpKind.BROADCAST, OpKind.ITEM,
+    OpKind.RAVEL, OpKind.SUBSCRIPT,
+}  # fmt: skip
+CASTS = frozenset({OpKind.CAST})
+TURNS = frozenset({OpKind.PERMUTE, OpKind.TRANSPOSE})
+
+Lines = tuple[int, int]
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An operation in its place: `parent` holds it in its region number `branch`, inside
+    `loops`."""
+
+    op: Op
+    index: int
+    parent: Node | None
+    branch: int
+    loops: tuple[Node, ...]
+
+    @property
+    def kind(self) -> str:
+        """Which operation."""
+        return self.op.kind
+
+    @property
+    def head(self) -> Lines:
+        """The first line only; for operations that hold regions."""
+        return (self.op.span.line, self.op.span.line)
+
+    @property
+    def lines(self) -> Lines:
+        """First and last line."""
+        return self.head if self.op.regions else self.op.span.lines
+
+    @property
+    def loop(self) -> Node | None:
+        """The innermost loop around the operation."""
+        return self.loops[-1] if self.loops else None
+
+    @property
+    def result(self) -> str:
+        """Name of the first result, empty when there is none."""
+        return self.op.results[0].name if self.op.results else ""
+
+    def inside(self, other: Node) -> bool:
+        """True when the operation stands in a region of `other`, at any depth."""
+        node = self.parent
+        while node is not None:
+            if node is other:
+                return True
+            node = node.parent
+        return False
+
+
+Stop = Callable[[Node], bool]
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """All nodes of a function with their uses."""
+
+    function: Function
+    nodes: list[Node] = field(default_factory=list)
+    defs: dict[str, Node] = field(default_factory=dict)
+    arguments: dict[str, tuple[Node, int, int]] = field(default_factory=dict)
+    uses: dict[str, list[tuple[Node, str]]] = field(default_factory=dict)
+    _feeds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _masks: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._add(self.function.body, None, 0, ())
+        self._close()
+
+    # -- structure
+
+    def _add(
+        self, region: Region, parent: Node | None, branch: int, loops: tuple[Node, ...]
+    ) -> None:
+        for op in region.ops:
+            node = Node(op, len(self.nodes), parent, branch, loops)
+            self.nodes.append(node)
+            for role, value in op.operands:
+                self.uses.setdefault(value, []).append((node, role))
+            for result in op.results:
+                self.defs[result.name] = node
+            inner = (*loops, node) if op.kind in LOOPS else loops
+            for number, nested in enumerate(op.regions):
+                for position, argument in enumerate(nested.arguments):
+                    self.arguments[argument.name] = (node, number, position)
+                self._add(nested, node, number, inner)
+
+    def of(self, *kinds: str) -> list[Node]:
+        """Nodes of the given kinds, in program order."""
+        return [node for node in self.nodes if node.op.kind in kinds]
+
+    def producer(self, value: str | None) -> Node | None:
+        """The operation whose result is `value`; None for parameters and region arguments."""
+        return self.defs.get(value) if value is not None else None
+
+    def users(self, value: str) -> list[Node]:
+        """Operations that read `value`."""
+        return [node for node, _ in self.uses.get(value, ())]
+
+    def kind_of(self, value: str | None) -> str:
+        """Kind of the operation that makes a value, empty when none does."""
+        node = self.producer(value)
+        return node.op.kind if node else ""
+
+    # -- regions
+
+    def handed(self, node: Node, region: int = -1) -> tuple[str, ...]:
+        """Values that the end of a region hands over; empty when it leaves otherwise."""
+        last = node.op.regions[region].terminator
+        leaves = (OpKind.YIELD, OpKind.CONTINUE)
+        return last.inputs if last is not None and last.kind in leaves else ()
+
+    def inits(self, loop: Node) -> tuple[str, ...]:
+        """First values of the carried variables of a loop."""
+        return tuple(value for role, value in loop.op.operands if role == "init")
+
+    def feeds(self, value: str) -> tuple[str, ...]:
+        """The values that `value` directly rests on: operands, branch ends, first and next values
+        of a carry."""
+        found = self._feeds.get(value)
+        if found is None:
+            found = self._feeds[value] = self._compute_feeds(value)
+        return found
+
+    def _compute_feeds(self, value: str) -> tuple[str, ...]:
+        node = self.defs.get(value)
+        if node is not None:
+            if not node.op.regions:
+                return node.op.inputs
+            position = next(i for i, r in enumerate(node.op.results) if r.name == value)
+            return self._handed_at(node, position)
+        held = self.arguments.get(value)
+        if held is None:
+            return ()
+        loop, _, position = held
+        if loop.op.kind == OpKind.FOR:
+            if position == 0:
+                return loop.op.inputs[:1]
+            return self._handed_at(loop, position - 1)
+        return self._handed_at(loop, position)
+
+    def _handed_at(self, node: Node, position: int) -> tuple[str, ...]:
+        found: list[str] = []
+        if node.op.kind in LOOPS:
+            found += self.inits(node)[position : position + 1]
+            found += self.handed(node)[position : position + 1]
+        else:
+            for region in range(len(node.op.regions)):
+                found += self.handed(node, region)[position : position + 1]
+        return tuple(found)
+
+    # -- reach
+
+    def _close(self) -> None:
+        """Which nodes every value rests on, as bit sets; loops make this a fixed point."""
+        order = [r.name for node in self.nodes for r in node.op.results]
+        held = list(self.arguments)
+        changed = True
+        while changed:
+            changed = False
+            for value in (*held, *order):
+                node = self.defs.get(value)
+                mask = 1 << node.index if node is not None else 0
+                for feed in self.feeds(value):
+                    mask |= self._masks.get(feed, 0)
+                if mask != self._masks.get(value, 0):
+                    self._masks[value] = mask
+                    changed = True
+
+    def rests_on(self, value: str | None, node: Node) -> bool:
+        """True when `value` is computed from a result of `node`."""
+        return value is not None and bool(self._masks.get(value, 0) >> node.index & 1)
+
+    def roots(self, value: str | None, *kinds: str) -> list[Node]:
+        """Nodes of the given kinds that `value` is computed from, in program order."""
+        if value is None:
+            return []
+        mask = self._masks.get(value, 0)
+        return [n for n in self.nodes if mask >> n.index & 1 and n.op.kind in kinds]
+
+    def upstream(self, value: str, stop: Stop | None = None) -> Iterator[Node]:
+        """Nodes that `value` is computed from, nearest first; nothing above a node that `stop`
+        accepts."""
+        pending, seen = [value], {value}
+        for current in pending:
+            node = self.defs.get(current)
+            if node is not None:
+                yield node
+                if stop is not None and stop(node):
+                    continue
+            for feed in self.feeds(current):
+                if feed not in seen:
+                    seen.add(feed)
+                    pending.append(feed)
+
+    def downstream(self, value: str, limit: int = 4000) -> Iterator[Node]:
+        """Nodes that use `value`, directly or through others, nearest first."""
+        pending, seen = [value], {value}
+        for current in pending:
+            if len(seen) > limit:
+                return
+            for node in self.users(current):
+                yield node
+                for result in self._onward(node, current):
+                    if result not in seen:
+                        seen.add(result)
+                        pending.append(result)
+
+    def _onward(self, node: Node, value: str) -> list[str]:
+        """Values that a use of `value` hands on: results, or what a terminator hands to its
+        region's owner."""
+        if node.op.kind not in (OpKind.YIELD, OpKind.CONTINUE):
+            return [r.name for r in node.op.results] + [
+                a.name for region in node.op.regions for a in region.arguments
+            ]
+        owner = node.parent
+        if owner is None:
+            return []
+        places = [i for i, name in enumerate(node.op.inputs) if name == value]
+        found = [owner.op.results[i].name for i in places if i < len(owner.op.results)]
+        if owner.op.kind in LOOPS:
+            offset = 1 if owner.op.kind == OpKind.FOR else 0
+            names = owner.op.regions[-1].arguments[offset:]
+            found += [names[i].name for i in places if i < len(names)]
+        return found
+
+    def through(self, value: str | None, kinds: frozenset[OpKind]) -> str | None:
+        """The value below a chain of operations that only look at it differently."""
+        while value is not None:
+            node = self.defs.get(value)
+            if node is None or node.op.kind not in kinds or not node.op.inputs:
+                return value
+            if node.op.kind == OpKind.SUBSCRIPT and not is_view(node.op):
+                return value
+            value = node.op.inputs[0]
+        return None
+
+    def plain(self, value: str | None) -> str | None:
+        """The value below reshapes, broadcasts and copies."""
+        return self.through(value, VIEWS)
+
+    def core(self, value: str | None) -> str | None:
+        """The value below reshapes, copies and casts."""
+        return self.through(value, VIEWS | CASTS)
+
+
+def is_view(op: Op) -> bool:
+    """True for a subscript that only adds or keeps axes, such as `x[:, None]`."""
+    parts = str(op.attribute("pattern")).split(",")
+    return all(part in (":", "None", "...", "") for part in parts) and len(op.operands) == 1

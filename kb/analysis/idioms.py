@@ -1,0 +1,258 @@
+"""Shapes of dataflow that several patterns speak of: masks, stationary operands, saved statistics,
+row axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kb.analysis.accesses import Access
+from kb.analysis.exponentials import Statistic
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.loops import Loop, Role
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.ops import COMPARISONS, CONTRACTIONS, REDUCTIONS, OpKind
+
+_LOGIC = VIEWS | CASTS | {
+    OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT, OpKind.BIT_NOT, OpKind.IF,
+    OpKind.IF_EXPRESSION, OpKind.FULL, OpKind.ONES, OpKind.MUL, OpKind.SELECT,
+}  # fmt: skip
+LARGE = 1e3
+"""A negative number below minus this stands for minus infinity in a mask."""
+
+
+class Applied(StrEnum):
+    """How a mask acts."""
+
+    ADDED = "added"
+    SELECTED = "selected"
+    ZEROED = "zeroed"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """A select under a mask; `fill` is the number in masked places, `combined` the addition that
+    applies it."""
+
+    node: Node
+    applied: Applied
+    fill: float
+    combined: Node | None
+    comparisons: tuple[Node, ...]
+
+
+def comparisons(facts: Facts, condition: str | None) -> tuple[Node, ...]:
+    """The comparisons that a boolean value is made of."""
+    if condition is None:
+        return ()
+    return tuple(
+        node
+        for node in facts.graph.upstream(condition, lambda n: n.op.kind not in _LOGIC)
+        if node.op.kind in COMPARISONS
+    )
+
+
+def sides(facts: Facts, comparison: Node) -> tuple[Expr, Expr]:
+    """Integer meaning of the two sides of a comparison."""
+    left, right = comparison.op.inputs[:2]
+    return facts.values.expr(left), facts.values.expr(right)
+
+
+def between_lanes(facts: Facts, comparison: Node) -> bool:
+    """True when positions of two axes are compared, as a causal mask does."""
+    left, right = sides(facts, comparison)
+    return left.has(AtomKind.LANE) and right.has(AtomKind.LANE)
+
+
+def against_extent(facts: Facts, comparison: Node) -> bool:
+    """True when positions of one axis are compared with something that has no lanes, as a tail
+    mask does."""
+    left, right = sides(facts, comparison)
+    return left.has(AtomKind.LANE) != right.has(AtomKind.LANE)
+
+
+def masks(facts: Facts) -> list[Mask]:
+    """Masks on scores and probabilities: selects whose result reaches an exponential, or comes
+    from one."""
+    found = []
+    for node in facts.graph.of(OpKind.SELECT):
+        mask = _mask(facts, node)
+        if mask is not None:
+            found.append(mask)
+    return found
+
+
+def _mask(facts: Facts, node: Node) -> Mask | None:
+    compared = comparisons(facts, node.op.operand("condition"))
+    if not any(_positional(facts, c) for c in compared):
+        return None
+    x, y = node.op.operand("x"), node.op.operand("y")
+    numbers = [facts.values.literal(facts.graph.plain(side)) for side in (x, y)]
+    filled = [
+        _filled(facts, side) if n is None else n for n, side in zip(numbers, (x, y), strict=True)
+    ]
+    if all(isinstance(n, int | float) for n in filled):
+        low = min(float(n) for n in filled if isinstance(n, int | float))
+        combined = _added(facts, node)
+        if low <= -LARGE and combined is not None and _scores(facts, node.result):
+            return Mask(node, Applied.ADDED, low, combined, compared)
+        return None
+    for number, kept in ((filled[1], x), (filled[0], y)):
+        if not isinstance(number, int | float):
+            continue
+        if number <= -LARGE and _scores(facts, node.result):
+            return Mask(node, Applied.SELECTED, float(number), None, compared)
+        if number == 0 and _probability(facts, kept):
+            return Mask(node, Applied.ZEROED, 0.0, None, compared)
+    return None
+
+
+def _filled(facts: Facts, value: str | None) -> object:
+    """The number that a constant tile holds."""
+    node = facts.graph.producer(facts.graph.plain(value))
+    if node is None:
+        return None
+    if node.op.kind in (OpKind.ZEROS, OpKind.ZEROS_LIKE):
+        return 0.0
+    return facts.values.literal(node.op.operand("value")) if node.op.kind == OpKind.FULL else None
+
+
+def _positional(facts: Facts, comparison: Node) -> bool:
+    left, right = sides(facts, comparison)
+    return left.has(AtomKind.LANE) or right.has(AtomKind.LANE)
+
+
+def _added(facts: Facts, node: Node) -> Node | None:
+    """The addition, or the product with this as third operand, that takes a bias tile in."""
+    pending = [node.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind in (OpKind.ADD, OpKind.FMA) or user.op.kind in CONTRACTIONS:
+                return user
+            if user.op.kind in VIEWS | CASTS | {OpKind.MUL} and len(pending) < 8:
+                pending.append(user.result)
+    return None
+
+
+def _scores(facts: Facts, value: str) -> bool:
+    node = facts.graph.producer(value)
+    return node is not None and any(facts.graph.rests_on(e.score, node) for e in facts.exponentials)
+
+
+def _probability(facts: Facts, value: str | None) -> bool:
+    """True when a value is an exponential, perhaps scaled."""
+    if value is None:
+        return False
+    through = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.IF, OpKind.SELECT}
+    return any(
+        n.op.kind in (OpKind.EXP, OpKind.EXP2)
+        for n in facts.graph.upstream(value, lambda n: n.op.kind not in through)
+    )
+
+
+def is_infinite(number: float) -> bool:
+    """True for minus infinity."""
+    return math.isinf(number)
+
+
+# -- attention
+
+
+def recomputed(facts: Facts) -> list[Node]:
+    """Exponentials of a score minus a statistic that was loaded: probabilities rebuilt in a
+    backward pass."""
+    return [
+        e.node
+        for e in facts.exponentials
+        if e.origin is Statistic.LOADED
+        and e.score is not None
+        and facts.graph.roots(e.score, *CONTRACTIONS)
+    ]
+
+
+def score_loop(facts: Facts) -> Loop | None:
+    """The innermost loop around the first score product."""
+    for product in facts.score_products:
+        return facts.loop(product.loop)
+    return None
+
+
+def statistic_axis(facts: Facts, product: Node) -> int | None:
+    """0 when the statistic of a score tile belongs to its rows, 1 when to its columns; None when
+    unknown."""
+    for e in facts.exponentials:
+        if e.rescale or not facts.graph.rests_on(e.score, product):
+            continue
+        shape = facts.types.shape(e.statistic)
+        if len(shape) >= 2 and (shape[-1] == "1") != (shape[-2] == "1"):
+            return 0 if shape[-1] == "1" else 1
+        for node in facts.graph.roots(e.statistic, OpKind.REDUCE_MAX):
+            axis = facts.values.literal(node.op.operand("axis"))
+            if isinstance(axis, int):
+                return 0 if axis in (1, -1) else 1
+    return None
+
+
+def queries_first(facts: Facts, product: Node) -> bool | None:
+    """True when the left operand of a score product holds the queries, the side that the statistic
+    belongs to."""
+    axis = statistic_axis(facts, product)
+    return None if axis is None else axis == 0
+
+
+def outside(facts: Facts, loads: list[Access], loop: Node) -> list[Access]:
+    """Loads that stand before a loop."""
+    return [a for a in loads if not a.node.inside(loop)]
+
+
+def online_state(loop: Loop) -> bool:
+    """True when a loop carries a running maximum and a sum that is rescaled with it."""
+    return bool(loop.of(Role.RUNNING_MAXIMUM)) and bool(loop.of(Role.RUNNING_SUM, Role.ACCUMULATOR))
+
+
+def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
+    """Reductions of one kind that a value is computed from without another reduction in between."""
+    if value is None:
+        return []
+    return [
+        n
+        for n in facts.graph.upstream(value, lambda n: n.op.kind in REDUCTIONS)
+        if n.op.kind == kind
+    ]
+
+
+# -- normalisation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normalisation:
+    """A root of a reduced row that enters the output; `centres` are the subtractions of a mean."""
+
+    root: Node
+    sums: tuple[Node, ...]
+    centres: tuple[Node, ...]
+
+
+def normalisations(facts: Facts) -> list[Normalisation]:
+    """Roots of sums of squares whose inverse multiplies what is stored."""
+    if facts.contractions:
+        return []
+    found = []
+    for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
+        sums = facts.graph.roots(root.result, OpKind.REDUCE_SUM)
+        if sums and any(facts.graph.rests_on(s.value, root) for s in facts.stores):
+            centres = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root, sums)]
+            found.append(Normalisation(root, tuple(sums), tuple(centres)))
+    return found
+
+
+def _takes_mean(facts: Facts, node: Node, root: Node, sums: list[Node]) -> bool:
+    """A row less a number that was reduced from it, which is not computed from the root."""
+    over, under = node.op.inputs[:2]
+    mean = facts.graph.roots(under, OpKind.REDUCE_SUM)
+    if not mean or facts.graph.rests_on(under, root):
+        return False
+    arrays = {a.array for a in facts.feeding(over)} & {a.array for a in facts.feeding(under)}
+    return bool(arrays) and not facts.graph.roots(over, OpKind.REDUCE_SUM)

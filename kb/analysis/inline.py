@@ -1,0 +1,208 @@
+"""inline(kernel) -> kernel whose helper calls are replaced by the bodies of the helpers, spans
+kept.
+
+Branches whose condition is a literal after binding (a helper called with a stage number) are
+taken. A helper that leaves from inside a loop keeps its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from kb.analysis.fold import fold
+from kb.ir import Function, Kernel, Literal, Op, Region, Value
+from kb.ops import OpKind
+
+MAX_DEPTH = 24
+"""Longest chain of calls that is followed."""
+
+MAX_OPS = 30_000
+"""Operations of an inlined program; calls past that stay."""
+
+MAX_EXITS = 40
+"""Early returns of one helper that are joined; a call of a helper with more stays."""
+
+LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
+Names = dict[str, str]
+
+
+def inline(kernel: Kernel) -> Kernel:
+    """The same program with every call that can be replaced replaced."""
+    inliner = _Inliner({helper.name: helper for helper in kernel.helpers})
+    names: Names = {name: name for name in kernel.entry.parameter_names}
+    body = inliner.region(kernel.entry.body, names, 0)
+    kept = tuple(h for h in kernel.helpers if h.name in inliner.kept)
+    return Kernel(replace(kernel.entry, body=body), kept, kernel.dialect)
+
+
+@dataclass(slots=True)
+class _Inliner:
+    helpers: dict[str, Function]
+    constants: dict[str, Literal] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    _copies: int = 0
+    _ops: int = 0
+
+    def region(self, region: Region, names: Names, depth: int, suffix: str = "") -> Region:
+        """A copy of a region; `names` maps the names of the source to those of the copy."""
+        arguments = tuple(self._fresh(value, names, suffix) for value in region.arguments)
+        return Region(arguments, tuple(self._ops_of(region.ops, names, depth, suffix)))
+
+    def _ops_of(self, ops: Iterable[Op], names: Names, depth: int, suffix: str) -> list[Op]:
+        found: list[Op] = []
+        for op in ops:
+            if op.kind == OpKind.CALL:
+                found += self._call(op, names, depth, suffix)
+            elif op.kind == OpKind.IF and (taken := self._taken(op, names)) is not None:
+                found += self._splice(op, taken, names, depth, suffix)
+            else:
+                found.append(self._copy(op, names, depth, suffix))
+        return found
+
+    def _fresh(self, value: Value, names: Names, suffix: str) -> Value:
+        name = f"{value.name}{suffix}"
+        names[value.name] = name
+        return Value(name, value.type)
+
+    def _copy(self, op: Op, names: Names, depth: int, suffix: str) -> Op:
+        self._ops += 1
+        operands = tuple((role, names.get(value, value)) for role, value in op.operands)
+        regions = tuple(self.region(region, names, depth, suffix) for region in op.regions)
+        results = tuple(self._fresh(value, names, suffix) for value in op.results)
+        copied = replace(op, operands=operands, regions=regions, results=results)
+        known = fold(copied, self.constants)
+        if known is not None:
+            self.constants[copied.result] = known
+        return copied
+
+    def _taken(self, op: Op, names: Names) -> Region | None:
+        """The region of a branch whose condition is a literal."""
+        condition = names.get(op.inputs[0], op.inputs[0])
+        if condition not in self.constants or len(op.regions) != 2:
+            return None
+        chosen = op.regions[0 if self.constants[condition] else 1]
+        last = chosen.terminator
+        return chosen if last is not None and last.kind == OpKind.YIELD else None
+
+    def _splice(self, op: Op, region: Region, names: Names, depth: int, suffix: str) -> list[Op]:
+        ops = self._ops_of(region.ops[:-1], names, depth, suffix)
+        last = region.ops[-1]
+        for result, value in zip(op.results, last.inputs, strict=False):
+            names[result.name] = names.get(value, value)
+        return ops
+
+    def _call(self, op: Op, names: Names, depth: int, suffix: str) -> list[Op]:
+        callee = str(op.attribute("callee"))
+        helper = self.helpers.get(callee)
+        body = single_exit(helper.body.ops) if helper is not None else None
+        if helper is None or body is None or depth >= MAX_DEPTH or self._ops > MAX_OPS:
+            self.kept.add(callee)
+            return [self._copy(op, names, depth, suffix)]
+        self._copies += 1
+        mark = f"_{self._copies}"
+        inner: Names = {}
+        head = self._bind(helper, op, names, inner, mark)
+        ops = self._ops_of(body[:-1], inner, depth + 1, mark)
+        returned = body[-1].inputs
+        for result in op.results:
+            if returned:
+                names[result.name] = inner.get(returned[0], returned[0])
+            else:
+                nothing = self._fresh(result, names, suffix)
+                head.append(
+                    Op(
+                        OpKind.CONST,
+                        attributes=(("value", None),),
+                        results=(nothing,),
+                        span=op.span,
+                    )
+                )
+        return head + ops
+
+    def _bind(self, helper: Function, op: Op, names: Names, inner: Names, mark: str) -> list[Op]:
+        """Bind parameters to actual values; a default becomes a constant."""
+        given = dict(op.operands)
+        head: list[Op] = []
+        for parameter in helper.parameters:
+            if parameter.name in given:
+                actual = given[parameter.name]
+                inner[parameter.name] = names.get(actual, actual)
+                continue
+            name = f"{parameter.name}.0{mark}"
+            inner[parameter.name] = name
+            constant = Op(
+                OpKind.CONST,
+                attributes=(("value", parameter.default),),
+                results=(Value(name),),
+                span=op.span,
+            )
+            self.constants[name] = parameter.default
+            head.append(constant)
+        return head
+
+
+def single_exit(ops: tuple[Op, ...], depth: int = 0) -> tuple[Op, ...] | None:
+    """The same operations with one return, at the end; None when a loop is left by a return.
+
+    `if c: return a` followed by the rest becomes a branch whose other side holds the rest.
+    """
+    for index, op in enumerate(ops):
+        if op.kind == OpKind.RETURN:
+            return ops[: index + 1]
+        if not op.regions or not _returns(op):
+            continue
+        if op.kind != OpKind.IF or depth > MAX_EXITS:
+            return None
+        return _merge(ops[:index], op, ops[index + 1 :], depth + 1)
+    return None
+
+
+def _merge(
+    before: tuple[Op, ...], op: Op, rest: tuple[Op, ...], depth: int
+) -> tuple[Op, ...] | None:
+    going = [r for r in op.regions if r.terminator is None or r.terminator.kind == OpKind.YIELD]
+    if len(going) > 1:
+        return None
+    regions: list[Region] = []
+    arity = 0
+    for region in op.regions:
+        ops = region.ops
+        if region in going:
+            renamed = {
+                result.name: value
+                for result, value in zip(op.results, region.ops[-1].inputs, strict=False)
+            }
+            ops = (*region.ops[:-1], *(rename(inner, renamed) for inner in rest))
+        closed = single_exit(ops, depth)
+        if closed is None:
+            return None
+        arity = max(arity, len(closed[-1].inputs))
+        leave = replace(closed[-1], kind=OpKind.YIELD)
+        regions.append(Region(region.arguments, (*closed[:-1], leave)))
+    if any(len(region.ops[-1].inputs) != arity for region in regions):
+        return None
+    results = tuple(Value(f".{op.span.line}_{op.span.column}r") for _ in range(arity))
+    merged = replace(op, regions=tuple(regions), results=results)
+    leave = Op(OpKind.RETURN, tuple(("value", value.name) for value in results), span=op.span)
+    return (*before, merged, leave)
+
+
+def rename(op: Op, names: Names) -> Op:
+    """The operation with its operands replaced, in its regions too."""
+    if not names:
+        return op
+    operands = tuple((role, names.get(value, value)) for role, value in op.operands)
+    regions = tuple(
+        Region(region.arguments, tuple(rename(inner, names) for inner in region.ops))
+        for region in op.regions
+    )
+    return replace(op, operands=operands, regions=regions)
+
+
+def _returns(op: Op) -> bool:
+    return any(
+        inner.kind == OpKind.RETURN or (bool(inner.regions) and _returns(inner))
+        for region in op.regions
+        for inner in region.ops
+    )

@@ -1,0 +1,238 @@
+"""Loops of a program: bounds, and what each carried value is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kb.analysis import symbolic as s
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.values import Values
+from kb.ops import CONTRACTIONS, OpKind
+
+_ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+
+
+class Role(StrEnum):
+    """What a carried value is for."""
+
+    ACCUMULATOR = "accumulator"
+    RUNNING_MAXIMUM = "running maximum"
+    RUNNING_SUM = "running sum"
+    SUM = "sum"
+    COUNTER = "counter"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A carried value: before the loop, at the start and at the end of an iteration, and after the
+    loop."""
+
+    init: str
+    argument: str
+    next: str
+    result: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A loop; `low`, `high`, `step` are values, None for a while loop or an unknown iterable."""
+
+    node: Node
+    induction: str | None
+    low: str | None
+    high: str | None
+    step: str | None
+    carried: tuple[Carried, ...]
+    range: Node | None
+
+    def of(self, *roles: Role) -> list[Carried]:
+        """Carried values of the given roles."""
+        return [carried for carried in self.carried if carried.role in roles]
+
+
+def loops_of(graph: Graph, values: Values) -> tuple[Loop, ...]:
+    """Every loop in program order."""
+    return tuple(_loop(graph, values, node) for node in graph.of(OpKind.FOR, OpKind.WHILE))
+
+
+def _loop(graph: Graph, values: Values, node: Node) -> Loop:
+    body = node.op.regions[-1]
+    counted = node.op.kind == OpKind.FOR
+    induction = body.arguments[0].name if counted and body.arguments else None
+    arguments = body.arguments[1:] if counted else body.arguments
+    ends = graph.handed(node)
+    inits = graph.inits(node)
+    carried = tuple(
+        Carried(init, a.name, next_, result.name, _role(graph, values, a.name, next_))
+        for init, a, next_, result in zip(inits, arguments, ends, node.op.results, strict=False)
+    )
+    low, high, step, made = _bounds(graph, node) if counted else (None, None, None, None)
+    return Loop(node, induction, low, high, step, carried, made)
+
+
+def _bounds(graph: Graph, node: Node) -> tuple[str | None, str | None, str | None, Node | None]:
+    """`range(n)` has its only bound in the place of the low one."""
+    made = graph.producer(graph.through(node.op.inputs[0], VIEWS))
+    while made is not None and made.op.kind == OpKind.STATIC_ITERATE:
+        made = graph.producer(made.op.inputs[0])
+    if made is None or made.op.kind not in (OpKind.RANGE, OpKind.STATIC_RANGE):
+        return None, None, None, None
+    low, high, step = (made.op.operand(role) for role in ("low", "high", "step"))
+    if high is None:
+        low, high = None, low
+    return low, high, step, made
+
+
+def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
+    if argument in values.increments:
+        grows = values.increments[argument]
+        if not grows.has(AtomKind.LOADED, AtomKind.OPAQUE):
+            return Role.COUNTER
+    if _contracts_into(graph, argument, next_):
+        return Role.ACCUMULATOR
+    if _extends(graph, argument, next_):
+        return Role.RUNNING_MAXIMUM
+    kind = _sums(graph, argument, next_)
+    return kind if kind is not None else Role.OTHER
+
+
+def updates(graph: Graph, argument: str, next_: str) -> list[Node]:
+    """Operations on the way from a carried argument to its next value, last first."""
+    return [
+        node
+        for node in graph.upstream(next_, lambda n: not leads(graph, n.result, argument))
+        if leads(graph, node.result, argument)
+    ]
+
+
+def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
+    """True when a value is computed from a carried argument within one iteration."""
+    pending, seen = [value], {value}
+    for current in pending:
+        if current == argument:
+            return True
+        if len(seen) > limit:
+            return False
+        if current in graph.arguments and current != value:
+            loop = graph.arguments[current][0]
+            holder = graph.arguments.get(argument)
+            if holder is None or not (loop is holder[0] or loop.inside(holder[0])):
+                continue
+            if loop is holder[0]:
+                continue
+        for feed in graph.feeds(current):
+            if feed not in seen:
+                seen.add(feed)
+                pending.append(feed)
+    return False
+
+
+def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
+    """The contraction that adds into a carried value: as its third operand, or through an
+    addition."""
+    for node in graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS):
+        if node.op.kind in CONTRACTIONS:
+            acc = node.op.operand("acc")
+            if acc is not None and (acc == argument or leads(graph, acc, argument)):
+                return node
+            if acc is None or not leads(graph, acc, argument):
+                added = _added(graph, node)
+                if added is not None and _only_scales(graph, added, argument):
+                    return node
+    return None
+
+
+def _added(graph: Graph, contraction: Node) -> Node | None:
+    """The addition that takes the product in, possibly scaled by an elementwise factor."""
+    value = contraction.result
+    for _ in range(6):
+        users = graph.users(value)
+        adds = [user for user in users if user.op.kind in (OpKind.ADD, OpKind.FMA)]
+        if adds:
+            return adds[0]
+        steps = [u for u in users if u.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY)]
+        if len(steps) != 1:
+            return None
+        value = steps[0].result
+    return None
+
+
+def _only_scales(graph: Graph, added: Node, argument: str) -> bool:
+    return any(
+        value == argument or graph.through(value, VIEWS | CASTS) == argument
+        or (graph.kind_of(value) == OpKind.MUL and leads(graph, value, argument))
+        for value in added.op.inputs
+    )  # fmt: skip
+
+
+def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
+    if accumulating(graph, argument, next_) is not None:
+        return True
+    held = graph.arguments.get(argument)
+    inner = graph.producer(next_)
+    if held is None or inner is None or inner.op.kind not in (OpKind.FOR, OpKind.WHILE):
+        return False
+    position = next(i for i, r in enumerate(inner.op.results) if r.name == next_)
+    offset = 1 if inner.op.kind == OpKind.FOR else 0
+    names = inner.op.regions[-1].arguments[offset:]
+    ends = graph.handed(inner)
+    if position >= len(names) or position >= len(ends):
+        return False
+    starts = graph.inits(inner)[position] == argument
+    return starts and accumulating(graph, names[position].name, ends[position]) is not None
+
+
+def _extends(graph: Graph, argument: str, next_: str) -> bool:
+    """next = maximum(argument, something), possibly guarded by a select."""
+    for node in graph.upstream(
+        next_, lambda n: n.op.kind not in VIEWS | {OpKind.SELECT, OpKind.IF}
+    ):
+        if node.op.kind == OpKind.MAXIMUM:
+            return any(graph.core(value) == argument for value in node.op.inputs[:2])
+    return False
+
+
+def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
+    """next = argument * factor + something is a rescaled sum; without a factor a plain one."""
+    stops = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF}
+    for node in graph.upstream(next_, lambda n: n.op.kind not in stops):
+        if node.op.kind == OpKind.FMA:
+            return Role.RUNNING_SUM if leads(graph, node.result, argument) else None
+        if node.op.kind != OpKind.ADD:
+            continue
+        for value in node.op.inputs[:2]:
+            core = graph.core(value)
+            if core == argument:
+                return Role.SUM
+            made = graph.producer(core)
+            if made is not None and made.op.kind == OpKind.MUL:
+                if any(graph.core(v) == argument for v in made.op.inputs[:2]):
+                    return Role.RUNNING_SUM
+    return None
+
+
+def persistent(loop: Loop, values: Values) -> bool:
+    """True when a loop strides over work items by the number of blocks, starting at the own
+    block."""
+    if loop.low is None or loop.step is None:
+        return False
+    return values.expr(loop.low).has(AtomKind.BLOCK) and values.expr(loop.step).has(AtomKind.BLOCKS)
+
+
+def blocked(loop: Loop, values: Values) -> bool:
+    """True when a loop walks a contiguous chunk of work that starts at a multiple of the own block
+    id."""
+    if loop.low is None or loop.high is None or persistent(loop, values):
+        return False
+    low, high = values.expr(loop.low), values.expr(loop.high)
+    block = next((a for a in low.atoms() if a.kind is AtomKind.BLOCK), None)
+    return block is not None and block in set(high.atoms()) and low.atom is not block
+
+
+def induction(loop: Loop, values: Values) -> Expr:
+    """The loop variable as an expression."""
+    return values.expr(loop.induction) if loop.induction else s.ZERO

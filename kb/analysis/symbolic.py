@@ -1,0 +1,229 @@
+"""Integer expressions in a normal form: sums of products of atoms, so that equal expressions
+compare equal.
+
+An atom is something that is not taken apart: a parameter, a block id, a loop variable, a lane of a
+tile, an extent of an array, a quotient, a remainder, a minimum. The text of an expression is in
+the grammar of constraints.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MAX_TERMS = 48
+"""Terms of a product; past that it stays an opaque atom."""
+
+MAX_SUM = 192
+"""Terms of a sum; past that it is an opaque atom."""
+
+MAX_TEXT = 1200
+"""Characters of an atom; past that it is opaque, which bounds how deep expressions nest."""
+
+
+class AtomKind(StrEnum):
+    """What an atom stands for."""
+
+    PARAMETER = "parameter"
+    BLOCK = "block"
+    BLOCKS = "blocks"
+    INDUCTION = "induction"
+    COUNT = "count"
+    LANE = "lane"
+    EXTENT = "extent"
+    FLOOR_DIV = "floor_div"
+    CEIL_DIV = "ceil_div"
+    MOD = "mod"
+    MINIMUM = "minimum"
+    MAXIMUM = "maximum"
+    CHOICE = "choice"
+    LOADED = "loaded"
+    OPAQUE = "opaque"
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One indivisible factor; equal when its text is equal. `args` are the expressions inside
+    it."""
+
+    text: str
+    kind: AtomKind = field(compare=False)
+    args: tuple[Expr, ...] = field(default=(), compare=False)
+    value: str = field(default="", compare=False)
+
+
+Term = tuple[tuple[Atom, ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A sum of terms, each an integer times a product of atoms; sorted, so equality is equality of
+    meaning."""
+
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def constant(self) -> int | None:
+        """The integer that this is, None when it depends on anything."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    @property
+    def atom(self) -> Atom | None:
+        """The only atom, when the expression is nothing else."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
+            return self.terms[0][0][0]
+        return None
+
+    def top(self) -> Iterator[Atom]:
+        """Atoms of the terms themselves."""
+        for factors, _ in self.terms:
+            yield from factors
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom, those inside quotients and minima too."""
+        for atom in self.top():
+            yield atom
+            for inner in atom.args:
+                yield from inner.atoms()
+
+    def has(self, *kinds: AtomKind) -> bool:
+        """True when an atom of one of the kinds occurs anywhere."""
+        return any(atom.kind in kinds for atom in self.atoms())
+
+    def coefficient(self, atom: Atom) -> Expr:
+        """What `atom` is multiplied by; zero when it does not occur by itself."""
+        found = []
+        for factors, number in self.terms:
+            if factors.count(atom) == 1:
+                rest = list(factors)
+                rest.remove(atom)
+                found.append((tuple(rest), number))
+        return make(found)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        text = ""
+        for position, (factors, number) in enumerate(self.terms):
+            sign = "-" if number < 0 else "+"
+            body = " * ".join(atom.text for atom in factors)
+            if abs(number) != 1 or not factors:
+                body = f"{abs(number)} * {body}" if body else str(abs(number))
+            if position == 0:
+                text = f"-{body}" if number < 0 else body
+            else:
+                text += f" {sign} {body}"
+        return text
+
+
+def make(terms: list[Term]) -> Expr:
+    """Collect equal products, drop zeros, sort: symbols first, the plain number last."""
+    sums: dict[tuple[Atom, ...], int] = {}
+    for factors, number in terms:
+        key = tuple(sorted(factors, key=lambda a: a.text))
+        sums[key] = sums.get(key, 0) + number
+    kept = [(factors, number) for factors, number in sums.items() if number]
+    kept.sort(key=lambda t: (not t[0], [a.text for a in t[0]]))
+    return Expr(tuple(kept))
+
+
+def number(value: int) -> Expr:
+    """A plain integer."""
+    return make([((), value)])
+
+
+def of(atom: Atom) -> Expr:
+    """An expression that is one atom."""
+    return Expr((((atom,), 1),))
+
+
+ZERO = number(0)
+ONE = number(1)
+
+
+def bounded(text: str, kind: AtomKind, args: tuple[Expr, ...], value: str = "") -> Atom:
+    """An atom; one that would be too long is opaque, and equal when its full text is equal."""
+    if len(text) <= MAX_TEXT:
+        return Atom(text, kind, args, value)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Atom(f"value({digest})", AtomKind.OPAQUE)
+
+
+def add(left: Expr, right: Expr) -> Expr:
+    """Sum; an opaque atom when it would outgrow the bound."""
+    if len(left.terms) + len(right.terms) > MAX_SUM:
+        return of(bounded(f"({left} + {right})" + " " * MAX_TEXT, AtomKind.OPAQUE, ()))
+    return make([*left.terms, *right.terms])
+
+
+def scale(value: Expr, by: int) -> Expr:
+    """Integer multiple."""
+    return make([(factors, count * by) for factors, count in value.terms])
+
+
+def sub(left: Expr, right: Expr) -> Expr:
+    """Difference."""
+    return add(left, scale(right, -1))
+
+
+def mul(left: Expr, right: Expr) -> Expr | None:
+    """Product; None when it would outgrow the bound."""
+    if len(left.terms) * len(right.terms) > MAX_TERMS:
+        return None
+    return make([((*a, *b), m * n) for a, m in left.terms for b, n in right.terms])
+
+
+def _side(value: Expr) -> str:
+    """Text of an operand, in brackets when it is a sum or a product."""
+    simple = value.atom is not None or (value.constant is not None and value.constant >= 0)
+    return str(value) if simple else f"({value})"
+
+
+def floor_div(left: Expr, right: Expr) -> Expr:
+    """Quotient rounded down; `(x + t - 1) // t` is the quotient rounded up."""
+    below = right.constant
+    if right == ONE:
+        return left
+    if below and left.constant is not None:
+        return number(left.constant // below)
+    raised = sub(left, sub(right, ONE))
+    if right.constant != 1 and len(raised.terms) < len(left.terms):
+        return ceil_div(raised, right)
+    return of(bounded(f"({_side(left)} // {_side(right)})", AtomKind.FLOOR_DIV, (left, right)))
+
+
+def ceil_div(left: Expr, right: Expr) -> Expr:
+    """Quotient rounded up."""
+    below = right.constant
+    if right == ONE:
+        return left
+    if below and left.constant is not None:
+        return number(-(-left.constant // below))
+    return of(bounded(f"cdiv({left}, {right})", AtomKind.CEIL_DIV, (left, right)))
+
+
+def mod(left: Expr, right: Expr) -> Expr:
+    """Remainder."""
+    below = right.constant
+    if below and left.constant is not None:
+        return number(left.constant % below)
+    return of(bounded(f"({_side(left)} % {_side(right)})", AtomKind.MOD, (left, right)))
+
+
+def extreme(kind: AtomKind, values: list[Expr]) -> Expr:
+    """Minimum or maximum, nested ones flattened."""
+    flat: list[Expr] = []
+    for value in values:
+        atom = value.atom
+        flat += atom.args if atom is not None and atom.kind is kind else [value]
+    unique = sorted(set(flat), key=str)
+    if len(unique) == 1:
+        return unique[0]
+    name = "min" if kind is AtomKind.MINIMUM else "max"
+    return of(bounded(f"{name}({', '.join(map(str, unique))})", kind, tuple(unique)))

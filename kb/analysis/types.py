@@ -1,0 +1,302 @@
+"""Types of values: dtype with promotion, shape with symbolic extents. Unknown stays `?`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kb.analysis.graph import COPIES, Graph, Node, is_view
+from kb.analysis.values import Values
+from kb.ir import Parameter, ParameterKind, Region, TileType, TypeKind
+from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
+
+UNKNOWN = TileType(TypeKind.UNKNOWN)
+WIDENED_BY_MAXIMUM = frozenset({"triton"})
+"""Dialects whose max and min of narrow floats come back as 32-bit floats (triton.language 3.9,
+standard.py)."""
+
+_SCALARS = {"int": "i32", "float": "f32", "bool": "i1"}
+_SAME = COPIES | {
+    OpKind.NEG, OpKind.POS, OpKind.ABS, OpKind.CLAMP, OpKind.BIT_NOT, OpKind.FLOOR, OpKind.CEIL,
+    OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SORT, OpKind.FLIP, OpKind.ZEROS_LIKE, OpKind.EXP,
+    OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN, OpKind.COS,
+    OpKind.TAN, OpKind.TANH, OpKind.ERF, OpKind.SIGMOID, OpKind.SOFTMAX, OpKind.EXTERN_MATH,
+    OpKind.ADVANCE, OpKind.SCAN,
+}  # fmt: skip
+_BINARY = frozenset(
+    {
+        OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.POW,
+        OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.CEIL_DIV, OpKind.BIT_AND, OpKind.BIT_OR,
+        OpKind.BIT_XOR, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.ATAN2, OpKind.UMULHI,
+        OpKind.FMA,
+    }
+)  # fmt: skip
+_ORDER = ("i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e5m2", "f8e4m3", "bf16",
+          "f16", "tf32", "f32", "f64")  # fmt: skip
+
+
+@dataclass(eq=False, slots=True)
+class Types:
+    """Type of every value of a program, computed once in program order."""
+
+    graph: Graph
+    values: Values
+    dialect: str = ""
+    found: dict[str, TileType] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for parameter in self.graph.function.parameters:
+            self.found[parameter.name] = _parameter(parameter)
+        self._region(self.graph.function.body)
+
+    def of(self, value: str | None) -> TileType:
+        """Type of a value; unknown when nothing tells."""
+        return self.found.get(value, UNKNOWN) if value is not None else UNKNOWN
+
+    def dtype(self, value: str | None) -> str:
+        """Element type of a value."""
+        return self.of(value).dtype
+
+    def shape(self, value: str | None) -> tuple[str, ...]:
+        """Extents of a value, outermost first; empty for a scalar."""
+        return self.of(value).shape
+
+    def named(self, value: str | None) -> str:
+        """The dtype that a dtype-valued operand stands for."""
+        node = self.graph.producer(value)
+        while node is not None and node.op.kind in (OpKind.COPY, OpKind.ATTRIBUTE):
+            value = node.op.inputs[0]
+            node = self.graph.producer(value)
+        if node is None:
+            return "?"
+        if node.op.kind == OpKind.DTYPE:
+            return str(node.op.attribute("name"))
+        if node.op.kind == OpKind.DTYPE_OF:
+            return self._element(node.op.inputs[0])
+        if node.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION):
+            ends = [self.named(end) for end in self.graph.feeds(value or "")]
+            return "|".join(sorted(set(ends)))
+        return "?"
+
+    def _element(self, value: str) -> str:
+        known = self.of(value)
+        if known.kind in (TypeKind.ARRAY, TypeKind.POINTER):
+            return known.dtype
+        return known.dtype if known.dtype != "?" else f"dtypeof({value})"
+
+    # -- program order
+
+    def _region(self, region: Region) -> None:
+        for op in region.ops:
+            node = self.graph.defs.get(op.results[0].name) if op.results else None
+            if op.regions:
+                self._nested(op.regions, op.kind, node)
+            elif node is not None:
+                self.found[node.result] = self._type(node)
+
+    def _nested(self, regions: tuple[Region, ...], kind: str, node: Node | None) -> None:
+        if kind in (OpKind.FOR, OpKind.WHILE):
+            body = regions[-1]
+            offset = 1 if kind == OpKind.FOR else 0
+            if offset and body.arguments:
+                self.found[body.arguments[0].name] = TileType(TypeKind.SCALAR, "i32")
+            inits = self.graph.inits(node) if node is not None else ()
+            for inner in regions:
+                for argument, init in zip(inner.arguments[offset:], inits, strict=False):
+                    self.found[argument.name] = self.of(init)
+        for inner in regions:
+            self._region(inner)
+        if node is None:
+            return
+        for result in node.op.results:
+            ends = [self.of(value) for value in self.graph.feeds(result.name)]
+            known = [end for end in ends if end.kind is not TypeKind.UNKNOWN]
+            self.found[result.name] = max(known, key=lambda t: len(t.shape)) if known else UNKNOWN
+
+    # -- rules
+
+    def _type(self, node: Node) -> TileType:
+        op = node.op
+        if op.kind in _SAME:
+            return self.of(op.inputs[0]) if op.inputs else UNKNOWN
+        if op.kind in _BINARY:
+            return self._joined(op.inputs)
+        if op.kind in COMPARISONS or op.kind in (OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.ISNAN):
+            return _shaped("i1", self._broadcast(op.inputs))
+        if op.kind in READS:
+            return self._loaded(node)
+        if op.kind in REDUCTIONS:
+            return self._reduced(node)
+        if op.kind in CONTRACTIONS:
+            return self._contracted(node)
+        rule = _RULES.get(op.kind)
+        return rule(self, node) if rule is not None else UNKNOWN
+
+    def _broadcast(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        shape: tuple[str, ...] = ()
+        for value in values:
+            shape = broadcast(shape, self.shape(value))
+        return shape
+
+    def _joined(self, values: tuple[str, ...]) -> TileType:
+        kinds = [self.of(value) for value in values]
+        pointers = [kind for kind in kinds if kind.kind in (TypeKind.ARRAY, TypeKind.POINTER)]
+        shape = self._broadcast(values)
+        if pointers:
+            return TileType(TypeKind.POINTER, pointers[0].dtype, shape)
+        return _shaped(
+            promote([kind.dtype for kind in kinds if kind.kind is not TypeKind.CONST]), shape
+        )
+
+    def _loaded(self, node: Node) -> TileType:
+        op = node.op
+        base = op.inputs[0]
+        dtype = self._element(base)
+        given = op.operand("shape")
+        if given is not None:
+            return _shaped(dtype, self._extents(given))
+        if op.kind == OpKind.GATHER:
+            return _shaped(dtype, self._broadcast(self.values.items(op.operand("index"))))
+        return _shaped(dtype, broadcast(self.shape(base), self.shape(op.operand("mask"))))
+
+    def _extents(self, shape: str) -> tuple[str, ...]:
+        return tuple(str(self.values.expr(item)) for item in self.values.items(shape))
+
+    def _reduced(self, node: Node) -> TileType:
+        base = self.of(node.op.inputs[0])
+        axis = self.values.literal(node.op.operand("axis"))
+        keep = bool(self.values.literal(node.op.operand("keepdims")))
+        shape: tuple[str, ...] = ()
+        if isinstance(axis, int) and base.shape and -base.rank <= axis < base.rank:
+            place = axis % base.rank
+            middle = ("1",) if keep else ()
+            shape = base.shape[:place] + middle + base.shape[place + 1 :]
+        dtype = base.dtype
+        if node.op.kind in (OpKind.ARGMAX, OpKind.ARGMIN):
+            dtype = "i32"
+        elif node.op.kind in (OpKind.REDUCE_MAX, OpKind.REDUCE_MIN):
+            narrow = dtype in ("f16", "bf16") or dtype.startswith("dtypeof(")
+            dtype = "f32" if narrow and self.dialect in WIDENED_BY_MAXIMUM else dtype
+        return _shaped(dtype, shape)
+
+    def _contracted(self, node: Node) -> TileType:
+        left, right = self.shape(node.op.operand("lhs")), self.shape(node.op.operand("rhs"))
+        acc = self.of(node.op.operand("acc"))
+        shape = (*left[:-1], right[-1]) if len(left) >= 2 and len(right) >= 2 else acc.shape
+        named = node.op.operand("out_dtype")
+        dtype = self.named(named) if named else (acc.dtype if acc.dtype != "?" else "f32")
+        return _shaped(dtype, shape)
+
+    def _cast(self, node: Node) -> TileType:
+        dtype = node.op.operand("dtype")
+        base = self.of(node.op.inputs[0])
+        return TileType(base.kind, self.named(dtype) if dtype else base.dtype, base.shape)
+
+    def _filled(self, node: Node) -> TileType:
+        dtype = node.op.operand("dtype")
+        items = self.values.shape_items(node)
+        return _shaped(
+            self.named(dtype) if dtype else "f32", tuple(str(self.values.expr(i)) for i in items)
+        )
+
+    def _arange(self, node: Node) -> TileType:
+        dtype = node.op.operand("dtype")
+        size = self.values.expr(node.result)
+        lane = next((a for a in size.atoms() if a.args and a.kind == "lane"), None)
+        extent = str(lane.args[0]) if lane is not None else "?"
+        return _shaped(self.named(dtype) if dtype else "i32", (extent,))
+
+    def _reshaped(self, node: Node) -> TileType:
+        items = self.values.shape_items(node)
+        base = self.of(node.op.inputs[0])
+        return TileType(base.kind, base.dtype, tuple(str(self.values.expr(i)) for i in items))
+
+    def _turned(self, node: Node) -> TileType:
+        base = self.of(node.op.inputs[0])
+        axes = [v for role, v in node.op.operands if role in ("axes", "axis0", "axis1")]
+        order = [self.values.literal(i) for a in axes for i in self.values.items(a)]
+        if node.op.kind == OpKind.TRANSPOSE and len(order) != base.rank:
+            return TileType(base.kind, base.dtype, (*base.shape[:-2], *reversed(base.shape[-2:])))
+        if len(order) == base.rank and all(isinstance(i, int) and i < base.rank for i in order):
+            return TileType(base.kind, base.dtype, tuple(base.shape[int(i or 0)] for i in order))
+        return TileType(base.kind, base.dtype)
+
+    def _subscript(self, node: Node) -> TileType:
+        base = self.of(node.op.inputs[0])
+        if not is_view(node.op):
+            return UNKNOWN
+        parts = str(node.op.attribute("pattern")).split(",")
+        kept = list(base.shape)
+        shape = tuple("1" if part == "None" else (kept.pop(0) if kept else "?") for part in parts)
+        return TileType(base.kind, base.dtype, shape)
+
+    def _expanded(self, node: Node) -> TileType:
+        base = self.of(node.op.inputs[0])
+        axis = self.values.literal(node.op.operand("axis"))
+        place = axis % (base.rank + 1) if isinstance(axis, int) else 0
+        return TileType(base.kind, base.dtype, (*base.shape[:place], "1", *base.shape[place:]))
+
+    def _selected(self, node: Node) -> TileType:
+        sides = (node.op.operand("x") or "", node.op.operand("y") or "")
+        joined = self._joined(sides)
+        shape = broadcast(joined.shape, self.shape(node.op.operand("condition")))
+        return TileType(joined.kind, joined.dtype, shape)
+
+    def pointed(self, node: Node) -> TileType:
+        """A block pointer or descriptor: the element type of its base, the shape of its block."""
+        shape = node.op.operand("block_shape")
+        extents = self._extents(shape) if shape else ()
+        return TileType(TypeKind.POINTER, self._element(node.op.inputs[0]), extents)
+
+    def _constant(self, node: Node) -> TileType:
+        return TileType(TypeKind.CONST)
+
+    def _block(self, node: Node) -> TileType:
+        return TileType(TypeKind.SCALAR, "i32")
+
+
+def _parameter(parameter: Parameter) -> TileType:
+    if parameter.kind is ParameterKind.CONSTEXPR:
+        return TileType(TypeKind.CONST)
+    if parameter.kind is ParameterKind.SCALAR:
+        return TileType(
+            TypeKind.SCALAR, _SCALARS.get(parameter.annotation, parameter.annotation or "?")
+        )
+    return TileType(TypeKind.ARRAY, f"dtypeof({parameter.name})")
+
+
+def _shaped(dtype: str, shape: tuple[str, ...]) -> TileType:
+    return TileType(TypeKind.TILE if shape else TypeKind.SCALAR, dtype, shape)
+
+
+def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    """Shape of an elementwise result: axes matched from the last, extent 1 gives way."""
+    rank = max(len(left), len(right))
+    first = ("1",) * (rank - len(left)) + left
+    second = ("1",) * (rank - len(right)) + right
+    return tuple(b if a == "1" else a for a, b in zip(first, second, strict=True))
+
+
+def promote(dtypes: list[str]) -> str:
+    """Element type of an elementwise result; a type that is not known gives way to 32-bit floats
+    and wider."""
+    known = [dtype for dtype in dtypes if dtype in _ORDER]
+    open_ = [dtype for dtype in dtypes if dtype not in _ORDER and dtype != "?"]
+    best = max(known, key=_ORDER.index) if known else ""
+    if best in ("f32", "f64"):
+        return best
+    if open_:
+        return open_[0]
+    return best or "?"
+
+
+_RULES: dict[str, Callable[[Types, Node], TileType]] = {
+    OpKind.CAST: Types._cast, OpKind.FULL: Types._filled, OpKind.ZEROS: Types._filled,
+    OpKind.ONES: Types._filled, OpKind.ARANGE: Types._arange, OpKind.RESHAPE: Types._reshaped,
+    OpKind.BROADCAST_TO: Types._reshaped, OpKind.PERMUTE: Types._turned,
+    OpKind.TRANSPOSE: Types._turned, OpKind.SUBSCRIPT: Types._subscript,
+    OpKind.EXPAND_DIMS: Types._expanded, OpKind.SELECT: Types._selected,
+    OpKind.CONST: Types._constant, OpKind.BLOCK_ID: Types._block, OpKind.NUM_BLOCKS: Types._block,
+    OpKind.NUM_TILES: Types._block, OpKind.BLOCK_POINTER: lambda t, n: t.pointed(n),
+    OpKind.DESCRIPTOR: lambda t, n: t.pointed(n),
+}  # fmt: skip

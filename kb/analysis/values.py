@@ -1,0 +1,374 @@
+"""Integer meaning of every value of a program: over parameters, block ids, loop variables and
+lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kb.analysis import symbolic as s
+from kb.analysis.fold import fold
+from kb.analysis.graph import Graph, Node, is_view
+from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.ir import Literal, ParameterKind, Region
+from kb.ops import READS, OpKind
+
+_SAME = frozenset(
+    {
+        OpKind.COPY, OpKind.CAST, OpKind.BUILTIN, OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS,
+        OpKind.MAX_CONSTANCY, OpKind.ASSUME_DIVISIBLE, OpKind.BROADCAST_TO, OpKind.BROADCAST,
+        OpKind.ITEM, OpKind.POS, OpKind.RAVEL,
+    }
+)  # fmt: skip
+_TURNED = frozenset({OpKind.TRANSPOSE, OpKind.PERMUTE})
+
+
+@dataclass(eq=False, slots=True)
+class Values:
+    """Expressions, literals and tuples of a program, computed once in program order."""
+
+    graph: Graph
+    exprs: dict[str, Expr] = field(default_factory=dict)
+    literals: dict[str, Literal] = field(default_factory=dict)
+    tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    increments: dict[str, Expr] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for parameter in self.graph.function.parameters:
+            atom = Atom(parameter.name, AtomKind.PARAMETER, value=parameter.name)
+            self.exprs[parameter.name] = s.of(atom)
+        self._region(self.graph.function.body)
+
+    # -- questions
+
+    def expr(self, value: str | None) -> Expr:
+        """Integer meaning of a value; an opaque atom when nothing is known."""
+        if value is None:
+            return s.ZERO
+        found = self.exprs.get(value)
+        return (
+            found
+            if found is not None
+            else s.of(Atom(f"value({value})", AtomKind.OPAQUE, value=value))
+        )
+
+    def literal(self, value: str | None) -> Literal:
+        """The constant that a value is, None when it is not one."""
+        return self.literals.get(value) if value is not None else None
+
+    def items(self, value: str | None) -> tuple[str, ...]:
+        """Elements of a tuple value; a value that is no tuple is its own only element."""
+        if value is None:
+            return ()
+        return self.tuples.get(value, (value,))
+
+    def compile_time(self, expr: Expr) -> bool:
+        """True when an expression needs nothing but constexpr parameters."""
+        kinds = {p.name: p.kind for p in self.graph.function.parameters}
+        return all(
+            atom.kind is AtomKind.PARAMETER and kinds.get(atom.value) is ParameterKind.CONSTEXPR
+            for atom in expr.atoms()
+            if not atom.args
+        )
+
+    # -- evaluation in program order
+
+    def _region(self, region: Region) -> None:
+        for op in region.ops:
+            node = self.graph.defs.get(op.results[0].name) if op.results else None
+            if node is None or node.op is not op:
+                continue
+            if op.kind in (OpKind.FOR, OpKind.WHILE):
+                self._loop(node)
+            elif op.regions:
+                for inner in op.regions:
+                    self._region(inner)
+                self._branch(node)
+            else:
+                self._plain(node)
+        for op in region.ops:
+            if not op.results and op.regions:
+                self._bare(op.regions, op.kind)
+
+    def _bare(self, regions: tuple[Region, ...], kind: str) -> None:
+        """Regions of an operation without results; arguments of a loop still need a meaning."""
+        for inner in regions:
+            if kind == OpKind.FOR and inner.arguments:
+                self._induction(inner.arguments[0].name)
+            self._region(inner)
+
+    def _induction(self, name: str) -> None:
+        atom = Atom(f"step{len(self.exprs)}", AtomKind.INDUCTION, value=name)
+        self.exprs[name] = s.of(atom)
+
+    def _loop(self, node: Node) -> None:
+        body = node.op.regions[-1]
+        counted = node.op.kind == OpKind.FOR
+        if counted and body.arguments:
+            self._induction(body.arguments[0].name)
+        count = s.of(Atom(f"count{node.index}", AtomKind.COUNT, value=node.result))
+        carried = body.arguments[1:] if counted else body.arguments
+        inits = self.graph.inits(node)
+        for argument, init, next_ in zip(carried, inits, self.graph.handed(node), strict=False):
+            step = self._step(argument.name, next_, node)
+            if step is not None and init in self.exprs:
+                self.increments[argument.name] = step
+                product = s.mul(count, step)
+                if product is not None:
+                    self.exprs[argument.name] = s.add(self.exprs[init], product)
+        for inner in node.op.regions:
+            self._region(inner)
+
+    def _step(self, argument: str, next_: str, loop: Node) -> Expr | None:
+        """What a carried integer grows by every iteration, when that does not change in the
+        loop."""
+        total = s.ZERO
+        value = next_
+        for _ in range(16):
+            if value == argument:
+                return total
+            node = self.graph.producer(value)
+            if node is None or node.op.kind not in (OpKind.ADD, OpKind.ADVANCE, OpKind.COPY):
+                return None
+            if node.op.kind == OpKind.COPY:
+                value = node.op.inputs[0]
+                continue
+            left, right = node.op.inputs[:2]
+            grows = right if self._from(left, argument) else left
+            value = left if grows == right else right
+            term = self._outer(grows, loop)
+            if term is None:
+                return None
+            total = s.add(total, term)
+        return None
+
+    def _from(self, value: str, argument: str) -> bool:
+        for _ in range(16):
+            if value == argument:
+                return True
+            node = self.graph.producer(value)
+            if node is None or node.op.kind not in (OpKind.ADD, OpKind.ADVANCE, OpKind.COPY):
+                return False
+            value = node.op.inputs[0]
+        return False
+
+    def _outer(self, value: str, loop: Node) -> Expr | None:
+        """Meaning of a value that is known before the loop, or a product of such values inside
+        it."""
+        node = self.graph.producer(value)
+        if value in self.exprs and (node is None or not node.inside(loop)):
+            return self.exprs[value]
+        if node is None:
+            return None
+        if node.op.kind == OpKind.CONST:
+            constant = node.op.attribute("value")
+            return s.number(constant) if isinstance(constant, int) else None
+        if node.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY):
+            parts = [
+                self._outer(v, loop)
+                for v in node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
+            ]
+            known = [part for part in parts if part is not None]
+            if len(known) != len(parts):
+                return None
+            return known[0] if len(known) == 1 else s.mul(known[0], known[1])
+        return None
+
+    def _branch(self, node: Node) -> None:
+        """A branch gives what both sides give, else a choice between them."""
+        for position, result in enumerate(node.op.results):
+            ends = [
+                self.graph.handed(node, region)[position : position + 1]
+                for region in range(len(node.op.regions))
+            ]
+            values = [self.expr(end[0]) for end in ends if end]
+            items = [self.tuples.get(end[0]) for end in ends if end]
+            if items and items[0] is not None and len(set(items)) == 1:
+                self.tuples[result.name] = items[0]
+            if values and all(value == values[0] for value in values):
+                self.exprs[result.name] = values[0]
+            elif values:
+                text = f"choice({', '.join(map(str, values))})"
+                atom = s.bounded(text, AtomKind.CHOICE, tuple(values), result.name)
+                self.exprs[result.name] = s.of(atom)
+
+    def _plain(self, node: Node) -> None:
+        op = node.op
+        literal = fold(op, self.literals)
+        if literal is not None:
+            self.literals[node.result] = literal
+            if isinstance(literal, int) and not isinstance(literal, bool):
+                self.exprs[node.result] = s.number(literal)
+                return
+        if op.kind in (OpKind.TUPLE, OpKind.LIST):
+            self.tuples[node.result] = op.inputs
+        elif op.kind == OpKind.UNPACK:
+            self._unpack(node)
+        else:
+            found = self._meaning(node)
+            if found is not None:
+                self.exprs[node.result] = found
+
+    def _unpack(self, node: Node) -> None:
+        source = node.op.inputs[0]
+        items = self.tuples.get(source)
+        for position, result in enumerate(node.op.results):
+            if items is not None and len(items) == len(node.op.results):
+                self.exprs[result.name] = self.expr(items[position])
+                if items[position] in self.tuples:
+                    self.tuples[result.name] = self.tuples[items[position]]
+                if items[position] in self.literals:
+                    self.literals[result.name] = self.literals[items[position]]
+            elif self.graph.kind_of(source) == OpKind.SHAPE:
+                self.exprs[result.name] = self._extent(source, position)
+
+    def _extent(self, shape: str, axis: int) -> Expr:
+        node = self.graph.defs[shape]
+        array = node.op.inputs[0]
+        return s.of(Atom(f"{array}.shape[{axis}]", AtomKind.EXTENT, value=array))
+
+    def _meaning(self, node: Node) -> Expr | None:
+        op = node.op
+        if op.kind in _ARITHMETIC:
+            return _ARITHMETIC[op.kind](self.expr(op.inputs[0]), self.expr(op.inputs[1]))
+        if op.kind in _SAME and op.inputs:
+            return self.exprs.get(op.inputs[0])
+        if op.kind in _TURNED and op.inputs:
+            return relane(self.expr(op.inputs[0]), {-1: -2, -2: -1})
+        if op.kind in READS:
+            return s.of(Atom(f"loaded({node.result})", AtomKind.LOADED, value=node.result))
+        special = _SPECIAL.get(op.kind)
+        return special(self, node) if special is not None else None
+
+    # -- operations with their own rule
+
+    def _neg(self, node: Node) -> Expr | None:
+        return s.scale(self.expr(node.op.inputs[0]), -1)
+
+    def _block(self, node: Node) -> Expr | None:
+        axis = self.literal(node.op.operand("axis")) or 0
+        kind = AtomKind.BLOCK if node.op.kind == OpKind.BLOCK_ID else AtomKind.BLOCKS
+        return s.of(Atom(f"{'block' if kind is AtomKind.BLOCK else 'blocks'}({axis})", kind))
+
+    def _tiles(self, node: Node) -> Expr | None:
+        axis = self.literal(node.op.operand("axis"))
+        shape = self.items(node.op.operand("shape"))
+        array = node.op.operand("array")
+        if not isinstance(axis, int) or axis >= len(shape):
+            return None
+        extent = s.of(Atom(f"{array}.shape[{axis}]", AtomKind.EXTENT, value=array or ""))
+        return s.ceil_div(extent, self.expr(shape[axis]))
+
+    def _arange(self, node: Node) -> Expr | None:
+        start = node.op.operand("start")
+        first = self.expr(start) if start is not None else s.ZERO
+        size = s.sub(self.expr(node.op.operand("size")), first)
+        lane = s.of(Atom(f"lane({size})[-1]", AtomKind.LANE, (size,), "-1"))
+        return s.add(first, lane)
+
+    def _fill(self, node: Node) -> Expr | None:
+        value = node.op.operand("value")
+        return self.expr(value) if value is not None else s.ZERO
+
+    def _shift(self, node: Node) -> Expr | None:
+        by = self.expr(node.op.inputs[1]).constant
+        if by is None or not 0 <= by < 63:
+            return None
+        return s.scale(self.expr(node.op.inputs[0]), 1 << by)
+
+    def _select(self, node: Node) -> Expr | None:
+        left, right = self.expr(node.op.operand("x")), self.expr(node.op.operand("y"))
+        text = f"choice({left}, {right})"
+        return s.of(s.bounded(text, AtomKind.CHOICE, (left, right), node.result))
+
+    def _extremes(self, node: Node) -> Expr | None:
+        kind = AtomKind.MINIMUM if node.op.kind == OpKind.MINIMUM else AtomKind.MAXIMUM
+        return s.extreme(kind, [self.expr(v) for v in node.op.inputs[:2]])
+
+    def _expand(self, node: Node) -> Expr | None:
+        axis = self.literal(node.op.operand("axis"))
+        base = self.expr(node.op.inputs[0])
+        return relane(base, {-1: -2}) if axis in (1, -1) else base
+
+    def _reshape(self, node: Node) -> Expr | None:
+        """A reshape that only adds unit axes moves the lane to the axis that has its extent."""
+        base = self.exprs.get(node.op.inputs[0])
+        lanes = {a.text: a for a in base.atoms() if a.kind is AtomKind.LANE} if base else {}
+        if base is None or len(lanes) != 1:
+            return base
+        shape = [self.expr(v) for v in self.shape_items(node)]
+        lane = next(iter(lanes.values()))
+        places = [i - len(shape) for i, extent in enumerate(shape) if extent == lane.args[0]]
+        return relane(base, {int(lane.value): places[-1]}) if places else base
+
+    def shape_items(self, node: Node) -> tuple[str, ...]:
+        """Extents that a reshape or a fill asks for, written as one tuple or as several
+        arguments."""
+        given = tuple(value for role, value in node.op.operands if role == "shape")
+        return self.items(given[0]) if len(given) == 1 else given
+
+    def _subscript(self, node: Node) -> Expr | None:
+        source = node.op.inputs[0]
+        if is_view(node.op):
+            parts = str(node.op.attribute("pattern")).split(",")
+            kept = [i - len(parts) for i, part in enumerate(parts) if part != "None"]
+            moves = {-(k + 1): place for k, place in enumerate(reversed(kept))}
+            base = self.exprs.get(source)
+            return relane(base, moves) if base is not None else None
+        index = self.literal(node.op.operand("index"))
+        if not isinstance(index, int):
+            return None
+        if source in self.tuples and -len(self.tuples[source]) <= index < len(self.tuples[source]):
+            return self.expr(self.tuples[source][index])
+        if self.graph.kind_of(source) == OpKind.SHAPE:
+            return self._extent(source, index)
+        return None
+
+
+def relane(expr: Expr, moves: dict[int, int]) -> Expr:
+    """The expression with its lanes moved to other axes, counted from the last axis."""
+    if not expr.has(AtomKind.LANE):
+        return expr
+    terms = [
+        (tuple(_relaned(atom, moves) for atom in factors), count) for factors, count in expr.terms
+    ]
+    return s.make(terms)
+
+
+def _relaned(atom: Atom, moves: dict[int, int]) -> Atom:
+    if atom.kind is AtomKind.LANE:
+        place = moves.get(int(atom.value), int(atom.value))
+        return Atom(f"lane({atom.args[0]})[{place}]", AtomKind.LANE, atom.args, str(place))
+    if not atom.args or not any(arg.has(AtomKind.LANE) for arg in atom.args):
+        return atom
+    args = tuple(relane(arg, moves) for arg in atom.args)
+    if atom.kind is AtomKind.CHOICE:
+        return Atom(f"choice({', '.join(map(str, args))})", atom.kind, args, atom.value)
+    if atom.kind in (AtomKind.MINIMUM, AtomKind.MAXIMUM):
+        return next(iter(s.extreme(atom.kind, list(args)).top()))
+    rebuilt = _REBUILT.get(atom.kind)
+    made = rebuilt(*args).atom if rebuilt is not None else None
+    return made or Atom(f"{atom.kind}({', '.join(map(str, args))})", atom.kind, args, atom.value)
+
+
+_REBUILT: dict[AtomKind, Callable[[Expr, Expr], Expr]] = {
+    AtomKind.FLOOR_DIV: s.floor_div, AtomKind.CEIL_DIV: s.ceil_div, AtomKind.MOD: s.mod,
+}  # fmt: skip
+
+
+def _product(left: Expr, right: Expr) -> Expr | None:
+    return s.mul(left, right)
+
+
+_ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
+    OpKind.ADD: s.add, OpKind.SUB: s.sub, OpKind.MUL: _product, OpKind.FLOOR_DIV: s.floor_div,
+    OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add,
+}  # fmt: skip
+_SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
+    OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block, OpKind.NUM_BLOCKS: Values._block,
+    OpKind.NUM_TILES: Values._tiles, OpKind.ARANGE: Values._arange, OpKind.FULL: Values._fill,
+    OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift, OpKind.SELECT: Values._select,
+    OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
+    OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,
+    OpKind.SUBSCRIPT: Values._subscript,
+}  # fmt: skip

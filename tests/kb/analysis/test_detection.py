@@ -1,0 +1,77 @@
+"""Operation, parameter roles, constraints and findings of small kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.detect import Detection, detect
+from extractors.modules import ModuleText
+from extractors.patterns import cases
+from extractors.read import read
+
+
+def detection(text: str) -> Detection:
+    return detect(read(ModuleText("", "kernel.py", text)).kernels[-1])
+
+
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        pytest.param(cases.ATTENTION, "fmha", id="attention"),
+        pytest.param(cases.ATTENTION_LSE, "fmha_lse", id="attention with statistics"),
+        pytest.param(cases.ATTENTION_POINTER, "fmha", id="attention by pointers"),
+        pytest.param(cases.BACKWARD_KEYS, "fmha_bwd_dkdv", id="gradients of keys"),
+        pytest.param(cases.PRODUCT, "gemm", id="product"),
+        pytest.param(cases.PRODUCT_PERSISTENT, "gemm", id="persistent product"),
+        pytest.param(cases.PRODUCT_POINTER, "gemm", id="product by pointers"),
+        pytest.param(cases.CONVOLUTION, "conv2d", id="convolution"),
+        pytest.param(cases.ROW_NORM, "rmsnorm", id="row norm"),
+        pytest.param(cases.NORM_BACKWARD, "rmsnorm_backward", id="gradient of a norm"),
+        pytest.param(cases.LAYER_NORM_POINTER, "layernorm", id="layer norm"),
+        pytest.param(cases.SOFTMAX, "softmax", id="softmax"),
+        pytest.param(cases.SOFTMAX_CHUNKS, "softmax", id="softmax in chunks"),
+        pytest.param(cases.TURN, "transpose", id="transpose"),
+        pytest.param(cases.COPY, "access_map", id="copy"),
+        pytest.param(cases.ADD_POINTER, "elementwise", id="sum of two"),
+    ],
+)
+def test_operation(text: str, operation: str) -> None:
+    assert detection(text).operation == operation
+
+
+def test_roles_come_from_use() -> None:
+    roles = {p.name: (p.kind, str(p.role)) for p in detection(cases.ATTENTION).parameters}
+    assert roles == {
+        "a": ("tensor", "input"), "b": ("tensor", "input"), "c": ("tensor", "input"),
+        "out": ("tensor", "output"), "rate": ("scalar", "scale"), "shift": ("scalar", "scalar"),
+        "W": ("constexpr", "tile size"), "G": ("constexpr", "problem size"),
+        "TM": ("constexpr", "tile size"), "TN": ("constexpr", "tile size"),
+        "R": ("constexpr", "grouping"), "TRI": ("constexpr", "flag"),
+        "WHOLE": ("constexpr", "flag"),
+    }  # fmt: skip
+
+
+def test_roles_of_pointers() -> None:
+    roles = {p.name: str(p.role) for p in detection(cases.LAYER_NORM_POINTER).parameters}
+    assert roles["sx"] == roles["sy"] == "stride"
+    assert roles["n"] == "problem size"
+    assert roles["T"] == "tile size"
+    assert roles["mean_out"] == "output"
+
+
+def test_constraints_of_attention() -> None:
+    found = {c.expression for c in detection(cases.ATTENTION_LSE).constraints}
+    assert {
+        "is_power_of_two(TM)", "TM >= 16", "W == a.shape[3]", "G % R == 0", "rate > 0",
+        "shift >= 0", "LEN % TM == 0",
+    } <= found  # fmt: skip
+
+
+def test_findings() -> None:
+    dead = cases.vary(cases.ROW_NORM, ("T: Int):", "T: Int, B: Int):"))
+    assert [(f.rule, f.lines[0][0]) for f in detection(dead).findings] == [("unused-parameter", 7)]
+    assert not detection(cases.ROW_NORM).findings
+    padded = cases.vary(cases.SOFTMAX, ("padding_value=-math.inf", "padding_value=0.0"))
+    assert [f.rule for f in detection(padded).findings] == ["padding-not-neutral"]
+    narrow = cases.vary(cases.PRODUCT, ("dtype=ct.float32", "dtype=ct.float16"))
+    assert [f.rule for f in detection(narrow).findings] == ["narrow-accumulator"]

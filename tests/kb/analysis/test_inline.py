@@ -1,0 +1,89 @@
+"""Inlining keeps spans, joins early returns, takes branches that a constant decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from kb.ir import walk
+from kb.ops import OpKind
+from tests.kb.analysis.support import pointer, stored, tile
+
+EARLY = """
+def pick(a, b, flag):
+    if flag:
+        return a
+    c = a + b
+    return c
+"""
+NESTED = """
+def pick(a, b, flag):
+    if flag > 3:
+        if flag > 5:
+            return a
+        else:
+            return b
+    return a + b
+"""
+LOOPED = """
+def first(x, n):
+    for i in range(n):
+        if x > i:
+            return i
+    return n
+"""
+STAGED = """
+@triton.jit
+def step(v, STAGE: tl.constexpr):
+    if STAGE == 1:
+        v = v + 1
+    else:
+        v = v * 2
+    return v
+"""
+
+
+def test_spans_survive() -> None:
+    found = tile(
+        "x, T: Int",
+        "ct.store(x, index=(0,), tile=twice(ct.bid(0)))",
+        helpers="def twice(a):\n    return a * 2\n",
+    )
+    assert str(stored(found)) == "2 * block(0)"
+    product = found.graph.of(OpKind.MUL)[0]
+    assert product.lines == (5, 5)
+    assert not found.graph.of(OpKind.CALL)
+
+
+@pytest.mark.parametrize(("helper", "branches"), [(EARLY, 1), (NESTED, 2)], ids=["guard", "nested"])
+def test_early_returns_become_branches(helper: str, branches: int) -> None:
+    found = tile(
+        "x, f: int", "ct.store(x, index=(0,), tile=pick(ct.bid(0), ct.bid(1), f))", helpers=helper
+    )
+    assert len(found.graph.of(OpKind.IF)) == branches
+    returns = [op for op in walk(found.graph.function.body) if op.kind == OpKind.RETURN]
+    assert len(returns) == 1
+    assert found.stores[0].value in found.graph.defs
+
+
+def test_a_return_in_a_loop_keeps_the_call() -> None:
+    found = tile("x, n: int", "ct.store(x, index=(0,), tile=first(ct.bid(0), n))", helpers=LOOPED)
+    assert len(found.graph.of(OpKind.CALL)) == 1
+    assert [h.name for h in found.program.helpers] == ["first"]
+
+
+def test_branches_on_bound_constants_are_taken() -> None:
+    found = pointer(
+        "x", "v = step(tl.program_id(0), 1)", "tl.store(x, step(v, STAGE=2))", helpers=STAGED
+    )
+    assert not found.graph.of(OpKind.IF)
+    assert str(stored(found)) == "2 * block(0) + 2"
+
+
+def test_values_stay_unique() -> None:
+    found = tile(
+        "x", "a = twice(ct.bid(0))", "b = twice(a)", "ct.store(x, index=(0,), tile=b)",
+        helpers="def twice(a):\n    b = a * 2\n    return b\n",
+    )  # fmt: skip
+    names = [r.name for op in walk(found.graph.function.body) for r in op.results]
+    assert len(names) == len(set(names))
+    assert str(stored(found)) == "4 * block(0)"

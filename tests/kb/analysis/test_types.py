@@ -1,0 +1,44 @@
+"""Types: promotion, reductions, contractions."""
+
+from __future__ import annotations
+
+import pytest
+
+from kb.analysis.facts import Facts
+from tests.kb.analysis.support import pointer, tile
+
+
+def last(found: Facts) -> tuple[str, tuple[str, ...]]:
+    kind = found.types.of(found.stores[-1].value)
+    return kind.dtype, kind.shape
+
+
+@pytest.mark.parametrize(
+    ("expression", "dtype", "shape"),
+    [
+        ("v", "dtypeof(x)", ("A", "B")),
+        ("v.astype(ct.float32)", "f32", ("A", "B")),
+        ("v * f", "f32", ("A", "B")),
+        ("ct.sum(f, axis=1, keepdims=True)", "f32", ("A", "1")),
+        ("ct.sum(f, axis=-1, keepdims=False)", "f32", ("A",)),
+        ("ct.max(v, axis=0)", "dtypeof(x)", ("B",)),
+        ("ct.transpose(v)", "dtypeof(x)", ("B", "A")),
+        ("ct.mma(v, ct.transpose(v), ct.full((A, A), 0.0, dtype=ct.float32))", "f32", ("A", "A")),
+        ("v < f", "i1", ("A", "B")),
+        ("ct.where(v < f, f, 0.0)", "f32", ("A", "B")),
+        ("ct.sum(f, axis=1)[:, None]", "f32", ("A", "1")),
+    ],
+)
+def test_tiles(expression: str, dtype: str, shape: tuple[str, ...]) -> None:
+    found = tile(
+        "x, A: Int, B: Int",
+        "v = ct.load(x, index=(0, 0), shape=(A, B))",
+        "f = ct.full((A, B), 0.0, dtype=ct.float32)",
+        f"ct.store(x, index=(0, 0), tile={expression})",
+    )
+    assert last(found) == (dtype, shape)
+
+
+def test_maximum_widens_where_the_dialect_does() -> None:
+    lines = ("v = tl.load(x + tl.arange(0, T))", "tl.store(x, tl.max(v, 0))")
+    assert last(pointer("x, T: tl.constexpr", *lines)) == ("f32", ())
