@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,38 @@ def test_the_server_offers_the_same_operations(home: Path) -> None:
         assert offered.generate is not None
         with pytest.raises(SyntaxProblem):
             offered.generate("design_space {", "triton", {})
+
+
+def test_a_transferred_space_becomes_a_kernel_with_its_host_function(
+    home: Path, tmp_path: Path
+) -> None:
+    space, made = tmp_path / "ln.dsl", tmp_path / "ln.py"
+    given = ("--from", "add_rows", "--to", "layernorm", "--kb", home / "kb")
+    assert tilelore("transfer", *given, "--out", space).exit_code == 0
+    done = tilelore("generate", space, "--dialect", "triton", "--out", made)
+    assert done.exit_code == 0, done.output
+    assert "def layer_norm(" in made.read_text()
+    found = document(tilelore("extract", made, "--format", "json"))
+    assert [kernel["operation"] for kernel in found["sources"][0]["kernels"]] == ["layernorm"]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A report with a verdict."""
+
+    passed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As `api.verify` tells it."""
+        row = {"kind": "numerics", "check": "1x1", "result": "holds", "detail": ""}
+        return {"schema": "tilelore.verify/1", "passed": self.passed, "checks": [row]}
+
+
+@pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
+def test_verify_says_no_with_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch, passed: bool, code: int
+) -> None:
+    monkeypatch.setattr(later, "verify", lambda subject, **options: Told(passed))
+    done = tilelore("verify", home / "rows.py", "--format", "json")
+    assert document(done, code)["passed"] is passed
+    assert "numerics" in tilelore("verify", home / "rows.py").stdout
