@@ -339,6 +339,8 @@ def normal_path(path: str) -> str:
     """One spelling for names that a library also offers through its inner modules."""
     for inner in (".core.", ".standard.", ".random."):
         path = path.replace(f"triton.language{inner}", "triton.language.")
+    for inner in ("_numeric_semantics.", "_datatype.", "_stub."):
+        path = path.replace(f"cuda.tile.{inner}", "cuda.tile.")
     return path.replace("triton.runtime.jit.", "triton.")
 
 

@@ -97,6 +97,7 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.maximum", K.MAXIMUM, "lhs=x rhs=y * ftz=flush_to_zero propagate_nan"),
     Row(f"{_M}.minimum", K.MINIMUM, "lhs=x rhs=y * ftz=flush_to_zero propagate_nan"),
     Row(f"{_M}.exp", K.EXP, "x * rounding=rounding_mode"),
+    Row(f"{_M}.sigmoid", K.SIGMOID, "x"),
     Row(f"{_M}.exp2", K.EXP2, "x * ftz=flush_to_zero"),
     Row(f"{_M}.tanh", K.TANH, "x * rounding=rounding_mode"),
     Row(f"{_M}.sqrt", K.SQRT, "x * rounding=rounding_mode ftz=flush_to_zero"),
