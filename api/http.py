@@ -26,8 +26,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": {}},
         "description": text,
     }
-    for status, text in ((400, "The input cannot be read"), (404, "Nothing has that name"),
-                         (422, "A constraint or shape is violated"))
+    for status, text in (
+        (400, "The input cannot be read"),
+        (404, "Nothing has that name"),
+        (422, "A constraint or shape is violated"),
+    )
 }
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -54,7 +57,10 @@ class Services:
 
 
 def create_app(
-    store: Store, *, services: Services | None = None, writable: bool = False,
+    store: Store,
+    *,
+    services: Services | None = None,
+    writable: bool = False,
     max_request_bytes: int = 2**20,
 ) -> FastAPI:
     """The app over one store. Read-only unless `writable`, which also needs a store that takes
@@ -140,7 +146,8 @@ def store_router(store: Store) -> APIRouter:
         return schemas.KernelPage(total=len(found), offset=offset, kernels=page)
 
     @router.get(
-        "/kernels/{kernel:path}", response_model=schemas.KernelDetail,
+        "/kernels/{kernel:path}",
+        response_model=schemas.KernelDetail,
         summary="A kernel: decisions, tuning, constraints, findings",
     )
     def kernel(
@@ -186,14 +193,18 @@ def question_router(store: Store) -> APIRouter:
     def questions() -> list[schemas.QuestionRow]:
         return [
             schemas.QuestionRow(
-                name=q.name, title=q.title, description=q.description, sparql=q.text,
+                name=q.name,
+                title=q.title,
+                description=q.description,
+                sparql=q.text,
                 parameters=[schemas.QuestionParameter(**asdict(p)) for p in q.parameters],
             )
             for q in QUESTIONS.values()
         ]
 
     @router.get(
-        "/questions/{name}", response_model=schemas.QuestionAnswer,
+        "/questions/{name}",
+        response_model=schemas.QuestionAnswer,
         summary="The answer of a named question; its parameters are URL parameters",
     )
     def answer(

@@ -100,7 +100,9 @@ def _http(_: Request, error: Exception) -> JSONResponse:
 
 def _bug(_: Request, error: Exception) -> JSONResponse:
     return problem(
-        500, "InternalError", "The server failed; nothing was changed.",
+        500,
+        "InternalError",
+        "The server failed; nothing was changed.",
         hint=f"Report {type(error).__name__} with the server's log.",
     )
 

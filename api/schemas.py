@@ -88,9 +88,7 @@ class QuestionAnswer(Document):
 class TransferRequest(Document):
     """Which kernel or operation to inherit from, and the operation to design for."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"from": "fmha", "to": "layernorm"}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"from": "fmha", "to": "layernorm"}]})
     from_: str = Field(alias="from", min_length=1, max_length=500)
     to: str = Field(min_length=1, max_length=500)
 
@@ -98,11 +96,17 @@ class TransferRequest(Document):
 class GenerateRequest(Document):
     """A design space in the DSL, the dialect to write and settings of axes."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{
-        "space": "kernel layernorm { operation: layernorm } ...",
-        "dialect": "triton",
-        "settings": {"tile_m": 64},
-    }]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "space": "kernel layernorm { operation: layernorm } ...",
+                    "dialect": "triton",
+                    "settings": {"tile_m": 64},
+                }
+            ]
+        }
+    )
     space: str = Field(min_length=1, max_length=1_000_000)
     dialect: Literal["triton", "cutile"] = "triton"
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=200)

@@ -206,14 +206,21 @@ def sparql_router(store: Store, *, writable: bool) -> APIRouter:
     endpoint = SparqlEndpoint(store, writable=writable)
     router = APIRouter(tags=["sparql"])
     router.add_api_route(
-        "/sparql", endpoint.handle, methods=["GET"], response_class=Response,
+        "/sparql",
+        endpoint.handle,
+        methods=["GET"],
+        response_class=Response,
         summary="SPARQL 1.1 query; without `query`, the service description",
         openapi_extra={"parameters": [_parameter(*row) for row in PARAMETERS]},
         responses=RESPONSES,
     )
     router.add_api_route(
-        "/sparql", endpoint.handle, methods=["POST"], response_class=Response,
-        summary="SPARQL 1.1 query as a form or as the body", responses=RESPONSES,
+        "/sparql",
+        endpoint.handle,
+        methods=["POST"],
+        response_class=Response,
+        summary="SPARQL 1.1 query as a form or as the body",
+        responses=RESPONSES,
         openapi_extra={"requestBody": REQUEST_BODY},
     )
     router.add_api_route(
@@ -229,8 +236,10 @@ PARAMETERS = (
 )
 REQUEST_BODY = {
     "content": {
-        FORM: {"schema": {"type": "object", "properties": {"query": {"type": "string"}}},
-               "example": {"query": EXAMPLE}},
+        FORM: {
+            "schema": {"type": "object", "properties": {"query": {"type": "string"}}},
+            "example": {"query": EXAMPLE},
+        },
         QUERY: {"schema": {"type": "string"}, "example": EXAMPLE},
     }
 }
@@ -245,6 +254,9 @@ RESPONSES: dict[int | str, dict[str, object]] = {
 
 def _parameter(name: str, description: str, example: str) -> dict[str, object]:
     row: dict[str, object] = {
-        "name": name, "in": "query", "description": description, "schema": {"type": "string"},
+        "name": name,
+        "in": "query",
+        "description": description,
+        "schema": {"type": "string"},
     }
     return {**row, "example": example} if example else row

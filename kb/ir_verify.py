@@ -134,13 +134,17 @@ def _leaving(function: Function) -> frozenset[int]:
     """Identities of the branches both of whose sides return, break or continue."""
     found: set[int] = set()
     for op in reversed(list(walk(function.body))):
-        if op.kind == OpKind.IF and op.regions and all(
-            region.terminator is not None
-            and (
-                region.terminator.kind in (OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE)
-                or id(region.terminator) in found
+        if (
+            op.kind == OpKind.IF
+            and op.regions
+            and all(
+                region.terminator is not None
+                and (
+                    region.terminator.kind in (OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE)
+                    or id(region.terminator) in found
+                )
+                for region in op.regions
             )
-            for region in op.regions
         ):
             found.add(id(op))
     return frozenset(found)

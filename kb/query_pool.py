@@ -182,7 +182,11 @@ class QueryPool:
         self._guard = threading.Lock()
 
     def run(
-        self, snapshot: Path, query: Query, *, timeout: float | None = None,
+        self,
+        snapshot: Path,
+        query: Query,
+        *,
+        timeout: float | None = None,
         max_rows: int | None = None,
     ) -> Serialized:
         """The answer of one query on a snapshot folder.

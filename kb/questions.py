@@ -95,8 +95,11 @@ def read_question(path: Path) -> Question:
 def _parameter(row: str, path: Path) -> Parameter:
     found = _PARAMETER.match(row)
     if not found:
-        raise InputError(f"Not a parameter: {row!r}.", where=str(path),
-                         hint="Write: NAME KIND [= DEFAULT] - description")
+        raise InputError(
+            f"Not a parameter: {row!r}.",
+            where=str(path),
+            hint="Write: NAME KIND [= DEFAULT] - description",
+        )
     return Parameter(found[1], found[2], found[3] or "", found[4])
 
 
@@ -123,7 +126,9 @@ def question(questions: Mapping[str, Question], name: str) -> Question:
 
 
 def prepare(
-    questions: Mapping[str, Question], name: str, bindings: Mapping[str, str | int | float],
+    questions: Mapping[str, Question],
+    name: str,
+    bindings: Mapping[str, str | int | float],
     kernels: Callable[[], Sequence[Named]],
 ) -> str:
     """The SPARQL of a question with its values bound. UnknownName, InputError."""
@@ -165,7 +170,8 @@ def _term(parameter: Parameter, value: str, kernels: Callable[[], Sequence[Named
         return f"<{ROOT}{parameter.kind}/{value}>"
     raise InputError(
         f"`{parameter.name}` is the name or IRI of a {parameter.kind}, not {value!r}.",
-        where="query", hint=f"For example `{ROOT}{parameter.kind}/...` or its last part.",
+        where="query",
+        hint=f"For example `{ROOT}{parameter.kind}/...` or its last part.",
     )
 
 

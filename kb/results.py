@@ -100,13 +100,15 @@ class Rows:
 
     def __iter__(self) -> Iterator[dict[str, str | int | float | bool | None]]:
         """Rows as dictionaries of Python values, None where unbound."""
-        return iter([
-            {
-                name: None if term is None else term.python
-                for name, term in zip(self.variables, row, strict=True)
-            }
-            for row in self.rows
-        ])
+        return iter(
+            [
+                {
+                    name: None if term is None else term.python
+                    for name, term in zip(self.variables, row, strict=True)
+                }
+                for row in self.rows
+            ]
+        )
 
     def values(self, variable: str) -> tuple[str | int | float | bool | None, ...]:
         """One column."""

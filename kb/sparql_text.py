@@ -126,7 +126,8 @@ def check_depth(text: str) -> None:
             line = text.count("\n", 0, token.start) + 1
             column = token.start - (text.rfind("\n", 0, token.start) + 1) + 1
             raise SyntaxProblem(
-                f"Brackets nest deeper than {MAX_DEPTH}.", where=f"query:{line}:{column}",
+                f"Brackets nest deeper than {MAX_DEPTH}.",
+                where=f"query:{line}:{column}",
                 hint="Write it flatter.",
             )
 
@@ -151,9 +152,7 @@ def with_prefixes(text: str) -> str:
     seen = list(tokens(text))
     used = {token.text.split(":")[0] for token in seen if token.kind == "pname"}
     declared = {
-        after.text.split(":")[0]
-        for before, after in pairwise(seen)
-        if before.upper == "PREFIX"
+        after.text.split(":")[0] for before, after in pairwise(seen) if before.upper == "PREFIX"
     }
     wanted = sorted((used - declared) & PREFIXES.keys())
     return "".join(f"PREFIX {name}: <{PREFIXES[name]}> " for name in wanted) + text

@@ -46,12 +46,42 @@ from kb.store_records import (
 from kb.store_remote import RemoteSparqlStore
 
 __all__ = [
-    "QUESTIONS", "AddResult", "Answer", "BindingsFormat", "DumpFormat", "Formats", "GraphFormat",
-    "GraphText", "KernelEntry", "Limits", "Loaded", "LocalStore", "Parameter", "Problem", "Query",
-    "QueryTimeout", "Question", "ReadOnly", "RemoteSparqlStore", "Result", "ResultKind",
-    "ResultTooLarge", "Rows", "Serialized", "ServiceRefused", "Stats", "Store", "StoreBusy",
-    "StoreLocked", "Term", "UpdateRefused", "Validator", "default_location", "open_store",
-    "question", "resolve_kernel",
+    "QUESTIONS",
+    "AddResult",
+    "Answer",
+    "BindingsFormat",
+    "DumpFormat",
+    "Formats",
+    "GraphFormat",
+    "GraphText",
+    "KernelEntry",
+    "Limits",
+    "Loaded",
+    "LocalStore",
+    "Parameter",
+    "Problem",
+    "Query",
+    "QueryTimeout",
+    "Question",
+    "ReadOnly",
+    "RemoteSparqlStore",
+    "Result",
+    "ResultKind",
+    "ResultTooLarge",
+    "Rows",
+    "Serialized",
+    "ServiceRefused",
+    "Stats",
+    "Store",
+    "StoreBusy",
+    "StoreLocked",
+    "Term",
+    "UpdateRefused",
+    "Validator",
+    "default_location",
+    "open_store",
+    "question",
+    "resolve_kernel",
 ]
 
 ONTOLOGY = Path(__file__).resolve().parent.parent / "ontology"
@@ -65,8 +95,12 @@ def default_location(environment: Mapping[str, str] | None = None) -> str:
 
 
 def open_store(
-    location: str | None = None, *, read_only: bool = False, validate: Validator | None = None,
-    vocabulary: Path | None = ONTOLOGY, limits: Limits | None = None,
+    location: str | None = None,
+    *,
+    read_only: bool = False,
+    validate: Validator | None = None,
+    vocabulary: Path | None = ONTOLOGY,
+    limits: Limits | None = None,
 ) -> Store:
     """The knowledge base at a folder or URL (default: `default_location`).
 
@@ -82,6 +116,9 @@ def open_store(
             remote.set_vocabulary(vocabulary)
         return remote
     return LocalStore(
-        Path(where).expanduser(), validate=validate, vocabulary=vocabulary, limits=limits,
+        Path(where).expanduser(),
+        validate=validate,
+        vocabulary=vocabulary,
+        limits=limits,
         read_only=read_only,
     )

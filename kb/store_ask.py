@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from kb.results import Result, Rows
+import pyoxigraph as ox
+
+from kb.query_worker import select_json
+from kb.results import BindingsFormat, Result, ResultKind, Rows, Serialized, parse
+from kb.sparql_text import PREFIXES
 from kb.store_quads import RESERVED
 from kb.store_records import KernelEntry, Stats
 
@@ -33,6 +38,21 @@ ORDER BY ?kernel
 GRAPHS = "SELECT ?graph (COUNT(*) AS ?quads) WHERE { GRAPH ?graph { ?s ?p ?o } } GROUP BY ?graph"
 
 Direct = Callable[[str], Result]
+
+NO_LIMIT = 2**62
+
+
+def direct_answer(index: ox.Store, sparql: str) -> Result:
+    """Answer one of our own queries in this process; every pattern names its graph."""
+    result: Any = index.query(sparql, prefixes=PREFIXES)
+    if isinstance(result, ox.QueryTriples):
+        text = ox.serialize(result, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES)
+        return parse(Serialized(ResultKind.GRAPH, "text/turtle", text or b""))
+    kind, media = ResultKind.BINDINGS, BindingsFormat.JSON.value
+    if isinstance(result, ox.QueryBoolean):
+        body = result.serialize(format=ox.QueryResultsFormat.JSON)
+        return parse(Serialized(ResultKind.BOOLEAN, media, body or b""))
+    return parse(Serialized(kind, media, select_json(result, NO_LIMIT, NO_LIMIT)))
 
 
 def rows(direct: Direct, sparql: str) -> Rows:

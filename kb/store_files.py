@@ -1,11 +1,11 @@
 """The folder of a local knowledge base: the files that are the truth, the lock, the snapshots.
 
-    kernels/ab/<sha256>.nq   one canonical N-Quads file per graph
-    programs/<sha256>.tlp    tile program texts
-    index/                   Oxigraph, made from the files
-    snapshots/N, current     hard-link copies of the index that readers open
-    PENDING                  what an add is writing; left behind only by a killed process
-    LOCK                     held by the one writer
+kernels/ab/<sha256>.nq   one canonical N-Quads file per graph
+programs/<sha256>.tlp    tile program texts
+index/                   Oxigraph, made from the files
+snapshots/N, current     hard-link copies of the index that readers open
+PENDING                  what an add is writing; left behind only by a killed process
+LOCK                     held by the one writer
 """
 
 from __future__ import annotations
@@ -69,20 +69,23 @@ class Folder:
             if mark.exists():
                 if mark.read_text() != FORMAT:
                     raise StoreError(
-                        "It was made by another version.", where=str(self.root),
+                        "It was made by another version.",
+                        where=str(self.root),
                         hint="Export it there and load the export here.",
                     )
                 return
             if self.root.exists() and any(p.name != "LOCK" for p in self.root.iterdir()):
                 raise StoreError(
-                    "The folder is not a knowledge base and is not empty.", where=str(self.root),
+                    "The folder is not a knowledge base and is not empty.",
+                    where=str(self.root),
                     hint="Name an empty or new folder with --kb.",
                 )
             self.root.mkdir(parents=True, exist_ok=True)
             write_durably(mark, FORMAT.encode())
         except OSError as error:
             raise StoreError(
-                f"Cannot use the folder: {error.strerror}.", where=str(self.root),
+                f"Cannot use the folder: {error.strerror}.",
+                where=str(self.root),
                 hint="Name a folder you may write with --kb or TILELORE_KB.",
             ) from None
 
@@ -95,7 +98,8 @@ class Folder:
             handle = os.open(self.root / "LOCK", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StoreError(
-                f"Cannot write there: {error.strerror}.", where=str(self.root),
+                f"Cannot write there: {error.strerror}.",
+                where=str(self.root),
                 hint="Name a folder you may write with --kb or TILELORE_KB.",
             ) from None
         try:
@@ -104,7 +108,8 @@ class Folder:
             holder = os.read(handle, 100).decode(errors="replace").strip() or "another process"
             os.close(handle)
             raise StoreLocked(
-                f"The knowledge base is being written by {holder}.", where=str(self.root),
+                f"The knowledge base is being written by {holder}.",
+                where=str(self.root),
                 hint="Wait until it ends; reading (query, explain, kb stats) works meanwhile.",
             ) from None
         os.ftruncate(handle, 0)
@@ -141,13 +146,15 @@ class Folder:
         path = self.program_path(name)
         if not name.isalnum() or not path.exists():
             raise UnknownName(
-                f"No tile program has the digest {name}.", where=str(self.root),
+                f"No tile program has the digest {name}.",
+                where=str(self.root),
                 hint="`tilelore kb check` lists what is missing.",
             )
         data = path.read_bytes()
         if digest(data) != name:
             raise StoreError(
-                "The program file was changed after it was written.", where=str(path),
+                "The program file was changed after it was written.",
+                where=str(path),
                 hint="Extract its kernel again.",
             )
         return data.decode()

@@ -7,7 +7,7 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyoxigraph as ox
 from pyoxigraph import NamedNode, Quad
@@ -15,11 +15,10 @@ from pyoxigraph import NamedNode, Quad
 from kb import store_quads as sq
 from kb.errors import StoreError, UnknownName
 from kb.query_pool import Limits, Query, QueryPool
-from kb.query_worker import select_json
 from kb.questions import QUESTIONS, prepare
-from kb.results import BindingsFormat, Result, ResultKind, Serialized, parse
+from kb.results import Result, Serialized, parse
 from kb.sparql_text import PREFIXES, syntax_problem, with_using
-from kb.store_ask import kernel_entries, read_stats
+from kb.store_ask import direct_answer, kernel_entries, read_stats
 from kb.store_files import Folder, hold
 from kb.store_records import (
     AddResult,
@@ -32,21 +31,24 @@ from kb.store_records import (
     Stats,
     Validator,
 )
-from kb.store_repair import build_index, check_folder, reconcile
-
-NO_LIMIT = 2**62
+from kb.store_repair import build_index, check_folder, export_all, reconcile
 
 
 class LocalStore:
     """A knowledge base folder, open for writing (one process) or for reading (any number).
 
-    `scratch` gives up the files: the index is all there is and free updates are taken; for
-    throw-away endpoints and the protocol tests.
+    `scratch` gives up the files: the index is all there is and takes free updates.
     """
 
     def __init__(
-        self, root: Path, *, validate: Validator | None = None, vocabulary: Path | None = None,
-        limits: Limits | None = None, read_only: bool = False, scratch: bool = False,
+        self,
+        root: Path,
+        *,
+        validate: Validator | None = None,
+        vocabulary: Path | None = None,
+        limits: Limits | None = None,
+        read_only: bool = False,
+        scratch: bool = False,
     ) -> None:
         self.folder = Folder(root)
         self._validate = validate
@@ -87,7 +89,8 @@ class LocalStore:
         except OSError as error:
             if self._scratch or "lock" in str(error).lower():
                 raise StoreError(
-                    f"The index cannot be opened: {error}.", where=str(self.folder.index),
+                    f"The index cannot be opened: {error}.",
+                    where=str(self.folder.index),
                     hint="Is another program using it?",
                 ) from None
         # The index is damaged; the files are not. Make it again (reconcile fills it).
@@ -97,7 +100,8 @@ class LocalStore:
     def _open_reader(self, validate: Validator | None, vocabulary: Path | None) -> None:
         if not (self.folder.root / "FORMAT").exists():
             raise StoreError(
-                "There is no knowledge base.", where=str(self.folder.root),
+                "There is no knowledge base.",
+                where=str(self.folder.root),
                 hint="Make one with `tilelore extract PATH --kb DIR`, or name it with --kb.",
             )
         if self.folder.current() is None or self.folder.dirty.exists():
@@ -113,7 +117,8 @@ class LocalStore:
             if current is not None and self._hold(current):
                 return
         raise StoreError(
-            "Nothing has been published yet.", where=str(self.folder.root),
+            "Nothing has been published yet.",
+            where=str(self.folder.root),
             hint="Wait until the process that writes it ends.",
         )
 
@@ -241,7 +246,8 @@ class LocalStore:
             self.index.update(update)
         except OSError as error:
             raise StoreError(
-                f"The index could not be written: {error}.", where=self.location,
+                f"The index could not be written: {error}.",
+                where=self.location,
                 hint="Is the disk full? Nothing was changed.",
             ) from None
 
@@ -274,13 +280,18 @@ class LocalStore:
         return True
 
     def update(
-        self, sparql: str, *, using: Sequence[str] = (), using_named: Sequence[str] = (),
+        self,
+        sparql: str,
+        *,
+        using: Sequence[str] = (),
+        using_named: Sequence[str] = (),
         base: str = "",
     ) -> None:
         """See `Store.update`."""
         if not self._scratch:
             raise ReadOnly(
-                "Free updates are refused; the kernel files are the truth.", where=self.location,
+                "Free updates are refused; the kernel files are the truth.",
+                where=self.location,
                 hint="Add kernels with `tilelore extract --kb` or `tilelore kb load`.",
             )
         text = with_using(sparql, using, using_named) if using or using_named else sparql
@@ -295,15 +306,20 @@ class LocalStore:
     def _check_writer(self) -> None:
         if self._read_only or self._scratch:
             raise ReadOnly(
-                "The store is open for reading.", where=self.location,
+                "The store is open for reading.",
+                where=self.location,
                 hint="Open it for writing to add kernels.",
             )
 
     # --- reading
 
     def query(
-        self, sparql: str, *, default_graph_uris: Sequence[str] = (),
-        named_graph_uris: Sequence[str] = (), timeout: float | None = None,
+        self,
+        sparql: str,
+        *,
+        default_graph_uris: Sequence[str] = (),
+        named_graph_uris: Sequence[str] = (),
+        timeout: float | None = None,
         limit: int | None = None,
     ) -> Result:
         """See `Store.query`."""
@@ -329,15 +345,7 @@ class LocalStore:
 
     def direct(self, sparql: str) -> Result:
         """Answer one of our own queries in this process; every pattern names its graph."""
-        result: Any = self.index.query(sparql, prefixes=PREFIXES)
-        if isinstance(result, ox.QueryTriples):
-            text = ox.serialize(result, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES)
-            return parse(Serialized(ResultKind.GRAPH, "text/turtle", text or b""))
-        kind, media = ResultKind.BINDINGS, BindingsFormat.JSON.value
-        if isinstance(result, ox.QueryBoolean):
-            body = result.serialize(format=ox.QueryResultsFormat.JSON)
-            return parse(Serialized(ResultKind.BOOLEAN, media, body or b""))
-        return parse(Serialized(kind, media, select_json(result, NO_LIMIT, NO_LIMIT)))
+        return direct_answer(self.index, sparql)
 
     def kernels(self) -> tuple[KernelEntry, ...]:
         """See `Store.kernels`."""
@@ -345,8 +353,7 @@ class LocalStore:
 
     def graph_text(self, graph: str) -> str:
         """See `Store.graph_text`."""
-        found = self.index.quads_for_pattern(None, None, None, NamedNode(graph))
-        text = sq.canonical(found)
+        text = sq.canonical(self.index.quads_for_pattern(None, None, None, NamedNode(graph)))
         if not text:
             raise UnknownName(f"There is no graph <{graph}>.", hint="See `tilelore kb stats`.")
         return text.decode()
@@ -366,13 +373,7 @@ class LocalStore:
 
     def export(self, out: BinaryIO, form: DumpFormat = DumpFormat.NQUADS) -> int:
         """See `Store.export`."""
-        graphs = [g.value for g in self.index.named_graphs() if isinstance(g, NamedNode)]
-        count = 0
-        for graph in sorted(set(graphs) - sq.RESERVED):
-            found = self.index.quads_for_pattern(None, None, None, NamedNode(graph))
-            count += sq.write_quads(out, list(found), form)
-        texts = {name: self.folder.program(name) for name in self.folder.program_digests()}
-        return count + sq.write_quads(out, sq.program_quads(texts), form)
+        return export_all(self.folder, self.index, out, form)
 
     def load(self, path: Path) -> tuple[Loaded, ...]:
         """See `Store.load`."""

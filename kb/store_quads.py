@@ -60,7 +60,8 @@ def read_file(path: Path) -> list[Quad]:
     form = SUFFIXES.get(path.suffix)
     if form is None:
         raise InputError(
-            f"`{path.suffix}` is not a graph format known here.", where=str(path),
+            f"`{path.suffix}` is not a graph format known here.",
+            where=str(path),
             hint=f"Use one of {', '.join(sorted(SUFFIXES))}.",
         )
     try:
@@ -77,7 +78,8 @@ def as_quads(graph: str, quads: Sequence[Quad] | str | bytes) -> list[Quad]:
     name = NamedNode(graph)
     return [
         Quad(q.subject, q.predicate, q.object, name)
-        if isinstance(q.graph_name, DefaultGraph) else q
+        if isinstance(q.graph_name, DefaultGraph)
+        else q
         for q in quads
     ]
 
@@ -136,7 +138,8 @@ def by_graph(quads: Iterable[Quad], *, where: str) -> dict[str, list[Quad]]:
         if len(names) != 1 or not names[0].startswith(ROOT + "kernel/"):
             raise InputError(
                 f"Triples outside any graph describe {len(names)} kernels; one is needed to name "
-                "their graph.", where=where,
+                "their graph.",
+                where=where,
                 hint="Write one tl:Kernel per Turtle file, or use TriG or N-Quads.",
             )
         graph = ROOT + "graph/" + names[0].removeprefix(ROOT + "kernel/")
@@ -153,7 +156,8 @@ def check_owned(graph: str, quads: Sequence[Quad]) -> None:
     """
     if not graph.startswith(ROOT + "graph/") or graph in RESERVED:
         raise DoesNotConform(
-            "It is not the name of a graph that can be added.", where=graph,
+            "It is not the name of a graph that can be added.",
+            where=graph,
             hint=f"Graph names are {ROOT}graph/<the kernel's tail>.",
         )
     if not quads:
@@ -191,13 +195,15 @@ def check_programs(graph: str, wanted: Iterable[str], programs: Mapping[str, str
     for name, text in programs.items():
         if digest(text.encode()) != name:
             raise DoesNotConform(
-                f"The program text does not have the digest {name}.", where=graph,
+                f"The program text does not have the digest {name}.",
+                where=graph,
                 hint="The digest is the SHA-256 of the text in UTF-8.",
             )
     missing = sorted(set(wanted) - programs.keys())
     if missing:
         raise DoesNotConform(
-            f"The graph names program {missing[0]}, which is not given.", where=graph,
+            f"The graph names program {missing[0]}, which is not given.",
+            where=graph,
             hint="Pass its text beside the graph.",
         )
 
@@ -216,7 +222,8 @@ def programs_of(quads: Iterable[Quad]) -> dict[str, str]:
     return {
         q.subject.value.rsplit("/", 1)[-1]: q.object.value
         for q in quads
-        if q.predicate == PROGRAM_TEXT and isinstance(q.subject, NamedNode)
+        if q.predicate == PROGRAM_TEXT
+        and isinstance(q.subject, NamedNode)
         and isinstance(q.object, Literal)
     }
 
@@ -254,8 +261,10 @@ def vocabulary_files(folder: Path) -> tuple[Path, ...]:
 
 def vocabulary_digest(folder: Path) -> str:
     """Digest of the module texts, names included."""
-    parts = [p.relative_to(folder).as_posix().encode() + b"\0" + p.read_bytes()
-             for p in vocabulary_files(folder)]
+    parts = [
+        p.relative_to(folder).as_posix().encode() + b"\0" + p.read_bytes()
+        for p in vocabulary_files(folder)
+    ]
     return digest(b"\0\0".join(parts))
 
 

@@ -125,8 +125,12 @@ class Store(Protocol):
         ...
 
     def query(
-        self, sparql: str, *, default_graph_uris: Sequence[str] = (),
-        named_graph_uris: Sequence[str] = (), timeout: float | None = None,
+        self,
+        sparql: str,
+        *,
+        default_graph_uris: Sequence[str] = (),
+        named_graph_uris: Sequence[str] = (),
+        timeout: float | None = None,
         limit: int | None = None,
     ) -> Result:
         """Answer a person's query in a child process: seconds, and at most `limit` rows.
@@ -146,7 +150,11 @@ class Store(Protocol):
         ...
 
     def update(
-        self, sparql: str, *, using: Sequence[str] = (), using_named: Sequence[str] = (),
+        self,
+        sparql: str,
+        *,
+        using: Sequence[str] = (),
+        using_named: Sequence[str] = (),
         base: str = "",
     ) -> None:
         """A free update; ReadOnly unless `writable`."""

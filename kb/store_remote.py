@@ -51,7 +51,11 @@ class RemoteSparqlStore:
     """A knowledge base behind a SPARQL 1.1 Protocol endpoint."""
 
     def __init__(
-        self, url: str, *, validate: Validator | None = None, limits: Limits | None = None,
+        self,
+        url: str,
+        *,
+        validate: Validator | None = None,
+        limits: Limits | None = None,
         client: httpx.Client | None = None,
     ) -> None:
         self._url = url
@@ -99,12 +103,14 @@ class RemoteSparqlStore:
                 return data
         except httpx.TimeoutException:
             raise QueryTimeout(
-                f"The server did not answer within {seconds:g} s.", where=url,
+                f"The server did not answer within {seconds:g} s.",
+                where=url,
                 hint="Bind more variables or add LIMIT.",
             ) from None
         except httpx.HTTPError as error:
             raise StoreError(
-                f"The server cannot be reached: {error}.", where=url,
+                f"The server cannot be reached: {error}.",
+                where=url,
                 hint="Is the URL right (--kb, TILELORE_KB) and the server running?",
             ) from None
 
@@ -115,7 +121,8 @@ class RemoteSparqlStore:
             if len(data) > self._limits.max_bytes:
                 raise ResultTooLarge(
                     f"The answer has more than {self._limits.max_bytes} bytes.",
-                    where=self._url, hint="Add LIMIT or ask for less.",
+                    where=self._url,
+                    hint="Add LIMIT or ask for less.",
                 )
         return bytes(data)
 
@@ -126,7 +133,8 @@ class RemoteSparqlStore:
         if status in (503, 504):
             return QueryTimeout(f"The server gave up ({status}): {said}.", where=self._url)
         return StoreError(
-            f"The server answered {status}: {said}.", where=self._url,
+            f"The server answered {status}: {said}.",
+            where=self._url,
             hint="Updates may be switched off there." if status in (401, 403, 405) else "",
         )
 
@@ -146,7 +154,11 @@ class RemoteSparqlStore:
     # --- writing
 
     def update(
-        self, sparql: str, *, using: Sequence[str] = (), using_named: Sequence[str] = (),
+        self,
+        sparql: str,
+        *,
+        using: Sequence[str] = (),
+        using_named: Sequence[str] = (),
         base: str = "",
     ) -> None:
         """See `Store.update`."""
@@ -217,8 +229,12 @@ class RemoteSparqlStore:
     # --- reading
 
     def query(
-        self, sparql: str, *, default_graph_uris: Sequence[str] = (),
-        named_graph_uris: Sequence[str] = (), timeout: float | None = None,
+        self,
+        sparql: str,
+        *,
+        default_graph_uris: Sequence[str] = (),
+        named_graph_uris: Sequence[str] = (),
+        timeout: float | None = None,
         limit: int | None = None,
     ) -> Result:
         """See `Store.query`."""
@@ -282,9 +298,7 @@ class RemoteSparqlStore:
             f"SELECT (COUNT(*) AS ?n) {{ GRAPH <{sq.PROGRAMS}> {{ ?s {sq.PROGRAM_TEXT} ?o }} }}"
         )
         programs = int(counted.values("n")[0] or 0)
-        return read_stats(
-            self._select, self._url, self.content_digest(sq.VOCABULARY), programs, 0
-        )
+        return read_stats(self._select, self._url, self.content_digest(sq.VOCABULARY), programs, 0)
 
     # --- whole-store work
 
@@ -316,8 +330,11 @@ class RemoteSparqlStore:
             quads = self._quads(graph)
             if sq.digest(sq.canonical(quads)) != content:
                 problems.append(
-                    Problem(graph, "The graph was changed after it was written.",
-                            "Extract its kernel again.")
+                    Problem(
+                        graph,
+                        "The graph was changed after it was written.",
+                        "Extract its kernel again.",
+                    )
                 )
                 continue
             try:
@@ -329,7 +346,8 @@ class RemoteSparqlStore:
     def rebuild(self) -> int:
         """See `Store.rebuild`: a server has no files to make it from."""
         raise StoreError(
-            "A remote store has no files to rebuild from.", where=self._url,
+            "A remote store has no files to rebuild from.",
+            where=self._url,
             hint="Load an export of a local knowledge base.",
         )
 

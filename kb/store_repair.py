@@ -1,10 +1,11 @@
-"""Index against files: repair at opening, fill a fresh index, and the full check."""
+"""Index against files: repair at opening, fill a fresh index, the full check, the export."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pyoxigraph as ox
 from pyoxigraph import NamedNode, Quad
@@ -12,7 +13,7 @@ from pyoxigraph import NamedNode, Quad
 from kb import store_quads as sq
 from kb.errors import DoesNotConform, StoreError, SyntaxProblem
 from kb.store_files import Folder
-from kb.store_records import Problem
+from kb.store_records import DumpFormat, Problem
 
 
 def catalogue(index: ox.Store) -> dict[str, str]:
@@ -113,13 +114,16 @@ def _all_quads(folder: Folder, seen: dict[str, Path]) -> Iterator[Quad]:
         quads = _sound(path)
         if not quads:
             raise StoreError(
-                "The graph file was changed after it was written.", where=str(path),
+                "The graph file was changed after it was written.",
+                where=str(path),
                 hint="Restore it or delete it, then extract its kernel again.",
             )
         graph = _graph_of(quads)
         if graph in seen:
             raise StoreError(
-                f"Two files hold <{graph}>.", where=str(path), hint=f"Delete it or {seen[graph]}.",
+                f"Two files hold <{graph}>.",
+                where=str(path),
+                hint=f"Delete it or {seen[graph]}.",
             )
         seen[graph] = path
         yield from quads
@@ -140,8 +144,11 @@ def _check_graphs(folder: Folder, index: ox.Store) -> Iterator[Problem]:
     for content, path in files.items():
         quads = _sound(path)
         if not quads:
-            yield Problem(str(path), "The file was changed after it was written.",
-                          "Restore it or delete it, then extract its kernel again.")
+            yield Problem(
+                str(path),
+                "The file was changed after it was written.",
+                "Restore it or delete it, then extract its kernel again.",
+            )
             continue
         graph = _graph_of(quads)
         if known.get(graph) != content:
@@ -153,8 +160,11 @@ def _check_graphs(folder: Folder, index: ox.Store) -> Iterator[Problem]:
     allowed = known.keys() | sq.RESERVED
     for name in index.named_graphs():
         if name.value not in allowed:
-            yield Problem(name.value, "The index holds a graph that no file has.",
-                          "Run `tilelore kb rebuild`.")
+            yield Problem(
+                name.value,
+                "The index holds a graph that no file has.",
+                "Run `tilelore kb rebuild`.",
+            )
 
 
 def _check_rows(graph: str, quads: list[Quad]) -> Iterator[Problem]:
@@ -172,5 +182,19 @@ def _check_programs(folder: Folder, index: ox.Store) -> Iterator[Problem]:
             yield Problem(f"program {name}", "Its file is missing.", "Extract its kernel again.")
     for name, path in files.items():
         if sq.digest(path.read_bytes()) != name:
-            yield Problem(str(path), "The program was changed after it was written.",
-                          "Delete it and extract its kernel again.")
+            yield Problem(
+                str(path),
+                "The program was changed after it was written.",
+                "Delete it and extract its kernel again.",
+            )
+
+
+def export_all(folder: Folder, index: ox.Store, out: BinaryIO, form: DumpFormat) -> int:
+    """Write every graph that is not ours, and the programs; the number of quads."""
+    graphs = [g.value for g in index.named_graphs() if isinstance(g, NamedNode)]
+    count = 0
+    for graph in sorted(set(graphs) - sq.RESERVED):
+        found = index.quads_for_pattern(None, None, None, NamedNode(graph))
+        count += sq.write_quads(out, list(found), form)
+    texts = {name: folder.program(name) for name in folder.program_digests()}
+    return count + sq.write_quads(out, sq.program_quads(texts), form)

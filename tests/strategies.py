@@ -230,7 +230,8 @@ TUNINGS = st.builds(
     launched_with=POINTS, timed_with=POINTS, cache_key=maybe(some(TEXTS)), lines=maybe(LINES),
 )  # fmt: skip
 LAUNCHES = st.builds(
-    Launch, grid=some(TEXTS, 3), bindings=some(st.builds(Binding, parameter=TEXTS, expression=TEXTS)),
+    Launch, grid=some(TEXTS, 3),
+    bindings=some(st.builds(Binding, parameter=TEXTS, expression=TEXTS)),
     hints=POINTS, lines=LINES, when=TEXTS, host_function=maybe(),
 )  # fmt: skip
 PARAMETERS = st.builds(
@@ -274,7 +275,8 @@ def measurements() -> st.SearchStrategy[Measurement]:
     """Measurements with any number, zero and infinity included."""
     pairs = some(st.tuples(TEXTS, TEXTS))
     return st.builds(
-        Measurement, metric=PLAIN, value=st.floats(allow_nan=False), unit=st.sampled_from(["us", "µs", "", "MHz"]),
+        Measurement, metric=PLAIN, value=st.floats(allow_nan=False),
+        unit=st.sampled_from(["us", "µs", "", "MHz"]),
         target=PLAIN, samples=st.integers(0, 9999), seed=st.integers(), versions=pairs,
         kernel_digest=DIGESTS, problem=pairs, point=pairs,
     )  # fmt: skip

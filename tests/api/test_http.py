@@ -70,25 +70,41 @@ def is_problem(answer: Any, status: int, *said: str) -> None:
     assert "secret" not in answer.text
 
 
-@pytest.mark.parametrize(("query", "accept", "media", "begins"), [
-    (KERNELS, None, "application/sparql-results+json", '{"head"'),
-    (KERNELS, "application/json", "application/sparql-results+json", '{"head"'),
-    (KERNELS, "*/*", "application/sparql-results+json", '{"head"'),
-    (KERNELS, "text/csv", "text/csv; charset=utf-8", "label\r\nextra"),
-    (KERNELS, "text/tab-separated-values", "text/tab-separated-values; charset=utf-8", "?label\n"),
-    (KERNELS, "application/sparql-results+xml", "application/sparql-results+xml", "<?xml"),
-    (KERNELS, "text/csv;q=0.3, application/sparql-results+xml;q=0.9, */*;q=0.1",
-     "application/sparql-results+xml", "<?xml"),
-    (KERNELS, "text/*", "text/csv; charset=utf-8", "label"),
-    ("ASK { GRAPH ?g { ?k a tl:Kernel } }", "application/sparql-results+xml",
-     "application/sparql-results+xml", "<?xml"),
-    ("ASK { GRAPH ?g { ?k a tl:Kernel } }", None, "application/sparql-results+json", '{"head"'),
-    ("ASK {}", "text/csv", "text/csv; charset=utf-8", "true"),
-    (GRAPH, None, "text/turtle; charset=utf-8", "@prefix"),
-    (GRAPH, "application/n-triples", "application/n-triples; charset=utf-8", "<https:"),
-    (GRAPH, "application/ld+json", "application/ld+json; charset=utf-8", "["),
-    (GRAPH, "application/rdf+xml", "application/rdf+xml; charset=utf-8", "<?xml"),
-])
+@pytest.mark.parametrize(
+    ("query", "accept", "media", "begins"),
+    [
+        (KERNELS, None, "application/sparql-results+json", '{"head"'),
+        (KERNELS, "application/json", "application/sparql-results+json", '{"head"'),
+        (KERNELS, "*/*", "application/sparql-results+json", '{"head"'),
+        (KERNELS, "text/csv", "text/csv; charset=utf-8", "label\r\nextra"),
+        (
+            KERNELS,
+            "text/tab-separated-values",
+            "text/tab-separated-values; charset=utf-8",
+            "?label\n",
+        ),
+        (KERNELS, "application/sparql-results+xml", "application/sparql-results+xml", "<?xml"),
+        (
+            KERNELS,
+            "text/csv;q=0.3, application/sparql-results+xml;q=0.9, */*;q=0.1",
+            "application/sparql-results+xml",
+            "<?xml",
+        ),
+        (KERNELS, "text/*", "text/csv; charset=utf-8", "label"),
+        (
+            "ASK { GRAPH ?g { ?k a tl:Kernel } }",
+            "application/sparql-results+xml",
+            "application/sparql-results+xml",
+            "<?xml",
+        ),
+        ("ASK { GRAPH ?g { ?k a tl:Kernel } }", None, "application/sparql-results+json", '{"head"'),
+        ("ASK {}", "text/csv", "text/csv; charset=utf-8", "true"),
+        (GRAPH, None, "text/turtle; charset=utf-8", "@prefix"),
+        (GRAPH, "application/n-triples", "application/n-triples; charset=utf-8", "<https:"),
+        (GRAPH, "application/ld+json", "application/ld+json; charset=utf-8", "["),
+        (GRAPH, "application/rdf+xml", "application/rdf+xml; charset=utf-8", "<?xml"),
+    ],
+)
 def test_content_negotiation(
     client: AsgiClient, query: str, accept: str | None, media: str, begins: str
 ) -> None:
@@ -119,33 +135,39 @@ def test_the_service_describes_itself(client: AsgiClient) -> None:
     assert "SPARQL11Update" not in answer.text
 
 
-@pytest.mark.parametrize(("params", "status", "said"), [
-    ({"query": "SELECT * {"}, 400, ("query:1:", "not closed")),
-    ({"query": "SELECT * { ?s foaf:name ?o }"}, 400, ("PREFIX foaf:",)),
-    ({"query": "CLEAR ALL"}, 403, ("only read",)),
-    ({"query": "ASK { SERVICE <http://x/> { ?s ?p ?o } }"}, 400, ("SERVICE", "VALUES")),
-    ({"query": RUNAWAY}, 504, ("1 s", "LIMIT")),
-    ({"query": "SELECT * { ?s ?p ?o }"}, 422, ("more than 3000 rows",)),
-    ({"query": "ASK {}", "default-graph-uri": "not an iri"}, 400, ("not an iri",)),
-    ({"update": "CLEAR ALL"}, 405, ("POST",)),
-    ([("query", "ASK {}"), ("query", "ASK {}")], 400, ("2 queries",)),
-])
+@pytest.mark.parametrize(
+    ("params", "status", "said"),
+    [
+        ({"query": "SELECT * {"}, 400, ("query:1:", "not closed")),
+        ({"query": "SELECT * { ?s foaf:name ?o }"}, 400, ("PREFIX foaf:",)),
+        ({"query": "CLEAR ALL"}, 403, ("only read",)),
+        ({"query": "ASK { SERVICE <http://x/> { ?s ?p ?o } }"}, 400, ("SERVICE", "VALUES")),
+        ({"query": RUNAWAY}, 504, ("1 s", "LIMIT")),
+        ({"query": "SELECT * { ?s ?p ?o }"}, 422, ("more than 3000 rows",)),
+        ({"query": "ASK {}", "default-graph-uri": "not an iri"}, 400, ("not an iri",)),
+        ({"update": "CLEAR ALL"}, 405, ("POST",)),
+        ([("query", "ASK {}"), ("query", "ASK {}")], 400, ("2 queries",)),
+    ],
+)
 def test_bad_queries(client: AsgiClient, params: Any, status: int, said: tuple[str, ...]) -> None:
     is_problem(client.get("/sparql", params=params), status, *said)
 
 
-@pytest.mark.parametrize(("body", "media", "status", "said"), [
-    (b"ASK {}", None, 400, "Content-Type"),
-    (b"ASK {}", "text/plain", 415, "text/plain"),
-    (b"ASK {}", "application/sparql-query; charset=latin-1", 415, "UTF-8"),
-    (b"ASK { ?s ?p '\xff' }", "application/sparql-query", 400, "not UTF-8"),
-    (b"query=%ff%fe", "application/x-www-form-urlencoded", 400, "UTF-8"),
-    (b"", "application/sparql-query", 400, "begins with SELECT"),
-    (b"x" * (2**20 + 1), "application/sparql-query", 413, "longer than"),
-    (b"{" * 100_000, "application/sparql-query", 400, "flatter"),
-    (b"CLEAR ALL", "application/sparql-update", 403, "only reads"),
-    (b"update=CLEAR+ALL", "application/x-www-form-urlencoded", 403, "only reads"),
-])
+@pytest.mark.parametrize(
+    ("body", "media", "status", "said"),
+    [
+        (b"ASK {}", None, 400, "Content-Type"),
+        (b"ASK {}", "text/plain", 415, "text/plain"),
+        (b"ASK {}", "application/sparql-query; charset=latin-1", 415, "UTF-8"),
+        (b"ASK { ?s ?p '\xff' }", "application/sparql-query", 400, "not UTF-8"),
+        (b"query=%ff%fe", "application/x-www-form-urlencoded", 400, "UTF-8"),
+        (b"", "application/sparql-query", 400, "begins with SELECT"),
+        (b"x" * (2**20 + 1), "application/sparql-query", 413, "longer than"),
+        (b"{" * 100_000, "application/sparql-query", 400, "flatter"),
+        (b"CLEAR ALL", "application/sparql-update", 403, "only reads"),
+        (b"update=CLEAR+ALL", "application/x-www-form-urlencoded", 403, "only reads"),
+    ],
+)
 def test_bad_bodies(
     client: AsgiClient, store: LocalStore, body: bytes, media: str | None, status: int, said: str
 ) -> None:
@@ -248,9 +270,20 @@ def test_openapi_has_examples_and_the_page_needs_nothing_else(client: AsgiClient
     assert "<label" in page.text
 
 
-@pytest.mark.parametrize(("accept", "expected"), [
-    (None, 1), ("", 1), ("a/b", 1), ("c/d", 2), ("a/b;q=0.2, c/d;q=0.8", 2), ("c/*", 2),
-    ("*/*;q=0.1, a/b;q=0", 2), ("x/y", None), ("nonsense", None), ("a/b;q=zz", None),
-])
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        (None, 1),
+        ("", 1),
+        ("a/b", 1),
+        ("c/d", 2),
+        ("a/b;q=0.2, c/d;q=0.8", 2),
+        ("c/*", 2),
+        ("*/*;q=0.1, a/b;q=0", 2),
+        ("x/y", None),
+        ("nonsense", None),
+        ("a/b;q=zz", None),
+    ],
+)
 def test_choose(accept: str | None, expected: int | None) -> None:
     assert choose(accept, {"a/b": 1, "c/d": 2}) == expected

@@ -24,8 +24,12 @@ CNT = Namespace("http://www.w3.org/2011/content#")
 UT = Namespace("http://www.w3.org/2009/sparql/tests/test-update#")
 FORMATS = {
     "boolean": ("application/sparql-results+json", "application/sparql-results+xml"),
-    "tabular": ("application/sparql-results+json", "application/sparql-results+xml", "text/csv",
-                "text/tab-separated-values"),
+    "tabular": (
+        "application/sparql-results+json",
+        "application/sparql-results+xml",
+        "text/csv",
+        "text/tab-separated-values",
+    ),
     "RDF": ("text/turtle", "application/n-triples", "application/rdf+xml", "application/ld+json"),
 }
 
@@ -66,8 +70,9 @@ def read_step(graph: Graph, node: Node) -> Step:
     return Step(
         method=text(graph, node, HT.methodName),
         path=text(graph, node, HT.absolutePath),
-        headers=tuple((text(graph, h, HT.fieldName), text(graph, h, HT.fieldValue))
-                      for h in fields),
+        headers=tuple(
+            (text(graph, h, HT.fieldName), text(graph, h, HT.fieldValue)) for h in fields
+        ),
         body=text(graph, body, CNT.chars).encode(encoding or "utf-8"),
         statuses=tuple(str(s)[-3] for s in graph.objects(response, MF.expectedStatus)),
         boolean=None if boolean is None else bool(boolean.toPython()),  # type: ignore[attr-defined]

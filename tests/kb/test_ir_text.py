@@ -19,8 +19,8 @@ dialect cutile
 kernel scale(x: array, n: scalar<i32> = 4, TILE: constexpr) options(occupancy = 2) @"k.py":1-9 {
     %zero.1 = const(value = 0.0) @2
     %i.2 = block_id(axis %n) : scalar<i32> @3:8
-    %acc.3, %m.4 = for(iterable %i.2, init %zero.1, init %n) : tile<f32>[TILE, 2 * N]@shared, _ @4:4-6 \
-do (%j.5, %acc.6: tile<f32>[16], %m.7) {
+    %acc.3, %m.4 = for(iterable %i.2, init %zero.1, init %n) : tile<f32>[TILE, 2 * N]@shared, _ \
+@4:4-6 do (%j.5, %acc.6: tile<f32>[16], %m.7) {
         %b.8 = if(condition %j.5) @"h.py":5-7 then {
             yield(b %acc.6)
         } else {
@@ -224,7 +224,8 @@ def test_verify_tells_what_is_wrong(body: str, message: str) -> None:
     "body",
     [
         "if(condition %x) {\nreturn()\n} else {\nreturn()\n}",
-        "for(iterable %x) (%j.1) {\nif(condition %j.1) {\nbreak()\n} else {\nyield()\n}\nyield()\n}\nreturn()",
+        "for(iterable %x) (%j.1) {\nif(condition %j.1) {\nbreak()\n} else {\nyield()\n}\nyield()\n}"
+        "\nreturn()",
         "while() {\nyield(condition %x)\n} do {\ncontinue()\n}\nreturn()",
     ],
     ids=["both sides return", "break in a branch", "while"],
@@ -234,6 +235,7 @@ def test_verify_accepts_early_exits(body: str) -> None:
 
 
 def test_verify_checks_calls() -> None:
-    text = 'kernel k(x) {\ncall(y %x, y %x, callee = "h")\nreturn()\n}\nhelper h(x, z = 1) {\nreturn()\n}'
+    text = 'kernel k(x) {\ncall(y %x, y %x, callee = "h")\nreturn()\n}\n'
+    text += "helper h(x, z = 1) {\nreturn()\n}"
     messages = {problem.message for problem in verify(parse(text))}
     assert messages == {"h is given y twice.", "h has no parameter y.", "h is not given x."}

@@ -54,83 +54,192 @@ def test_there_are_enough_questions_and_each_says_what_it_gives(store: LocalStor
 
 
 EXPECTED: list[tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = [
-    ("scale_after_row_max", {}, "kernel value start_line end_line",
-     [("fmha", "after the maximum", 33, 34)]),
-    ("dead_tuning_axes", {}, "kernel axis values mechanism launched_with",
-     [("fmha", "num_ctas", 2, "exhaustive_search", 1)]),
+    (
+        "scale_after_row_max",
+        {},
+        "kernel value start_line end_line",
+        [("fmha", "after the maximum", 33, 34)],
+    ),
+    (
+        "dead_tuning_axes",
+        {},
+        "kernel axis values mechanism launched_with",
+        [("fmha", "num_ctas", 2, "exhaustive_search", 1)],
+    ),
     ("dead_tuning_axes", {"kernel": "layer_norm"}, "kernel", []),
-    ("axes_decided_by_both", {"first": "attention", "second": "layernorm"},
-     "axis first_values second_values",
-     [("axis/tile_selection", "searched per target", "next power of two")]),
-    ("decisions_of_kernel", {"kernel": "fmha"}, "kind axis value pattern start_line end_line", [
-        ("design", "axis/math_approximation", "exp2",
-         "pattern/base-2-exponential-with-folded-log2", 35, 35),
-        ("design", "axis/scale_placement", "after the maximum",
-         "pattern/scale-applied-after-the-max-reduce", 33, 34),
-        ("design", "axis/softmax_scheme", "online 1-pass", "pattern/online-softmax", 30, 36),
-        ("tuning", "axis/tile_selection", "searched per target",
-         "pattern/closed-form-tile-heuristic", 100, 110),
-    ]),
-    ("tuning_of_kernel", {"kernel": "fmha"}, "case axis points effect", [
-        ("sm_120", "TILE_M", 1, "effective"),
-        ("sm_90", "TILE_M", 2, "effective"),
-        ("sm_90", "num_ctas", 2, "dead"),
-    ]),
-    ("tile_sizes_per_target", {"operation": "attention"}, "case label axis smallest largest values",
-     [("sm_120", "fmha", "TILE_M", 32, 32, 1), ("sm_90", "fmha", "TILE_M", 64, 128, 2)]),
+    (
+        "axes_decided_by_both",
+        {"first": "attention", "second": "layernorm"},
+        "axis first_values second_values",
+        [("axis/tile_selection", "searched per target", "next power of two")],
+    ),
+    (
+        "decisions_of_kernel",
+        {"kernel": "fmha"},
+        "kind axis value pattern start_line end_line",
+        [
+            (
+                "design",
+                "axis/math_approximation",
+                "exp2",
+                "pattern/base-2-exponential-with-folded-log2",
+                35,
+                35,
+            ),
+            (
+                "design",
+                "axis/scale_placement",
+                "after the maximum",
+                "pattern/scale-applied-after-the-max-reduce",
+                33,
+                34,
+            ),
+            ("design", "axis/softmax_scheme", "online 1-pass", "pattern/online-softmax", 30, 36),
+            (
+                "tuning",
+                "axis/tile_selection",
+                "searched per target",
+                "pattern/closed-form-tile-heuristic",
+                100,
+                110,
+            ),
+        ],
+    ),
+    (
+        "tuning_of_kernel",
+        {"kernel": "fmha"},
+        "case axis points effect",
+        [
+            ("sm_120", "TILE_M", 1, "effective"),
+            ("sm_90", "TILE_M", 2, "effective"),
+            ("sm_90", "num_ctas", 2, "dead"),
+        ],
+    ),
+    (
+        "tile_sizes_per_target",
+        {"operation": "attention"},
+        "case label axis smallest largest values",
+        [("sm_120", "fmha", "TILE_M", 32, 32, 1), ("sm_90", "fmha", "TILE_M", 64, 128, 2)],
+    ),
     ("tile_sizes_per_target", {"operation": "layernorm"}, "case", []),
-    ("constraints_of_kernel", {"kernel": "fmha"}, "expression origin checked because start_line", [
-        ("heads % kv_heads == 0", "stated", True, None, 120),
-        ("tile_d == head_dim", "implied", False, "one tile holds a head", None),
-    ]),
-    ("unchecked_constraints", {}, "kernel expression because",
-     [("fmha", "tile_d == head_dim", "one tile holds a head")]),
-    ("findings_of_kernel", {"kernel": "fmha"}, "severity rule message fix start_line end_line",
-     [("warning", "rule/dead-tuning-axis", "num_ctas is searched and never used", "pass hints_fn",
-       140, 150)]),
-    ("findings_by_rule", {}, "rule severity findings kernels example", [
-        ("rule/dead-tuning-axis", "warning", 2, 2, "num_ctas is searched and never used"),
-        ("rule/unchecked-constraint", "note", 1, 1, "nobody checks the head dimension"),
-    ]),
+    (
+        "constraints_of_kernel",
+        {"kernel": "fmha"},
+        "expression origin checked because start_line",
+        [
+            ("heads % kv_heads == 0", "stated", True, None, 120),
+            ("tile_d == head_dim", "implied", False, "one tile holds a head", None),
+        ],
+    ),
+    (
+        "unchecked_constraints",
+        {},
+        "kernel expression because",
+        [("fmha", "tile_d == head_dim", "one tile holds a head")],
+    ),
+    (
+        "findings_of_kernel",
+        {"kernel": "fmha"},
+        "severity rule message fix start_line end_line",
+        [
+            (
+                "warning",
+                "rule/dead-tuning-axis",
+                "num_ctas is searched and never used",
+                "pass hints_fn",
+                140,
+                150,
+            )
+        ],
+    ),
+    (
+        "findings_by_rule",
+        {},
+        "rule severity findings kernels example",
+        [
+            ("rule/dead-tuning-axis", "warning", 2, 2, "num_ctas is searched and never used"),
+            ("rule/unchecked-constraint", "note", 1, 1, "nobody checks the head dimension"),
+        ],
+    ),
     ("findings_by_rule", {"rule": "unchecked-constraint"}, "findings", [(1,)]),
-    ("kernels_of_operation", {"operation": "attention"}, "implements kernel dialect package path", [
-        ("operation/fmha", "fmha", "cutile", "sample 1.0", "sample/attention.py"),
-        ("operation/fmha_lse", "forward", "triton", None, "sample/flash.py"),
-    ]),
+    (
+        "kernels_of_operation",
+        {"operation": "attention"},
+        "implements kernel dialect package path",
+        [
+            ("operation/fmha", "fmha", "cutile", "sample 1.0", "sample/attention.py"),
+            ("operation/fmha_lse", "forward", "triton", None, "sample/flash.py"),
+        ],
+    ),
     ("popular_choices", {"axis": "softmax_scheme"}, "value kernels", [("online 1-pass", 2)]),
-    ("popular_choices", {"axis": "scale_placement"}, "value kernels",
-     [("after the maximum", 1), ("pre-scale q", 1)]),
+    (
+        "popular_choices",
+        {"axis": "scale_placement"},
+        "value kernels",
+        [("after the maximum", 1), ("pre-scale q", 1)],
+    ),
     ("similar_kernels", {"kernel": "fmha"}, "other shared", [("forward", 1)]),
     ("opaque_kernels", {}, "kernel opaque operations", [("fmha", 2, 120)]),
-    ("targets_that_hold", {"shared_bytes": 200_000}, "target limit left", [
-        ("target/b200", 232_448, 32_448), ("target/h100", 232_448, 32_448),
-        ("target/h200", 232_448, 32_448),
-    ]),
+    (
+        "targets_that_hold",
+        {"shared_bytes": 200_000},
+        "target limit left",
+        [
+            ("target/b200", 232_448, 32_448),
+            ("target/h100", 232_448, 32_448),
+            ("target/h200", 232_448, 32_448),
+        ],
+    ),
     ("targets_that_hold", {"shared_bytes": 1, "threads": 4096}, "target", []),
-    ("design_procedure", {}, "position step", [
-        (1, "step/tile-local-split"), (2, "step/reduction-order"), (3, "step/fusion-range"),
-        (4, "step/warp-roles"), (5, "step/shared-memory-layout"), (6, "step/pipeline"),
-        (7, "step/profiler-verification"),
-    ]),
-    ("may_share_a_kernel", {"first": "gemm", "second": "gelu"}, "rule forbidden_when", [
-        ("fusion/bias-activation", "gemm.consumers > 0"),
-        ("fusion/bias-activation", "gemm.splits > 1"),
-    ]),
+    (
+        "design_procedure",
+        {},
+        "position step",
+        [
+            (1, "step/tile-local-split"),
+            (2, "step/reduction-order"),
+            (3, "step/fusion-range"),
+            (4, "step/warp-roles"),
+            (5, "step/shared-memory-layout"),
+            (6, "step/pipeline"),
+            (7, "step/profiler-verification"),
+        ],
+    ),
+    (
+        "may_share_a_kernel",
+        {"first": "gemm", "second": "gelu"},
+        "rule forbidden_when",
+        [
+            ("fusion/bias-activation", "gemm.consumers > 0"),
+            ("fusion/bias-activation", "gemm.splits > 1"),
+        ],
+    ),
     ("may_share_a_kernel", {"first": "gelu", "second": "fmha"}, "rule", []),
-    ("chain_may_share_a_kernel", {}, "rule next_rule obstacles",
-     [("fusion/qk-softmax-pv", "fusion/qk-softmax-pv", 3)]),
-    ("chain_may_share_a_kernel",
-     {"first": "residual_add", "second": "rmsnorm", "third": "affine"}, "rule next_rule obstacles",
-     [("fusion/residual-norm", "fusion/norm-affine", 3)]),
+    (
+        "chain_may_share_a_kernel",
+        {},
+        "rule next_rule obstacles",
+        [("fusion/qk-softmax-pv", "fusion/qk-softmax-pv", 3)],
+    ),
+    (
+        "chain_may_share_a_kernel",
+        {"first": "residual_add", "second": "rmsnorm", "third": "affine"},
+        "rule next_rule obstacles",
+        [("fusion/residual-norm", "fusion/norm-affine", 3)],
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "bindings", "columns", "expected"), EXPECTED,
+    ("name", "bindings", "columns", "expected"),
+    EXPECTED,
     ids=[f"{name} {' '.join(map(str, b.values()))}".strip() for name, b, _, _ in EXPECTED],
 )
 def test_answers(
-    store: LocalStore, name: str, bindings: dict[str, Any], columns: str,
+    store: LocalStore,
+    name: str,
+    bindings: dict[str, Any],
+    columns: str,
     expected: list[tuple[Any, ...]],
 ) -> None:
     assert rows(store, name, columns, **bindings) == expected
@@ -138,8 +247,12 @@ def test_answers(
 
 def test_every_question_has_expected_rows() -> None:
     tested = {name for name, *_ in EXPECTED} | {
-        "axes_shared_by_operations", "shared_memory_decisions", "alternatives",
-        "principles_of_kernel", "open_axes", "metrics",
+        "axes_shared_by_operations",
+        "shared_memory_decisions",
+        "alternatives",
+        "principles_of_kernel",
+        "open_axes",
+        "metrics",
     }
     assert tested == set(QUESTIONS)
 
@@ -186,13 +299,16 @@ def test_metrics_say_what_is_trusted(store: LocalStore) -> None:
     assert trusted["metric/achieved-occupancy"] is False
 
 
-@pytest.mark.parametrize(("name", "bindings", "error", "said"), [
-    ("dead_axes", {}, UnknownName, "Did you mean `dead_tuning_axes`"),
-    ("alternatives", {"kernal": "fmha"}, InputError, "It has: kernel, axis"),
-    ("alternatives", {"kernel": "fhma"}, UnknownName, "Did you mean `fmha`"),
-    ("alternatives", {"axis": "x> } DROP ALL #"}, InputError, "name or IRI of a axis"),
-    ("targets_that_hold", {"threads": "many"}, InputError, "whole number"),
-])
+@pytest.mark.parametrize(
+    ("name", "bindings", "error", "said"),
+    [
+        ("dead_axes", {}, UnknownName, "Did you mean `dead_tuning_axes`"),
+        ("alternatives", {"kernal": "fmha"}, InputError, "It has: kernel, axis"),
+        ("alternatives", {"kernel": "fhma"}, UnknownName, "Did you mean `fmha`"),
+        ("alternatives", {"axis": "x> } DROP ALL #"}, InputError, "name or IRI of a axis"),
+        ("targets_that_hold", {"threads": "many"}, InputError, "whole number"),
+    ],
+)
 def test_wrong_questions_are_refused(
     store: LocalStore, name: str, bindings: dict[str, Any], error: type[Exception], said: str
 ) -> None:

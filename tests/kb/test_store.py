@@ -66,16 +66,26 @@ GRAPH, TEXT, PROGRAMS = kernel_graph("fmha")
 FOREIGN = f'<{ROOT}axis/softmax_scheme> <{NS}value> "x" <{GRAPH}> .\n'
 
 
-@pytest.mark.parametrize(("graph", "text", "programs", "said"), [
-    pytest.param(GRAPH, TEXT + FOREIGN, PROGRAMS, "belongs to another graph", id="subject"),
-    pytest.param(GRAPH, TEXT.replace(f"<{GRAPH}> .", f"<{GRAPH}x> .", 1), PROGRAMS,
-                 "names another graph", id="graph"),
-    pytest.param(GRAPH, TEXT + f'_:b <{NS}value> "x" <{GRAPH}> .\n', PROGRAMS, "blank", id="bnode"),
-    pytest.param(GRAPH, TEXT, {}, "not given", id="program missing"),
-    pytest.param(GRAPH, TEXT, {next(iter(PROGRAMS)): "other"}, "digest", id="program digest"),
-    pytest.param(GRAPH, "", PROGRAMS, "empty", id="empty"),
-    pytest.param(VOCABULARY, TEXT, PROGRAMS, "not the name", id="reserved graph"),
-])
+@pytest.mark.parametrize(
+    ("graph", "text", "programs", "said"),
+    [
+        pytest.param(GRAPH, TEXT + FOREIGN, PROGRAMS, "belongs to another graph", id="subject"),
+        pytest.param(
+            GRAPH,
+            TEXT.replace(f"<{GRAPH}> .", f"<{GRAPH}x> .", 1),
+            PROGRAMS,
+            "names another graph",
+            id="graph",
+        ),
+        pytest.param(
+            GRAPH, TEXT + f'_:b <{NS}value> "x" <{GRAPH}> .\n', PROGRAMS, "blank", id="bnode"
+        ),
+        pytest.param(GRAPH, TEXT, {}, "not given", id="program missing"),
+        pytest.param(GRAPH, TEXT, {next(iter(PROGRAMS)): "other"}, "digest", id="program digest"),
+        pytest.param(GRAPH, "", PROGRAMS, "empty", id="empty"),
+        pytest.param(VOCABULARY, TEXT, PROGRAMS, "not the name", id="reserved graph"),
+    ],
+)
 def test_a_refused_graph_changes_nothing(
     store: LocalStore, graph: str, text: str, programs: dict[str, str], said: str
 ) -> None:
@@ -147,7 +157,9 @@ def kill_while_adding(folder: Path, start: int, after: int) -> tuple[int, int]:
     """Run the endless writer, kill it after `after` lines; (last acknowledged, last begun)."""
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.kb.store_sample", str(folder), str(start)],
-        cwd=REPO, stdout=subprocess.PIPE, text=True,
+        cwd=REPO,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout
     lines = [child.stdout.readline() for _ in range(after)]
@@ -217,8 +229,10 @@ def test_check_finds_damage_and_rebuild_follows_the_files(store: LocalStore) -> 
     path = next(iter(store.folder.kernel_digests().values()))
     path.write_bytes(path.read_bytes() + b"\n")
     said = sorted(p.what for p in store.check())
-    assert said == ["The file was changed after it was written.",
-                    "The program was changed after it was written."]
+    assert said == [
+        "The file was changed after it was written.",
+        "The program was changed after it was written.",
+    ]
     with pytest.raises(StoreError, match="changed"):
         store.program(next(iter(PROGRAMS)))
     with pytest.raises(StoreError, match="changed"):
@@ -270,7 +284,8 @@ def test_the_vocabulary_is_held_once_and_follows_its_text(tmp_path: Path) -> Non
     modules = tmp_path / "ontology"
     modules.mkdir()
     (modules / "core.ttl").write_text(
-        f"@prefix tl: <{NS}> . tl:Kernel tl:note [ tl:value 1 ] , ( 1 2 ) .")
+        f"@prefix tl: <{NS}> . tl:Kernel tl:note [ tl:value 1 ] , ( 1 2 ) ."
+    )
     with LocalStore(tmp_path / "kb", vocabulary=modules) as store:
         first = count(store, f"GRAPH <{VOCABULARY}> {{ ?s ?p ?o }}")
         assert first == 7
@@ -289,7 +304,7 @@ def test_no_triple_is_in_two_graphs(store: LocalStore) -> None:
     """Oxigraph 0.5.13 counts a triple once per graph in the union; ours are disjoint."""
     store.add(GRAPH, TEXT, PROGRAMS)
     store.add(*kernel_graph("two"))
-    twice = ("SELECT ?s ?p ?o { GRAPH ?g { ?s ?p ?o } GRAPH ?h { ?s ?p ?o } FILTER(?g != ?h) }")
+    twice = "SELECT ?s ?p ?o { GRAPH ?g { ?s ?p ?o } GRAPH ?h { ?s ?p ?o } FILTER(?g != ?h) }"
     assert len(store.query(twice)) == 0  # type: ignore[arg-type]
     assert count(store) == count(store, "GRAPH ?g { ?s ?p ?o }")
     assert count(store, f"GRAPH <{CATALOGUE}> {{ ?s ?p ?o }}") == 2

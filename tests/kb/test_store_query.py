@@ -47,14 +47,17 @@ def test_terms_come_back_as_they_are(store: LocalStore) -> None:
     assert "tl:Kernel" in store.query("CONSTRUCT { ?k a tl:Kernel } { ?k a tl:Kernel }").turtle  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("text", "place", "hint"), [
-    pytest.param("SELECT * {\n ?s ?p }", "query:2:", "Look at", id="missing object"),
-    pytest.param("SELECT * { ?s ?p ?o", "query:1:", "not closed", id="open brace"),
-    pytest.param("SELECT * { ?s skso:x ?o }", "query:1:", "did you mean `skos:`", id="prefix"),
-    pytest.param("SELCT * { }", "query:1:1", "begins with SELECT", id="keyword"),
-    pytest.param("", "query:1:1", "begins with SELECT", id="empty"),
-    pytest.param("SELECT * { " + "{" * 5000, "query:1:", "flatter", id="deep nesting"),
-])
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        pytest.param("SELECT * {\n ?s ?p }", "query:2:", "Look at", id="missing object"),
+        pytest.param("SELECT * { ?s ?p ?o", "query:1:", "not closed", id="open brace"),
+        pytest.param("SELECT * { ?s skso:x ?o }", "query:1:", "did you mean `skos:`", id="prefix"),
+        pytest.param("SELCT * { }", "query:1:1", "begins with SELECT", id="keyword"),
+        pytest.param("", "query:1:1", "begins with SELECT", id="empty"),
+        pytest.param("SELECT * { " + "{" * 5000, "query:1:", "flatter", id="deep nesting"),
+    ],
+)
 def test_a_syntax_error_says_where_and_what_next(
     store: LocalStore, text: str, place: str, hint: str
 ) -> None:
@@ -64,10 +67,16 @@ def test_a_syntax_error_says_where_and_what_next(
     assert hint in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [
-    "INSERT DATA { <a:a> <a:b> 1 }", "# SELECT\nPREFIX x: <http://x/> DELETE WHERE { ?s ?p ?o }",
-    "CLEAR ALL", "LOAD <http://127.0.0.1:1/>", "with <g:g> delete { ?s ?p ?o } where { ?s ?p ?o }",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT DATA { <a:a> <a:b> 1 }",
+        "# SELECT\nPREFIX x: <http://x/> DELETE WHERE { ?s ?p ?o }",
+        "CLEAR ALL",
+        "LOAD <http://127.0.0.1:1/>",
+        "with <g:g> delete { ?s ?p ?o } where { ?s ?p ?o }",
+    ],
+)
 def test_updates_are_refused(store: LocalStore, text: str) -> None:
     with pytest.raises(UpdateRefused, match="only read"):
         store.query(text)
@@ -90,10 +99,13 @@ def test_a_memory_bomb_ends_the_child_only(store: LocalStore) -> None:
     pool.close()
 
 
-@pytest.mark.parametrize("text", [
-    pytest.param("SELECT * { ?s ?p ?o . ?a ?b ?c }", id="rows"),
-    pytest.param("CONSTRUCT { ?s ?p ?c } { ?s ?p ?o . ?a ?b ?c }", id="triples"),
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("SELECT * { ?s ?p ?o . ?a ?b ?c }", id="rows"),
+        pytest.param("CONSTRUCT { ?s ?p ?c } { ?s ?p ?o . ?a ?b ?c }", id="triples"),
+    ],
+)
 def test_a_large_answer_is_refused_never_cut(store: LocalStore, text: str) -> None:
     with pytest.raises(ResultTooLarge, match="more than 500"):
         store.query(text)
@@ -101,12 +113,15 @@ def test_a_large_answer_is_refused_never_cut(store: LocalStore, text: str) -> No
         store.query(text, limit=7)
 
 
-@pytest.mark.parametrize(("text", "uses"), [
-    ("SELECT * { SERVICE <http://x/> { ?s ?p ?o } }", True),
-    ("SELECT * { ?s ?p e:.SERVICE SILENT <http://x/> { ?s ?p ?o } }", True),
-    ('SELECT * { ?s ?p "SERVICE <x>" } # SERVICE', False),
-    ("SELECT * { ?service ex:service <http://x/service> }", False),
-])
+@pytest.mark.parametrize(
+    ("text", "uses"),
+    [
+        ("SELECT * { SERVICE <http://x/> { ?s ?p ?o } }", True),
+        ("SELECT * { ?s ?p e:.SERVICE SILENT <http://x/> { ?s ?p ?o } }", True),
+        ('SELECT * { ?s ?p "SERVICE <x>" } # SERVICE', False),
+        ("SELECT * { ?service ex:service <http://x/service> }", False),
+    ],
+)
 def test_service_is_seen(text: str, uses: bool) -> None:
     assert calls_service(text) is uses
 
@@ -140,7 +155,9 @@ SERVICES = (
 
 @pytest.mark.parametrize("sandbox", ["namespace", "seccomp", "none"])
 def test_service_makes_no_outbound_request(
-    store: LocalStore, listener: tuple[str, list[str]], sandbox: str,
+    store: LocalStore,
+    listener: tuple[str, list[str]],
+    sandbox: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Even when the friendly filter sees nothing, and whichever way the network is taken."""
@@ -162,15 +179,18 @@ def test_service_is_refused_with_a_hint(store: LocalStore) -> None:
         store.query(SERVICES[0].format(url="http://127.0.0.1:9/"))
 
 
-@pytest.mark.parametrize(("formats", "text", "begins"), [
-    (Formats(bindings=BindingsFormat.CSV), "SELECT ?k { ?k a tl:Kernel }", b"k\r\nhttps:"),
-    (Formats(bindings=BindingsFormat.TSV), "SELECT ?k { ?k a tl:Kernel }", b"?k\n<https:"),
-    (Formats(bindings=BindingsFormat.XML), "SELECT ?k { ?k a tl:Kernel }", b"<?xml"),
-    (Formats(boolean=BindingsFormat.XML), "ASK {}", b"<?xml"),
-    (Formats(graph=GraphFormat.N_TRIPLES), "CONSTRUCT WHERE { ?k a tl:Kernel }", b"<https:"),
-    (Formats(graph=GraphFormat.JSON_LD), "DESCRIBE ?k { ?k a tl:Kernel }", b"["),
-    (Formats(graph=GraphFormat.RDF_XML), "CONSTRUCT WHERE { ?k a tl:Kernel }", b"<?xml"),
-])
+@pytest.mark.parametrize(
+    ("formats", "text", "begins"),
+    [
+        (Formats(bindings=BindingsFormat.CSV), "SELECT ?k { ?k a tl:Kernel }", b"k\r\nhttps:"),
+        (Formats(bindings=BindingsFormat.TSV), "SELECT ?k { ?k a tl:Kernel }", b"?k\n<https:"),
+        (Formats(bindings=BindingsFormat.XML), "SELECT ?k { ?k a tl:Kernel }", b"<?xml"),
+        (Formats(boolean=BindingsFormat.XML), "ASK {}", b"<?xml"),
+        (Formats(graph=GraphFormat.N_TRIPLES), "CONSTRUCT WHERE { ?k a tl:Kernel }", b"<https:"),
+        (Formats(graph=GraphFormat.JSON_LD), "DESCRIBE ?k { ?k a tl:Kernel }", b"["),
+        (Formats(graph=GraphFormat.RDF_XML), "CONSTRUCT WHERE { ?k a tl:Kernel }", b"<?xml"),
+    ],
+)
 def test_formats(store: LocalStore, formats: Formats, text: str, begins: bytes) -> None:
     answer = store.query_serialized(Query(text, formats=formats))
     assert answer.body.startswith(begins), answer.body[:80]
@@ -188,13 +208,20 @@ def test_a_dataset_asked_for_has_nothing_else(store: LocalStore) -> None:
     assert len(store.query(inside, named_graph_uris=[graph])) == 1  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("update", "expected"), [
-    ("INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }",
-     "INSERT { ?s ?p 1 } USING <g:a> USING NAMED <g:b> WHERE { ?s ?p ?o }"),
-    ("DELETE WHERE { ?s ?p ?o }; CLEAR ALL",
-     "DELETE { ?s ?p ?o } USING <g:a> USING NAMED <g:b> WHERE { ?s ?p ?o }; CLEAR ALL"),
-    ('INSERT DATA { <a:a> <a:b> "WHERE" }', 'INSERT DATA { <a:a> <a:b> "WHERE" }'),
-])
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        (
+            "INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }",
+            "INSERT { ?s ?p 1 } USING <g:a> USING NAMED <g:b> WHERE { ?s ?p ?o }",
+        ),
+        (
+            "DELETE WHERE { ?s ?p ?o }; CLEAR ALL",
+            "DELETE { ?s ?p ?o } USING <g:a> USING NAMED <g:b> WHERE { ?s ?p ?o }; CLEAR ALL",
+        ),
+        ('INSERT DATA { <a:a> <a:b> "WHERE" }', 'INSERT DATA { <a:a> <a:b> "WHERE" }'),
+    ],
+)
 def test_the_protocols_dataset_enters_the_update(update: str, expected: str) -> None:
     assert with_using(update, ["g:a"], ["g:b"]) == expected
 

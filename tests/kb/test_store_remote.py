@@ -117,10 +117,13 @@ def test_a_server_that_is_not_there_or_slow() -> None:
     store.close()
 
 
-@pytest.mark.parametrize(("url", "expected"), [
-    ("http://h:7878", ("http://h:7878/query", "http://h:7878/update")),
-    ("http://h/ds/query", ("http://h/ds/query", "http://h/ds/update")),
-    ("http://h/sparql/", ("http://h/sparql", "http://h/sparql")),
-])
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h:7878", ("http://h:7878/query", "http://h:7878/update")),
+        ("http://h/ds/query", ("http://h/ds/query", "http://h/ds/update")),
+        ("http://h/sparql/", ("http://h/sparql", "http://h/sparql")),
+    ],
+)
 def test_endpoints(url: str, expected: tuple[str, str]) -> None:
     assert endpoints(url) == expected

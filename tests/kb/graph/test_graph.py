@@ -183,8 +183,8 @@ def test_a_program_graph_conforms() -> None:
 
 def test_a_template_and_a_measurement_conform() -> None:
     axis = Axis(
-        name="softmax_scheme", kind=AxisKind.DESIGN, values=("online", None), origin=Origin.INHERITED,
-        derived_from=("fmha",),
+        name="softmax_scheme", kind=AxisKind.DESIGN, values=("online", None),
+        origin=Origin.INHERITED, derived_from=("fmha",),
     )  # fmt: skip
     space = DesignSpace(
         name="ln", operation="layernorm", axes=(axis,), holes=("eps",), derived_from=("fmha",)
