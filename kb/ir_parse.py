@@ -80,6 +80,7 @@ class _Parser:
         if scanner.keyword("options"):
             options = self._options()
         decorated = not scanner.keyword("undecorated")
+        self.path = ""
         span = self._span(start)
         self.path = span.path
         scanner.expect("{", "The body of a function stands in braces.")

@@ -239,3 +239,10 @@ def test_verify_checks_calls() -> None:
     text += "helper h(x, z = 1) {\nreturn()\n}"
     messages = {problem.message for problem in verify(parse(text))}
     assert messages == {"h is given y twice.", "h has no parameter y.", "h is not given x."}
+
+
+def test_a_helper_without_a_file_is_not_in_the_file_before_it() -> None:
+    text = 'kernel k() @"k.py":1-2 {\nreturn() @2\n}\nhelper h() @3-4 {\nreturn() @4\n}'
+    program = parse(text)
+    assert [function.span.path for function in program.functions] == ["k.py", ""]
+    assert parse(to_text(program)) == program
