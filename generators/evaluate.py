@@ -42,10 +42,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one run, and whether lanes that the program leaves undetermined read as NaN."""
+    """Bounds of one run.
+
+    `poison`: lanes that the program leaves undetermined read as NaN. `strict`: a single row outside
+    its array, which no dialect defines, is an error instead of padding.
+    """
 
     steps: int = MAX_STEPS
     poison: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +92,9 @@ def run(
     if math.prod(full) > MAX_INSTANCES or min(full) < 0:
         raise EvaluationError(f"a grid of {grid}.", where=kernel.name, hint="Use a smaller grid.")
     machine = Machine(
-        kernel, full, semantics.handlers, semantics.truncating, limits.poison, limits.steps
-    )
+        kernel, full, semantics.handlers, semantics.truncating, limits.poison, limits.strict,
+        limits.steps,
+    )  # fmt: skip
     frame = _bound(kernel, arguments, semantics.pointers)
     try:
         for block in itertools.product(*(range(extent) for extent in full)):

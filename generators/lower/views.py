@@ -34,6 +34,15 @@ class View:
     strides: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class TiledPart:
+    """An array cut into tiles of `shape`; `made` is the operation that cut it."""
+
+    view: View
+    shape: tuple[str, ...]
+    made: Op
+
+
 class Views:
     """Every array of the program; extents and strides become parameters when they are first used."""
 

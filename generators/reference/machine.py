@@ -49,6 +49,7 @@ class Machine:
     handlers: Mapping[str, Handler]
     truncating: bool = False
     poison: bool = False
+    strict: bool = False
     max_steps: int = MAX_STEPS
     block: tuple[int, ...] = (0, 0, 0)
     steps: int = 0
@@ -127,7 +128,7 @@ class Machine:
             if error.where:
                 raise
             raise EvaluationError(error.message, where=str(op.span), hint=error.hint) from None
-        except (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError) as error:
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
             raise EvaluationError(
                 f"`{op.kind}` cannot be computed: {error}.", where=str(op.span),
                 hint="Check the shapes and the arguments.",

@@ -58,6 +58,7 @@ class Window:
     inside: tuple[slice, ...]
     place: tuple[slice, ...]
     whole: bool
+    extents: tuple[int, ...]
 
 
 def window(shape: tuple[int, ...], starts: tuple[int, ...], extents: tuple[int, ...]) -> Window:
@@ -69,7 +70,7 @@ def window(shape: tuple[int, ...], starts: tuple[int, ...], extents: tuple[int, 
         inside.append(slice(low, high))
         place.append(slice(low - start, high - start))
     whole = all(p.start == 0 and p.stop == n for p, n in zip(place, extents, strict=True))
-    return Window(tuple(inside), tuple(place), whole)
+    return Window(tuple(inside), tuple(place), whole, extents)
 
 
 def read_window(view: ArrayView, found: Window, extents: tuple[int, ...], padding: Padding) -> Tile:
@@ -98,11 +99,18 @@ def ordered_view(view: ArrayView, order: tuple[int, ...]) -> ArrayView:
     return ArrayView(view.data.transpose(order), view.dtype)
 
 
-def checked(found: Window, check: bool, what: str) -> Window:
+def checked(found: Window, check: bool, strict: bool) -> Window:
     """Raises EvaluationError when an access that promises to stay inside does not."""
+    if strict and any(
+        inside.start >= inside.stop and extent == 1
+        for inside, extent in zip(found.inside, found.extents, strict=True)
+    ):
+        raise EvaluationError(
+            "a single row outside its array, which is undefined.", hint="Use a smaller grid."
+        )
     if not check and not found.whole:
         raise EvaluationError(
-            f"a {what} without a bounds check lies outside its array.",
+            "a tile without a bounds check lies outside its array.",
             hint="Check bounds, or use sizes that the tile divides.",
         )
     return found

@@ -57,14 +57,16 @@ def _window(
     starts = tuple(at * extent for at, extent in zip(index, shape, strict=True))
     found = memory.window(view.data.shape, starts, shape)
     check = machine.flag(frame, op, "check_bounds", True)
-    return view, memory.checked(found, check, "tile")
+    return view, memory.checked(found, check, machine.strict)
 
 
 def _load_tile(machine: Machine, frame: Frame, op: Op) -> object:
-    shape = integers(machine.value(frame, op, "shape"), op.span)
+    written = integers(machine.value(frame, op, "shape"), op.span)
+    shape = written or (1,) * _array(machine, frame, op).data.ndim
     view, found = _window(machine, frame, op, shape)
     padding = _padding(machine, frame, op, "padding.undetermined")
-    return memory.read_window(view, found, shape, padding)
+    held = memory.read_window(view, found, shape, padding)
+    return held if written else Tile(held.data.reshape(()), held.dtype)
 
 
 def _stored(value: object, rank: int) -> Tile:
@@ -160,7 +162,8 @@ def _tile_of(machine: Machine, frame: Frame, op: Op) -> tuple[TiledView, memory.
     index = integers(machine.value(frame, op, "index"), op.span)
     starts = tuple(at * step for at, step in zip(index, view.steps, strict=True))
     found = memory.window(view.array.data.shape, starts, view.shape)
-    return view, memory.checked(found, machine.flag(frame, op, "check_bounds", True), "tile")
+    check = machine.flag(frame, op, "check_bounds", True)
+    return view, memory.checked(found, check, machine.strict)
 
 
 def _view_load(machine: Machine, frame: Frame, op: Op) -> object:

@@ -1,0 +1,182 @@
+"""cross_check(kernel): a cuTile program and its Triton form on the same numbers, output by output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from generators.compile_model import Scalar
+from generators.emit import emit_program
+from generators.evaluate import DType, EvaluationError, Limits, run
+from generators.interpret.cases import Case, cases
+from generators.interpret.client import Arrays, Interpreter
+from generators.interpret.model import Bound, BindingKind
+from generators.lower.triton import Lowered, to_triton
+from generators.lower.views import LoweredParameter
+from generators.reference.values import Array
+from kb.errors import CannotEmit, CompilerFailed, TileloreError
+from kb.ir import Kernel
+
+ATTEMPTS = 12
+"""Launches that are tried per kernel."""
+
+MAX_STEPS = 60_000
+"""Operations of one launch."""
+
+_FINITE = 0.5
+"""Share of written numbers that have to be finite for a launch to count."""
+
+_TOLERANCE = {2: 4e-3, 4: 2e-4, 8: 1e-6}
+"""Largest error by bytes of the dtype, relative to the largest number of the output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How a kernel is checked: the seed, launches that must agree, seconds for all of them."""
+
+    seed: int = 0
+    wanted: int = 2
+    seconds: float = 40.0
+    fixed: Mapping[str, Scalar] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of one kernel; `worst` is the largest relative error over all outputs."""
+
+    lowered: bool
+    verified: bool
+    reason: str = ""
+    launches: int = 0
+    worst: float = 0.0
+    residuals: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+def cross_check(kernel: Kernel, interpreter: Interpreter, plan: Plan) -> Verdict:
+    """Lower, emit, run both sides on small launches, compare what they wrote."""
+    try:
+        lowered = to_triton(kernel)
+        text = emit_program(lowered.kernel, "triton")
+    except CannotEmit as error:
+        return Verdict(lowered=False, verified=False, reason=f"{error.where}: {error.message}")
+    checker = _Checker(kernel, lowered, text, interpreter, plan)
+    return checker.verdict()
+
+
+def bindings(parameters: tuple[LoweredParameter, ...], case: Case) -> tuple[Bound, ...]:
+    """What the host passes for each parameter of the lowered kernel.
+
+    Raises CannotEmit for a list of arrays.
+    """
+    found = []
+    for parameter in parameters:
+        value = case.arguments[parameter.tensor or parameter.name]
+        if isinstance(value, list):
+            raise CannotEmit("a list of arrays.", where=parameter.name)
+        if parameter.source == "pointer":
+            bound = Bound(parameter.name, BindingKind.ARRAY, parameter.tensor)
+        elif isinstance(value, np.ndarray):
+            sizes = value.shape if parameter.source == "shape" else _strides(value)
+            bound = Bound(parameter.name, BindingKind.VALUE, int(sizes[parameter.axis]))
+        elif isinstance(value, DType):
+            bound = Bound(parameter.name, BindingKind.DTYPE, value.name)
+        else:
+            bound = Bound(parameter.name, BindingKind.VALUE, value)  # type: ignore[arg-type]
+        found.append(bound)
+    return tuple(found)
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    return tuple(step // array.itemsize for step in array.strides)
+
+
+@dataclass(slots=True)
+class _Checker:
+    kernel: Kernel
+    lowered: Lowered
+    text: str
+    interpreter: Interpreter
+    plan: Plan
+    worst: float = 0.0
+
+    def verdict(self) -> Verdict:
+        """The first disagreement, or agreement on as many launches as wanted."""
+        started, agreed, written = time.monotonic(), 0, set[str]()
+        reason = "no launch could be derived."
+        fixed = dict(self.plan.fixed or {})
+        for case in cases(self.kernel, self.plan.seed, ATTEMPTS, fixed):
+            if agreed >= self.plan.wanted or time.monotonic() - started > self.plan.seconds:
+                break
+            try:
+                changed, problem = self._launch(case)
+            except TileloreError as error:
+                reason = error.text
+                if isinstance(error, CompilerFailed):
+                    return self._found(False, reason, agreed, written)
+                continue
+            if problem:
+                return self._found(False, problem, agreed, written)
+            if not changed:
+                reason = "no launch wrote enough finite numbers."
+                continue
+            agreed += 1
+            written |= changed
+        return self._found(agreed > 0, "" if agreed else reason, agreed, written)
+
+    def _found(self, good: bool, reason: str, launches: int, written: set[str]) -> Verdict:
+        return Verdict(
+            lowered=True, verified=good, reason=reason, launches=launches, worst=self.worst,
+            residuals=self.lowered.residuals, outputs=tuple(sorted(written)),
+        )  # fmt: skip
+
+    def _launch(self, case: Case) -> tuple[set[str], str]:
+        """Outputs that hold finite numbers, and what differs."""
+        arguments = case.fresh()
+        run(self.kernel, case.grid, arguments, Limits(steps=MAX_STEPS, strict=True))
+        before: Arrays = {n: v for n, v in case.arguments.items() if isinstance(v, np.ndarray)}
+        expected: Arrays = {n: v for n, v in arguments.items() if isinstance(v, np.ndarray)}
+        changed = {n for n in before if not _same(before[n], expected[n])}
+        if not changed or not all(_mostly_finite(before[n], expected[n]) for n in changed):
+            return set(), ""
+        bound = bindings(self.lowered.parameters, case)
+        found = self.interpreter.run(self.text, self.kernel.name, case.grid, bound, before)
+        for name in sorted(expected):
+            error = difference(expected[name], found[name])
+            self.worst = max(self.worst, 0.0 if error == np.inf else error)
+            if error > _TOLERANCE.get(expected[name].itemsize, 0.0):
+                return changed, f"{name} differs by {error:.3g} of its largest number."
+        return changed, ""
+
+
+def _same(one: Array, other: Array) -> bool:
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+
+
+def _mostly_finite(before: Array, after: Array) -> bool:
+    if after.dtype.kind != "f":
+        return True
+    written = after[~((before == after) | (np.isnan(before) & np.isnan(after)))]
+    return bool(np.isfinite(written).mean() >= _FINITE)
+
+
+def difference(one: Array, other: Array) -> float:
+    """Largest difference relative to the largest finite number; infinite when the kinds of numbers differ."""
+    if one.dtype.kind != "f":
+        return 0.0 if bool(np.array_equal(one, other)) else float("inf")
+    x, y = one.astype(np.float64), other.astype(np.float64)
+    finite = np.isfinite(x)
+    if not bool(np.array_equal(finite, np.isfinite(y))):
+        return float("inf")
+    if not bool(np.array_equal(x[~finite], y[~finite], equal_nan=True)):
+        return float("inf")
+    if not bool(finite.any()):
+        return 0.0
+    scale = max(1e-3, float(np.abs(x[finite]).max()))
+    return float(np.abs(x[finite] - y[finite]).max()) / scale
+
+
+__all__ = ["EvaluationError", "Plan", "Verdict", "bindings", "cross_check", "difference"]

@@ -1,0 +1,255 @@
+"""Memory operations of cuTile on pointers of Triton: addresses, masks, padding, atomics."""
+
+from __future__ import annotations
+
+from generators.lower.lowering import Lowering, Rule
+from generators.lower.views import TiledPart, View
+from kb.errors import CannotEmit
+from kb.ir import Op
+from kb.ops import ATOMICS, OpKind
+
+_HINTS = ("latency", "allow_tma", "memory_order", "memory_scope")
+
+
+def _hints(low: Lowering, op: Op) -> None:
+    for role in _HINTS:
+        if op.operand(role):
+            low.residual(op, role)
+
+
+def _load(low: Lowering, pointer: str, mask: str | None, padding: str) -> str:
+    operands = [("pointer", pointer)]
+    if mask is not None:
+        operands += [("mask", mask), ("padding", padding)]
+    return low.builder.add(OpKind.LOAD, operands)
+
+
+def _units(low: Lowering, rank: int) -> list[str]:
+    """A shape of ones: what an empty shape stands for."""
+    return [low.builder.constant(1) for _ in range(rank)]
+
+
+def _load_tile(low: Lowering, op: Op) -> str:
+    view, index = low.view(op), low.items(op.operand("index"))
+    written = low.items(op.operand("shape"))
+    shape = written or _units(low, len(index))
+    _hints(low, op)
+    order = low.order(op, len(shape))
+    address = low.addressing.tile(view, index, shape, order, low.checked(op))
+    padding = low.padding(op) if address.mask else ""
+    loaded = _load(low, address.pointer, address.mask, padding)
+    if not written:
+        return loaded
+    return _whole(low, loaded, address.kept, shape)
+
+
+def _whole(low: Lowering, loaded: str, kept: tuple[str, ...], shape: list[str]) -> str:
+    """What was loaded without its unit axes, with them."""
+    if len(kept) == len(shape):
+        return loaded
+    kind = OpKind.RESHAPE if kept else OpKind.BROADCAST_TO
+    full = low.builder.add(kind, [("x", loaded), ("shape", low.builder.tuple_of(shape))])
+    low.loaded[full] = (loaded, kept)
+    return full
+
+
+def _reshape(low: Lowering, op: Op) -> str:
+    """A reshape that only drops the unit axes of a load is the load."""
+    source = low.names[op.inputs[0]]
+    target = tuple(low.items(op.operand("shape")))
+    if source in low.loaded and _same_extents(low, low.loaded[source][1], target):
+        return low.loaded[source][0]
+    shape = low.builder.tuple_of(target)
+    if not target:
+        return low.single(op.inputs[0])
+    kind = OpKind.BROADCAST_TO if low.extents.of(op.inputs[0]) == () else OpKind.RESHAPE
+    return low.builder.add(kind, [("x", source), ("shape", shape)])
+
+
+def _same_extents(low: Lowering, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    constants = low.builder.constants
+    return len(one) == len(other) and all(
+        a == b or (a in constants and constants.get(a) == constants.get(b))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _store_tile(low: Lowering, op: Op) -> None:
+    view, index = low.view(op), low.items(op.operand("index"))
+    shape = _stored_shape(low, op, len(index))
+    _hints(low, op)
+    order = low.order(op, len(shape))
+    address = low.addressing.tile(view, index, shape, order, low.checked(op))
+    _write(low, op, (address.pointer, address.mask), _bent(low, op, shape, address.kept))
+
+
+def _bent(low: Lowering, op: Op, shape: list[str], kept: tuple[str, ...]) -> str:
+    """The stored value without the unit axes that its address has not."""
+    source = str(op.operand("value"))
+    value, known = low.names[source], low.extents.of(source)
+    if known == () or len(kept) == len(shape) == len(known or ()):
+        return value
+    if not kept:
+        return low.single(source)
+    return low.builder.add(
+        OpKind.RESHAPE, [("x", value), ("shape", low.builder.tuple_of(kept))]
+    )
+
+
+def _write(low: Lowering, op: Op, address: tuple[str, str | None], value: str) -> None:
+    operands = [("pointer", address[0]), ("value", value)]
+    operands += [("mask", address[1])] if address[1] else []
+    low.builder.append(Op(OpKind.STORE, tuple(operands), span=op.span))
+
+
+def _stored_shape(low: Lowering, op: Op, rank: int) -> list[str]:
+    """Extents of a stored tile; what the program does not write out is asked of the tile."""
+    value = str(op.operand("value"))
+    shape = low.extents.of(value)
+    if shape is None:
+        raise CannotEmit(
+            "the rank of the stored tile is not known.", where=str(op.span),
+            hint="Reshape it before the store.",
+        )  # fmt: skip
+    lead = rank - len(shape)
+    found = _units(low, lead)
+    for axis, extent in enumerate(shape):
+        if isinstance(extent, str):
+            found.append(low.names[extent])
+        elif isinstance(extent, int):
+            found.append(low.builder.constant(extent))
+        else:
+            found.append(low.asked(value, axis))
+    return found
+
+
+def _gather(low: Lowering, op: Op) -> str:
+    _hints(low, op)
+    pointer, mask = _elements(low, op)
+    return _load(low, pointer, mask, low.padding(op))
+
+
+def _elements(low: Lowering, op: Op) -> tuple[str, str | None]:
+    mask = op.operand("mask")
+    address = low.addressing.elements(
+        low.view(op), low.items(op.operand("index")),
+        low.names[mask] if mask else None, low.checked(op),
+    )  # fmt: skip
+    return address.pointer, address.mask
+
+
+def _scatter(low: Lowering, op: Op) -> None:
+    _hints(low, op)
+    _write(low, op, _elements(low, op), low.names[str(op.operand("value"))])
+
+
+def _atomic(low: Lowering, op: Op) -> str:
+    pointer, mask = _elements(low, op)
+    if mask and op.kind == OpKind.ATOMIC_CAS:
+        raise CannotEmit(
+            "a compare-and-swap with a bounds check.", where=str(op.span),
+            hint="Triton's takes no mask: leave check_bounds out where all indices are inside.",
+        )  # fmt: skip
+    operands = [("pointer", pointer)]
+    operands += [(r, low.names[v]) for r, v in op.operands if r in ("expected", "value")]
+    operands += [("mask", mask)] if mask else []
+    _hints(low, op)
+    return low.builder.add(op.kind, operands)
+
+
+# -- tiled views
+
+
+def _tiled_view(low: Lowering, op: Op) -> None:
+    if op.operand("traversal"):
+        raise CannotEmit("a tiled view with steps of its own.", where=str(op.span))
+    low.names[op.result] = op.result
+    low.parts[op.result] = TiledPart(low.view(op), tuple(low.items(op.operand("shape"))), op)
+
+
+def _part(low: Lowering, op: Op) -> tuple[TiledPart, str, str | None, tuple[str, ...]]:
+    part = low.parts.get(low.names.get(str(op.operand("view")), ""))
+    if part is None:
+        raise CannotEmit("a tiled view that is not made in sight.", where=str(op.span))
+    shape = list(part.shape)
+    order = list(range(len(shape)))
+    index = low.items(op.operand("index"))
+    address = low.addressing.tile(part.view, index, shape, order, low.checked(op))
+    _hints(low, op)
+    return part, address.pointer, address.mask, address.kept
+
+
+def _view_load(low: Lowering, op: Op) -> str:
+    part, pointer, mask, kept = _part(low, op)
+    loaded = _load(low, pointer, mask, low.padding(part.made) if mask else "")
+    return _whole(low, loaded, kept, list(part.shape))
+
+
+def _view_store(low: Lowering, op: Op) -> None:
+    part, pointer, mask, kept = _part(low, op)
+    value = _bent(low, op, list(part.shape), kept)
+    if op.kind == OpKind.VIEW_ATOMIC_ADD:
+        operands = [("pointer", pointer), ("value", value)]
+        low.builder.add(OpKind.ATOMIC_ADD, [*operands, ("mask", mask)] if mask else operands)
+    else:
+        _write(low, op, (pointer, mask), value)
+
+
+def _view_num_tiles(low: Lowering, op: Op) -> str:
+    part = low.parts.get(low.names.get(str(op.operand("view")), ""))
+    axis = low.builder.constants.get(low.names[str(op.operand("axis"))])
+    if part is None or not isinstance(axis, int):
+        raise CannotEmit("tiles of a view that is not made in sight.", where=str(op.span))
+    extent = low.views.extent(part.view, axis)
+    return low.builder.binary(OpKind.CEIL_DIV, extent, part.shape[axis])
+
+
+# -- arrays
+
+
+def _shape(low: Lowering, op: Op) -> None:
+    view = low.views.of.get(low.names.get(op.inputs[0], op.inputs[0]))
+    if view is None:
+        low.copy(op)
+        return
+    low.names[op.result] = op.result
+    low.shapes[op.result] = view
+
+
+def _array_slice(low: Lowering, op: Op) -> str:
+    axis = low.builder.constants.get(low.names[str(op.operand("axis"))])
+    if not isinstance(axis, int):
+        raise CannotEmit("a slice along an axis that is not constant.", where=str(op.span))
+    start, stop = (low.names[str(op.operand(role))] for role in ("start", "stop"))
+    part = low.views.sliced(low.view(op), axis, start, stop)
+    low.views.of[part.pointer] = part
+    return part.pointer
+
+
+def _num_tiles(low: Lowering, op: Op) -> str:
+    axis = low.builder.constants.get(low.names[str(op.operand("axis"))])
+    shape = low.items(op.operand("shape"))
+    if not isinstance(axis, int):
+        raise CannotEmit("tiles counted along an axis that is not constant.", where=str(op.span))
+    storage = low.order(op, len(shape))[axis]
+    view: View = low.view(op)
+    return low.builder.binary(OpKind.CEIL_DIV, low.views.extent(view, storage), shape[axis])
+
+
+def _dtype_of(low: Lowering, op: Op) -> str | None:
+    view = low.views.of.get(low.names[op.inputs[0]])
+    if view is None:
+        low.copy(op)
+        return None
+    dtype = low.builder.add(OpKind.DTYPE_OF, [("x", view.pointer)])
+    return low.builder.add(OpKind.ATTRIBUTE, [("x", dtype)], [("name", "element_ty")])
+
+
+RULES: dict[str, Rule] = {
+    OpKind.LOAD_TILE: _load_tile, OpKind.STORE_TILE: _store_tile, OpKind.GATHER: _gather,
+    OpKind.SCATTER: _scatter, OpKind.SHAPE: _shape, OpKind.ARRAY_SLICE: _array_slice,
+    OpKind.NUM_TILES: _num_tiles, OpKind.DTYPE_OF: _dtype_of, OpKind.RESHAPE: _reshape,
+    OpKind.TILED_VIEW: _tiled_view, OpKind.VIEW_LOAD: _view_load, OpKind.VIEW_STORE: _view_store,
+    OpKind.VIEW_ATOMIC_ADD: _view_store, OpKind.VIEW_NUM_TILES: _view_num_tiles,
+    **dict.fromkeys(ATOMICS - {OpKind.DESCRIPTOR_ATOMIC_ADD, OpKind.VIEW_ATOMIC_ADD}, _atomic),
+}  # fmt: skip
