@@ -1,4 +1,5 @@
-"""What rewrites ask the analysis of tile programs; the one place that knows where the analysis lives."""
+"""What rewrites ask the analysis of tile programs; the one place that knows where the analysis
+lives."""
 
 from __future__ import annotations
 

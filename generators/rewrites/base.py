@@ -1,4 +1,5 @@
-"""What a rewrite is: the other side of a pattern. It makes a tile program have another value on one design axis."""
+"""What a rewrite is: the other side of a pattern. It makes a tile program have another value on
+one design axis."""
 
 from __future__ import annotations
 
@@ -13,14 +14,21 @@ from kb.dialects.registry import dialect as dialect_named
 from kb.errors import CannotEmit
 from kb.ir import Function, Kernel
 
+SEPARATE = "Write the step by itself in the function that holds the loop."
+
 
 class NotApplicable(CannotEmit):
-    """The program cannot have the value by this rewrite: `where` stands in the way, `hint` says what would help."""
+    """The program cannot have the value by this rewrite: `where` stands in the way, `hint` says
+    what would help."""
+
+    def __init__(self, message: str, *, where: str, hint: str = SEPARATE) -> None:
+        super().__init__(message, where=where, hint=hint)
 
 
 @dataclass(eq=False)
 class Site:
-    """One function of a program, opened for change, with the facts of that function (its calls seen inlined)."""
+    """One function of a program, opened for change, with the facts of that function (its calls
+    seen inlined)."""
 
     kernel: Kernel
     function: Function
@@ -50,7 +58,8 @@ class Site:
 
 
 class Rewrite:
-    """The rewrites of one axis. Subclasses say `axis`, the `values` that they can make, and what `follows`.
+    """The rewrites of one axis. Subclasses say `axis`, the `values` that they can make, and what
+    `follows`.
 
     `follows` names axes whose decisions change along because they speak of the same operations.
     """
@@ -62,7 +71,8 @@ class Rewrite:
     def apply(self, kernel: Kernel, value: str) -> Kernel:
         """The program with `value` on the axis; the same program when it has it already.
 
-        Raises NotApplicable when the program does not have what the axis speaks of, or is not understood enough.
+        Raises NotApplicable when the program does not have what the axis speaks of, or is not
+        understood enough.
         """
         raise NotImplementedError
 
@@ -72,8 +82,11 @@ Change = Callable[[Site], bool]
 
 
 def change_functions(kernel: Kernel, change: Change) -> Kernel | None:
-    """Change every function that has something to change; when what belongs together is spread over helpers, the
-    program with its helpers inlined. None when nothing was to change."""
+    """Change every function that has something to change; None when there was nothing.
+
+    When what belongs together is spread over helpers, the helpers are inlined first.
+    Raises NotApplicable as `change` does.
+    """
     try:
         changed = _each(kernel, change)
     except NotApplicable:

@@ -10,7 +10,8 @@ KEPT = "ieee denormals"
 
 
 class DenormalMode(Rewrite):
-    """The flag is turned on or off on every operation that has it; operations without it keep denormals anyway.
+    """The flag is turned on or off on every operation that has it; operations without it keep
+    denormals anyway.
 
     Source: NVIDIA, PTX ISA, ex2.approx.ftz.f32.
     """

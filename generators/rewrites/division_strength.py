@@ -1,4 +1,5 @@
-"""division_strength: every element of a row divided, or one reciprocal per row and a product per element."""
+"""division_strength: every element of a row divided, or one reciprocal per row and a product per
+element."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ ONCE = "one reciprocal per row"
 
 
 class DivisionStrength(Rewrite):
-    """t / r = t * (1 / r) but for rounding, where r is reduced from a row; not in kernels with matrix products.
+    """t / r = t * (1 / r) but for rounding, where r is reduced from a row; not in kernels with
+    matrix products.
 
-    Source: NVIDIA, CUDA C++ Best Practices Guide: division is slower than multiplication by a reciprocal.
+    Source: NVIDIA, CUDA C++ Best Practices Guide: division is slower than multiplication by a
+    reciprocal.
     """
 
     axis = "division_strength"

@@ -1,7 +1,9 @@
-"""A function of a tile program opened for change: insert, move, remove and rewire operations, then close it again.
+"""A function of a tile program opened for change: insert, move, remove and rewire operations, then
+close it again.
 
-A draft is a mutable copy. Values keep their names, so facts of the analysis and steps of a draft meet by value name.
-Closing drops what the change left without a use; what was dead before stays, it is none of a rewrite's business.
+A draft is a mutable copy. Values keep their names, so facts of the analysis and steps of a draft
+meet by value name. Closing drops what the change left without a use; what was dead before stays, it
+is none of a rewrite's business.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class Step:
         self.operands = [(r, v) for r, v in self.operands if r != role]
 
     def rename_kind(self, kind: str) -> None:
-        """Make this another operation on the same operands; the source spelling no longer fits and is dropped."""
+        """Make this another operation on the same operands; the source spelling no longer fits and
+        is dropped."""
         self.kind = str(kind)
         self.attributes = [(name, value) for name, value in self.attributes if name != "spelling"]
 
@@ -106,7 +109,8 @@ class Draft:
                 yield from (value.name for value in block.arguments)
 
     def producer(self, value: str | None) -> Step | None:
-        """The step that makes a value; None for parameters, region arguments and values of other functions."""
+        """The step that makes a value; None for parameters, region arguments and values of other
+        functions."""
         if value is None:
             return None
         return next((s for s in self.steps() if any(r.name == value for r in s.results)), None)
@@ -134,7 +138,8 @@ class Draft:
         return current
 
     def start(self, step: Step) -> Step:
-        """First step of the expression that `step` ends: unnamed steps before it that nothing else reads."""
+        """First step of the expression that `step` ends: unnamed steps before it that nothing else
+        reads."""
         steps, end = step.block.steps, step.index
         first = end
         inside = {id(step)}
@@ -142,7 +147,11 @@ class Draft:
             before = steps[first - 1]
             readers = self.users(before.result) if before.results else []
             plain = len(before.results) == 1 and not before.blocks and not before.results[0].hint
-            if not plain or not readers or any(id(self.lifted(r, step.block)) not in inside for r in readers):
+            if (
+                not plain
+                or not readers
+                or any(id(self.lifted(r, step.block)) not in inside for r in readers)
+            ):
                 break
             inside.add(id(before))
             first -= 1
@@ -151,8 +160,14 @@ class Draft:
     def statement(self, step: Step) -> Step:
         """First step of the statement that `step` is written in."""
         steps, place = step.block.steps, step.index
-        while not steps[place].blocks and len(steps[place].results) == 1 and not steps[place].results[0].hint:
-            readers = [self.lifted(reader, step.block) for reader in self.users(steps[place].result)]
+        while (
+            not steps[place].blocks
+            and len(steps[place].results) == 1
+            and not steps[place].results[0].hint
+        ):
+            readers = [
+                self.lifted(reader, step.block) for reader in self.users(steps[place].result)
+            ]
             following = [reader.index for reader in readers if reader is not None]
             if not following or min(following) <= place:
                 break
@@ -187,10 +202,13 @@ class Draft:
     def replace_uses(self, old: str, new: str, among: Sequence[Step] | None = None) -> None:
         """Let every reader of `old`, or those given, read `new`."""
         for step in list(self.steps()) if among is None else among:
-            step.operands = [(role, new if value == old else value) for role, value in step.operands]
+            step.operands = [
+                (role, new if value == old else value) for role, value in step.operands
+            ]
 
     def take_over(self, old: str, new: str) -> None:
-        """Let every reader of `old` read `new`, which is spelled like `old` when it had no spelling of its own."""
+        """Let every reader of `old` read `new`, which is spelled like `old` when it had no
+        spelling of its own."""
         self.replace_uses(old, new)
         step, hint = self.producer(new), old.rpartition(".")[0]
         if step is not None and hint and not step.results[0].hint:
@@ -199,7 +217,8 @@ class Draft:
             self.replace_uses(new, named.name)
 
     def splice(self, step: Step, block: Block) -> None:
-        """Put the steps of one region of `step` in its place; its results become what the region hands over."""
+        """Put the steps of one region of `step` in its place; its results become what the region
+        hands over."""
         last = block.last
         if last is None or last.kind != OpKind.YIELD:
             raise CannotEmit("a region that leaves cannot stand in line.", where=str(step.span))
@@ -245,7 +264,8 @@ class Draft:
         """True for a step without effect whose results lost their last reader."""
         if step.kind == OpKind.IF and not step.results:
             return all(
-                len(block.steps) == 1 and block.steps[0].kind == OpKind.YIELD for block in step.blocks
+                len(block.steps) == 1 and block.steps[0].kind == OpKind.YIELD
+                for block in step.blocks
             )
         pure = EFFECT.get(step.kind) is None and step.kind not in TERMINATORS
         names = [value.name for value in step.results]
@@ -281,7 +301,9 @@ class Cursor:
     ) -> str:
         """Insert an operation with one result; the name of the result."""
         value = self.draft.fresh(hint)
-        self.put(Step(str(kind), list(operands), list(attributes), [value], [], self.span, self.block))
+        self.put(
+            Step(str(kind), list(operands), list(attributes), [value], [], self.span, self.block)
+        )
         return value.name
 
     def put(self, step: Step) -> Step:
@@ -304,11 +326,10 @@ class Cursor:
         return self.add(kind, (("lhs", lhs), ("rhs", rhs)), hint=hint)
 
     def branch(self, condition: str, handed: Sequence[tuple[str, str, str]]) -> Step:
-        """Insert a branch of two empty regions; `handed` is (hint, value when true, value when false)."""
+        """Insert a branch of two empty regions; `handed` is (hint, value when true, value when
+        false)."""
         results = [self.draft.fresh(hint) for hint, _, _ in handed]
-        step = Step(
-            OpKind.IF, [("condition", condition)], [], results, [], self.span, self.block
-        )
+        step = Step(OpKind.IF, [("condition", condition)], [], results, [], self.span, self.block)
         for side in (1, 2):
             block = Block([], [], step)
             ends = [("value", hand[side]) for hand in handed]

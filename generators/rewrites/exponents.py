@@ -1,4 +1,5 @@
-"""What the argument of an exponential is a sum of: scaled scores, masks, running maxima. The ways of a linear map."""
+"""What the argument of an exponential is a sum of: scaled scores, masks, running maxima. The ways
+of a linear map."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 from generators.rewrites.analysis import CASTS, VIEWS, Exponential, Node
 from generators.rewrites.base import NotApplicable, Site
 from generators.rewrites.scores import scaling
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ir import Op
+from kb.ops import COMPARISONS, CONTRACTIONS, TERMINATORS, WRITES, OpKind
 
 LARGE = 1e3
 """A number this far from zero stands for an infinite one."""
@@ -15,6 +17,7 @@ LARGE = 1e3
 _BOTH = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MAXIMUM})
 _HANDED = frozenset({OpKind.IF, OpKind.IF_EXPRESSION, OpKind.FOR, OpKind.WHILE})
 _ONE = VIEWS | CASTS | {OpKind.REDUCE_MAX, OpKind.NEG, OpKind.POS}
+_CARRIED = _HANDED | TERMINATORS | {OpKind.SELECT}
 _CONSTANT = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.UNDEF, OpKind.CONST})
 
 
@@ -29,17 +32,21 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Leaves of linear arguments: products with a scalar, and `bare` values that have none."""
+    """Leaves of linear arguments: products with a scalar, and `bare` values that have none.
+
+    `within` are all values between the leaves and the exponentials.
+    """
 
     scaled: tuple[Scaled, ...]
     bare: tuple[str, ...]
+    within: frozenset[str]
 
 
 def terms_of(site: Site, exponentials: list[Exponential]) -> Terms:
     """Leaves of all arguments together.
 
-    Raises NotApplicable for a score that is changed in another way than by a scalar, such as a soft cap, and for
-    leaves that a helper makes.
+    Raises NotApplicable for a score that is changed in another way than by a scalar, such as a soft
+    cap, and for leaves that a helper makes.
     """
     graph = site.facts.graph
     pending = [e.node.op.inputs[0] for e in exponentials]
@@ -58,7 +65,7 @@ def terms_of(site: Site, exponentials: list[Exponential]) -> Terms:
     for leaf in scaled.values():
         if not site.owns(leaf.node):
             raise NotApplicable("a helper scales the scores.", where=str(leaf.node.op.span))
-    return Terms(tuple(scaled.values()), tuple(bare))
+    return Terms(tuple(scaled.values()), tuple(bare), frozenset(seen))
 
 
 def _below(site: Site, value: str, node: Node | None) -> list[str] | None:
@@ -96,3 +103,73 @@ def _refuse_scores(site: Site, value: str, exponentials: list[Exponential]) -> N
             "the scores are not multiplied by one scale that could take log2(e) in.",
             where=str(where), hint="Multiply the scores by a scale, 1.0 if there is none.",
         )  # fmt: skip
+
+
+# -- where exponents go
+
+
+def only_exponents(site: Site, terms: Terms, exponentials: list[Exponential]) -> None:
+    """Raises NotApplicable when an exponent, or a maximum of them, is used for something else.
+
+    Allowed are exponentials, comparisons, and stores of the statistic itself: a loss that subtracts
+    a score from the log-sum-exp would change with the base.
+    """
+    graph = site.facts.graph
+    ends = {e.node for e in exponentials}
+    pending = [leaf.node.result for leaf in terms.scaled] + list(terms.bare)
+    seen, mixed = set(pending), []
+    for value in pending:
+        for node in graph.users(value):
+            if node in ends or node.op.kind in WRITES | COMPARISONS:
+                continue
+            if node.op.kind in _BOTH:
+                mixed.append(node)
+            elif node.op.kind not in _CARRIED and node.op.kind not in _ONE:
+                _refuse_use(node)
+            onward = [v for v in _onward(node, value) if v not in seen]
+            pending += onward
+            seen.update(onward)
+    for node in mixed:
+        for side in node.op.inputs[:2]:
+            if side not in seen | terms.within and not _logarithm(site, side):
+                _refuse_use(node)
+
+
+def _onward(node: Node, value: str) -> list[str]:
+    """The values that are `value` again behind a use of it."""
+    op = node.op
+    if op.kind in (OpKind.FOR, OpKind.WHILE):
+        inits = [v for role, v in op.operands if role == "init"]
+        places = [i for i, v in enumerate(inits) if v == value]
+        return _carried(op, places)
+    if op.kind not in TERMINATORS:
+        return [result.name for result in op.results]
+    places = [i for i, v in enumerate(op.inputs) if v == value]
+    return _carried(node.parent.op, places) if node.parent is not None else []
+
+
+def _carried(op: Op, places: list[int]) -> list[str]:
+    """Results of a loop or branch at the given places, and the loop's own arguments there."""
+    found = [op.results[i].name for i in places if i < len(op.results)]
+    first = 1 if op.kind == OpKind.FOR else 0
+    for region in op.regions:
+        names = [argument.name for argument in region.arguments[first:]]
+        found += [names[i] for i in places if i < len(names)]
+    return found
+
+
+def _logarithm(site: Site, value: str) -> bool:
+    """True for the logarithm of a sum, which changes its base along."""
+    node = site.facts.graph.producer(site.facts.graph.core(value))
+    if node is None or _neutral(site, node):
+        return node is not None
+    logs = (OpKind.LOG, OpKind.LOG2)
+    return node.op.kind in logs and bool(site.facts.graph.roots(value, OpKind.REDUCE_SUM))
+
+
+def _refuse_use(node: Node) -> None:
+    raise NotApplicable(
+        "an exponent is used for something else than an exponential.",
+        where=str(node.op.span),
+        hint="Its value depends on the base; take the logarithm's part out first.",
+    )

@@ -1,4 +1,5 @@
-"""From which iteration on a mask does anything: read off its comparisons, and written in front of the loop."""
+"""From which iteration on a mask does anything: read off its comparisons, and written in front of
+the loop."""
 
 from __future__ import annotations
 
@@ -12,14 +13,15 @@ from kb.ir import ParameterKind
 from kb.ops import OpKind
 
 _UPPER = {OpKind.LT: 0, OpKind.LE: 0, OpKind.GT: 1, OpKind.GE: 1}
-"""Comparisons that keep columns below something, with the place of the columns among the operands."""
+"""Comparisons that keep columns below something, with the place of the columns."""
 
 HINT = "mask_start"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Columns of a tile are kept below `first`, the least value of the other side; `extent` is that value if one is.
+    """Columns of a tile are kept below `first`, the least value of the other side; `extent` is
+    that value if one is.
 
     `guard` is the flag under which the comparison is made, None when it always is.
     """
@@ -32,7 +34,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds the columns of a mask in a loop whose tiles are `width` wide: tails and causal structure."""
+    """What bounds the columns of a mask in a loop whose tiles are `width` wide: tails and causal
+    structure."""
 
     loop: Loop
     width: Expr
@@ -52,7 +55,9 @@ def limits_of(site: Site, loop: Loop, mask: Mask) -> Limits:
     found = [_limit(facts, loop, mask, comparison) for comparison in mask.comparisons]
     widths = {width for width, _ in found}
     if len(widths) != 1:
-        raise NotApplicable("the mask compares tiles of several widths.", where=str(mask.node.op.span))
+        raise NotApplicable(
+            "the mask compares tiles of several widths.", where=str(mask.node.op.span)
+        )
     limits = [limit for _, limit in found]
     tails = tuple(limit for limit in limits if limit.extent is not None)
     return Limits(loop, widths.pop(), tails, tuple(x for x in limits if x.extent is None))
@@ -73,7 +78,12 @@ def _limit(facts: Facts, loop: Loop, mask: Mask, comparison: Node) -> tuple[Expr
         raise problem
     width = expr.coefficient(moving)
     rest = [f for f, _ in expr.terms if moving not in f]
-    if not width.terms or len(rest) != 1 or len(rest[0]) != 1 or rest[0][0].kind is not AtomKind.LANE:
+    if (
+        not width.terms
+        or len(rest) != 1
+        or len(rest[0]) != 1
+        or rest[0][0].kind is not AtomKind.LANE
+    ):
         raise problem
     first = _least(against)
     if first is None:
@@ -118,7 +128,9 @@ class BoundWriter:
         """The value from which on the mask does anything."""
         loop = self.site.draft.producer(self.limits.loop.node.result)
         if loop is None:
-            raise NotApplicable("the loop hands nothing on.", where=str(self.limits.loop.node.op.span))
+            raise NotApplicable(
+                "the loop hands nothing on.", where=str(self.limits.loop.node.op.span)
+            )
         flags = {limit.guard for limit in self.limits.causal}
         flag = flags.pop() if len(flags) == 1 else None
         if flag is None or not self._outside(flag, loop):
@@ -134,9 +146,12 @@ class BoundWriter:
         return self.site.draft.holds(value) and (made is None or made.block is loop.block)
 
     def _branch(self, flag: str, loop: Step) -> Step | None:
-        """The branch on the same flag before the loop that stands behind everything that the bound needs."""
+        """The branch on the same flag before the loop that stands behind everything that the bound
+        needs."""
         steps = loop.block.steps[: loop.index]
-        needed = [p for x in self.limits.tails if (p := self.site.draft.producer(x.extent)) is not None]
+        needed = [
+            p for x in self.limits.tails if (p := self.site.draft.producer(x.extent)) is not None
+        ]
         last = max((step.index for step in needed if step.block is loop.block), default=-1)
         branches = [s for s in steps if s.kind == OpKind.IF and s.operand("condition") == flag]
         return next((s for s in reversed(branches) if s.index > last), None)
@@ -156,7 +171,8 @@ class BoundWriter:
         return result.name
 
     def _place(self, branch: Step) -> int:
-        """Behind the results that continue a variable from before the branch, as a reader orders them."""
+        """Behind the results that continue a variable from before the branch, as a reader orders
+        them."""
         earlier = set(self.site.function.parameter_names)
         for step in branch.block.steps[: branch.index]:
             earlier.update(value.name.rpartition(".")[0] for value in step.results)
@@ -180,7 +196,9 @@ class BoundWriter:
         found = [self._tile(cursor, self._value(cursor, x), HINT) for x in self.limits.tails]
         least = found[0]
         for value in found[1:]:
-            least = cursor.add(OpKind.MINIMUM, (("lhs", least), ("rhs", value)), (("spelling", "min"),), HINT)
+            least = cursor.add(
+                OpKind.MINIMUM, (("lhs", least), ("rhs", value)), (("spelling", "min"),), HINT
+            )
         return least
 
     def _value(self, cursor: Cursor, limit: Limit) -> str:

@@ -1,4 +1,5 @@
-"""mask_placement: the mask of a streamed score only from the first iteration that needs it, or in every one."""
+"""mask_placement: the mask of a streamed score only from the first iteration that needs it, or in
+every one."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ _AND = frozenset({OpKind.AND, OpKind.BIT_AND})
 
 
 class MaskPlacement(Rewrite):
-    """Before the first tile with a column beyond its limits a mask adds nothing, so it may be left out there.
+    """Before the first tile with a column beyond its limits a mask adds nothing, so it may be left
+    out there.
 
-    Source: cuTile compiler, loop_split: one branch that compares the loop variable with an outer value.
+    Source: cuTile compiler, loop_split: one branch that compares the loop variable with an outer
+    value.
     """
 
     axis = "mask_placement"
@@ -159,7 +162,12 @@ def _put_under(site: Site, mask: Mask, loop: Loop, bound: str) -> None:
         raise NotApplicable("the mask is applied by a helper.", where=str(mask.node.op.span))
     body = around.blocks[-1]
     branch = applied.block.owner
-    if branch is not around and branch is not None and branch.block is body and branch.kind == OpKind.IF:
+    if (
+        branch is not around
+        and branch is not None
+        and branch.block is body
+        and branch.kind == OpKind.IF
+    ):
         cursor = draft.before(branch)
         test = cursor.binary(OpKind.GE, loop.induction, bound)
         both = cursor.binary(OpKind.AND, branch.operands[0][1], test)
@@ -184,7 +192,9 @@ def _wrap(site: Site, mask: Mask, applied: Step, compared: Sequence[str]) -> Non
     result = applied.results[0].name
     hint = result.rpartition(".")[0]
     branch = cursor.branch(test, [(hint or "score", result, kept)])
-    draft.replace_uses(result, branch.result, [s for s in draft.users(result) if s.block.owner is not branch])
+    draft.replace_uses(
+        result, branch.result, [s for s in draft.users(result) if s.block.owner is not branch]
+    )
     for step in (*inner, applied):
         draft.move(step, branch.blocks[0].steps[-1])
 
@@ -201,7 +211,8 @@ def _kept(site: Site, mask: Mask, applied: Step) -> str:
 
 
 def _only_for(site: Site, applied: Step, kept: str) -> list[Step]:
-    """Steps right in front of `applied` that nothing but it needs, without those of the kept operand."""
+    """Steps right in front of `applied` that nothing but it needs, without those of the kept
+    operand."""
     draft = site.draft
     inside = {id(applied)}
     found: list[Step] = []

@@ -7,7 +7,7 @@ import math
 from generators.rewrites.analysis import Exponential, Facts, Node, Statistic, is_log2e
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
 from generators.rewrites.edit import Step
-from generators.rewrites.exponents import Scaled, terms_of
+from generators.rewrites.exponents import Scaled, only_exponents, terms_of
 from kb.ir import Kernel
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -19,10 +19,12 @@ _TILES = READS | CONTRACTIONS | {OpKind.ARANGE, OpKind.FULL, OpKind.ZEROS, OpKin
 
 
 class MathApproximation(Rewrite):
-    """exp(c s - m) = exp2(c log2(e) s - m log2(e)): running maxima are held in the base of the exponential.
+    """exp(c s - m) = exp2(c log2(e) s - m log2(e)): running maxima are held in the base of the
+    exponential.
 
-    A log-sum-exp that is stored follows: its base is that of the exponential. So does the flag that flushes denormals
-    where a dialect has it on one of the two only; a new exp2 flushes when anything else in the program does.
+    A log-sum-exp that is stored follows: its base is that of the exponential. So does the flag that
+    flushes denormals where a dialect has it on one of the two only; a new exp2 flushes when
+    anything else in the program does.
     Source: NVIDIA, PTX ISA, ex2.approx: the hardware's exponential has base two.
     """
 
@@ -53,9 +55,8 @@ def _own(site: Site, *, base2: bool) -> list[Exponential]:
 
 def _flushes(kernel: Kernel) -> bool:
     """True when an operation of the program flushes denormals: a new exp2 then does, too."""
-    return any(
-        Facts(kernel).flag(node.op.operand("ftz")) for node in Facts(kernel).graph.nodes
-    )
+    facts = Facts(kernel)
+    return any(facts.flag(node.op.operand("ftz")) for node in facts.graph.nodes)
 
 
 def _refuse_loaded(exponentials: list[Exponential]) -> None:
@@ -85,6 +86,7 @@ def _to_natural(site: Site, seen: list[str]) -> bool:
             "an exponent is held in base two without a factor log2(e) that could be taken away.",
             where=where, hint="Multiply everything that is added to the scores by log2(e).",
         )  # fmt: skip
+    only_exponents(site, terms, powers)
     for leaf in terms.scaled:
         _unfold(site, leaf)
     _rebase(site, powers, OpKind.EXP, flush=False)
@@ -146,6 +148,7 @@ def _to_base_two(site: Site, seen: list[str], flushes: bool) -> bool:
             where=str(natural[0].node.op.span),
             hint="Multiply the scores by a scale, 1.0 if there is none.",
         )
+    only_exponents(site, terms, natural)
     _fold(site, factors.pop(), [leaf.node for leaf in terms.scaled])
     for value in terms.bare:
         _raise(site, value)
@@ -157,10 +160,14 @@ def _raise(site: Site, value: str) -> None:
     """Multiply what is added to the scores by log2(e), too."""
     made = site.draft.producer(value)
     if made is None:
-        raise NotApplicable("a helper makes what is added to the scores.", where=_place(site, value))
+        raise NotApplicable(
+            "a helper makes what is added to the scores.", where=_place(site, value)
+        )
     readers = site.draft.users(value)
     cursor = site.draft.after(made)
-    raised = cursor.binary(OpKind.MUL, value, cursor.constant(LOG2_E, "LOG2_E"), made.results[0].hint)
+    raised = cursor.binary(
+        OpKind.MUL, value, cursor.constant(LOG2_E, "LOG2_E"), made.results[0].hint
+    )
     site.draft.replace_uses(value, raised, readers)
 
 
@@ -211,7 +218,9 @@ def _rebase(site: Site, exponentials: list[Exponential], kind: OpKind, *, flush:
             step.set_operand("ftz", draft.before(step).constant(True))
     for node in site.facts.graph.of(old):
         below = site.facts.graph.roots(node.op.inputs[0], *REDUCTIONS)
-        if site.owns(node) and any(site.facts.graph.rests_on(n.op.inputs[0], p) for n in below for p in nodes):
+        if site.owns(node) and any(
+            site.facts.graph.rests_on(n.op.inputs[0], p) for n in below for p in nodes
+        ):
             _step(site, node).rename_kind(new)
 
 

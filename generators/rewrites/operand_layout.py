@@ -1,4 +1,5 @@
-"""operand_layout: a transposed operand seen through the view of its load, or turned after it was loaded."""
+"""operand_layout: a transposed operand seen through the view of its load, or turned after it was
+loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ TURNED = "permute/transpose the loaded tile"
 
 
 class OperandLayout(Rewrite):
-    """A load whose view exchanges the last two axes, and a load as stored that is turned in registers.
+    """A load whose view exchanges the last two axes, and a load as stored that is turned in
+    registers.
 
     Source: NVIDIA, PTX ISA, ldmatrix .trans and wgmma descriptors: a transpose may cost nothing.
     """
@@ -86,7 +88,9 @@ def _swap(site: Site, step: Step, role: str) -> None:
 
 def _copy(site: Site, made: Step, step: Step, role: str) -> Step:
     value = site.draft.fresh("")
-    copy = Step(made.kind, list(made.operands), list(made.attributes), [value], [], made.span, made.block)
+    copy = Step(
+        made.kind, list(made.operands), list(made.attributes), [value], [], made.span, made.block
+    )
     site.draft.before(step).put(copy)
     step.set_operand(role, value.name)
     return copy
@@ -110,7 +114,9 @@ def _to_turned(site: Site, seen: list[str]) -> bool:
 def _turn(site: Site, access: Access, loaded: _Loaded) -> None:
     rank = len(access.order or ())
     if access.order != (*range(rank - 2), rank - 1, rank - 2):
-        raise NotApplicable("the view turns other axes than the last two.", where=str(loaded.load.span))
+        raise NotApplicable(
+            "the view turns other axes than the last two.", where=str(loaded.load.span)
+        )
     if loaded.reshape is None and rank != 2:
         raise NotApplicable("the tile keeps its unit axes.", where=str(loaded.load.span))
     for role in ("index", "shape"):
@@ -181,4 +187,3 @@ def _view(site: Site, loaded: _Loaded, turn: Step) -> None:
     at = [role for role, _ in loaded.load.operands].index("shape") + 1
     loaded.load.operands.insert(at, ("order", order))
     draft.replace_uses(turn.result, loaded.last.result)
-

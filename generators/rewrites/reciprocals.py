@@ -1,4 +1,5 @@
-"""A tile divided by a row, and the same tile times the reciprocal of the row: one rewrite for two axes."""
+"""A tile divided by a row, and the same tile times the reciprocal of the row: one rewrite for two
+axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""apply(kernel, axis, value) and axes(): every rewrite of this folder, one file per axis, collected by itself."""
+"""apply(kernel, axis, value) and axes(): every rewrite of this folder, one file per axis,
+collected by itself."""
 
 from __future__ import annotations
 
@@ -21,11 +22,17 @@ def rewrites() -> Mapping[str, Rewrite]:
     for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
         module = importlib.import_module(f"generators.rewrites.{info.name}")
         for item in vars(module).values():
-            if isinstance(item, type) and issubclass(item, Rewrite) and item.__module__ == module.__name__:
+            if (
+                isinstance(item, type)
+                and issubclass(item, Rewrite)
+                and item.__module__ == module.__name__
+            ):
                 if item is Rewrite:
                     continue
                 if item.axis != info.name or item.axis in found:
-                    raise TypeError(f"generators/rewrites/{info.name}.py holds a rewrite of {item.axis}")
+                    raise TypeError(
+                        f"generators/rewrites/{info.name}.py holds a rewrite of {item.axis}"
+                    )
                 found[item.axis] = item()
     return found
 
@@ -37,9 +44,11 @@ def axes() -> Mapping[str, tuple[str, ...]]:
 
 
 def apply(kernel: Kernel, axis: str, value: str) -> Kernel:
-    """The program with another value on a design axis; the same program when it has the value already.
+    """The program with another value on a design axis; the same program when it has the value
+    already.
 
-    Raises UnknownName for an axis or value that nothing makes, NotApplicable (a CannotEmit) with the place in the way.
+    Raises UnknownName for an axis or value that nothing makes, NotApplicable (a CannotEmit) with
+    the place in the way.
     """
     rewrite = rewrites().get(axis)
     if rewrite is None:

@@ -1,4 +1,5 @@
-"""rounding_mode: divisions and roots rounded to nearest, or the fast approximation of the hardware."""
+"""rounding_mode: divisions and roots rounded to nearest, or the fast approximation of the
+hardware."""
 
 from __future__ import annotations
 

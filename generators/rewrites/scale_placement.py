@@ -1,4 +1,5 @@
-"""scale_placement: the softmax scale on the scores before the row maximum, or after it in (s * scale - m)."""
+"""scale_placement: the softmax scale on the scores before the row maximum, or after it in (s *
+scale - m)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ BEFORE = "scale S before max"
 
 
 class ScalePlacement(Rewrite):
-    """max(c s) = c max(s) for c > 0, so the product with the scale may stand on either side of the row maximum.
+    """max(c s) = c max(s) for c > 0, so the product with the scale may stand on either side of the
+    row maximum.
 
     Masked scores stay masked: c times minus infinity is minus infinity.
     Source: Dao, FlashAttention-2 (2023), section 3.1.
@@ -48,7 +50,8 @@ class ScalePlacement(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """Scores `tile` with their maximum; `outer` scales the maximum, `products` scale the scores afterwards."""
+    """Scores `tile` with their maximum; `outer` scales the maximum, `products` scale the scores
+    afterwards."""
 
     maximum: Node
     outer: Node
@@ -86,7 +89,9 @@ def _folded(site: Site, maximum: Node) -> _Folded | None:
             products[e.product.result] = e.product
     if not products:
         return None
-    factors = {pair[1] for n in (outer, *products.values()) if (pair := scaling(facts, n)) is not None}
+    factors = {
+        pair[1] for n in (outer, *products.values()) if (pair := scaling(facts, n)) is not None
+    }
     if len(factors) != 1:
         raise NotApplicable(
             "the maximum and the scores are scaled by different values.",
@@ -120,7 +125,8 @@ def _hoist(site: Site, found: _Folded) -> None:
 
 
 def _place(site: Site, tile: str) -> Step | None:
-    """The matrix product of the scores when only masks stand between it and the maximum, else None."""
+    """The matrix product of the scores when only masks stand between it and the maximum, else
+    None."""
     facts, products = site.facts, []
     own = {n.result for mask in masks(facts) for n in (mask.node, mask.combined) if n is not None}
     pending, seen = [tile], {tile}
@@ -141,7 +147,8 @@ def _place(site: Site, tile: str) -> Step | None:
 
 
 def _below(site: Site, node: Node, masked: set[str]) -> list[str] | None:
-    """The scores that a branch, a mask or a view takes in; None when the operation is none of these."""
+    """The scores that a branch, a mask or a view takes in; None when the operation is none of
+    these."""
     graph = site.facts.graph
     if node.op.kind in VIEWS | CASTS:
         return [node.op.inputs[0]]
@@ -181,7 +188,9 @@ def _sink(site: Site, maximum: Node, before: list[Node]) -> None:
     pair = scaling(facts, before[0])
     product = _needed(draft.producer(before[0].result), before[0])
     if pair is None:
-        raise NotApplicable("the scale is no scalar.", where=str(product.span), hint="Use a scalar scale.")
+        raise NotApplicable(
+            "the scale is no scalar.", where=str(product.span), hint="Use a scalar scale."
+        )
     _only_masks(site, maximum, before[0])
     scores = maximum.op.inputs[0]
     readers = [s for s in draft.users(scores) if s.result != maximum.result]
@@ -196,7 +205,9 @@ def _sink(site: Site, maximum: Node, before: list[Node]) -> None:
     below = reduced.inputs[0]
     after = draft.after(reduced)
     users = draft.users(reduced.result)
-    scaled = after.add(product.kind, [(r, v or reduced.result) for r, v in factor], product.attributes)
+    scaled = after.add(
+        product.kind, [(r, v or reduced.result) for r, v in factor], product.attributes
+    )
     draft.replace_uses(reduced.result, scaled, users)
     for step in readers:
         cursor = draft.before(draft.start(step))
@@ -205,7 +216,8 @@ def _sink(site: Site, maximum: Node, before: list[Node]) -> None:
 
 
 def _only_masks(site: Site, maximum: Node, product: Node) -> None:
-    """Raises NotApplicable when something that is no mask is added between the scale and the maximum."""
+    """Raises NotApplicable when something that is no mask is added between the scale and the
+    maximum."""
     facts = site.facts
     own = {n.result for mask in masks(facts) for n in (mask.node, mask.combined) if n is not None}
     kinds = (OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.FMA)

@@ -1,4 +1,5 @@
-"""Scores of a softmax as rewrites see them: their row maxima, and the scalars that multiply them on the way."""
+"""Scores of a softmax as rewrites see them: their row maxima, and the scalars that multiply them
+on the way."""
 
 from __future__ import annotations
 

@@ -26,15 +26,23 @@ _ROWS = 2
 class SideOutput(Rewrite):
     """maximum + log(sum) of a row in the base of the exponential, as one number per row.
 
-    The array is flat, of batch * heads * rows numbers; `SEQ_LEN` is the number of rows of one head and a multiple of
-    the row tile, so that a tile never reaches into the next head.
-    Source: Dao, FlashAttention-2 (2023), section 3.1: only the log-sum-exp is kept for a backward pass.
+    The array is flat, of batch * heads * rows numbers; `SEQ_LEN` is the number of rows of one head
+    and a multiple of the row tile, so that a tile never reaches into the next head.
+    Source: Dao, FlashAttention-2 (2023), section 3.1: only the log-sum-exp is kept for a backward
+    pass.
     """
 
     axis = "side_output"
     values = (STORED, NONE)
     follows = frozenset(
-        {"statistic_encoding", "recompute", "auxiliary_layout", "access_mode", "index_width", "prefetch_depth"}
+        {
+            "statistic_encoding",
+            "recompute",
+            "auxiliary_layout",
+            "access_mode",
+            "index_width",
+            "prefetch_depth",
+        }
     )
 
     def apply(self, kernel: Kernel, value: str) -> Kernel:
@@ -51,7 +59,7 @@ class SideOutput(Rewrite):
         raise NotApplicable(
             "no output of a softmax over a loop is stored by tiles.",
             where=f"{kernel.entry.span} {kernel.name}",
-            hint="The axis speaks of attention whose output is stored as (batch, head, rows, columns).",
+            hint="The axis speaks of attention that stores (batch, head, rows, columns) by tiles.",
         )
 
 
@@ -125,9 +133,7 @@ def _with(kernel: Kernel, site: Site, found: _Softmax) -> Kernel:
     rows = writer.tile
     new = (
         NewParameter(Parameter(writer.array, ParameterKind.UNTOLD), found.output.array or "", True),
-        NewParameter(
-            Parameter(writer.length, ParameterKind.CONSTEXPR, "int"), rows, behind=False
-        ),
+        NewParameter(Parameter(writer.length, ParameterKind.CONSTEXPR, "int"), rows, behind=False),
     )
     functions = [_closed(site) if f is site.function else f for f in kernel.functions]
     changed = replace(kernel, entry=functions[0], helpers=tuple(functions[1:]))
@@ -163,7 +169,9 @@ class _Writer:
         """Behind the store of the output."""
         store = self.site.draft.producer(self.found.output.node.result)
         if store is None:
-            raise NotApplicable("a helper stores the output.", where=str(self.found.output.node.op.span))
+            raise NotApplicable(
+                "a helper stores the output.", where=str(self.found.output.node.op.span)
+            )
         cursor = self.site.draft.after(store)
         value = self._statistic(cursor)
         where = self._index(cursor)
@@ -195,7 +203,8 @@ class _Writer:
         return values.items(self.found.output.node.op.operand("index"))
 
     def _heads(self, cursor: Cursor) -> str:
-        """The number of heads: the divisor that splits the block id, else the extent of the output."""
+        """The number of heads: the divisor that splits the block id, else the extent of the
+        output."""
         atom = self.found.output.index[1].atom
         if atom is not None and atom.kind is AtomKind.MOD:
             name = _parameter(atom.args[1])

@@ -1,4 +1,5 @@
-"""Parameters of a program added or taken away, in the function that uses them and in every caller up to the kernel."""
+"""Parameters of a program added or taken away, in the function that uses them and in every caller
+up to the kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def with_parameters(kernel: Kernel, function: str, new: Sequence[NewParameter]) 
 
 
 def without_parameters(kernel: Kernel, used_before: dict[str, frozenset[str]]) -> Kernel:
-    """Drop parameters that a function no longer reads but did before, and what callers handed over for them."""
+    """Drop parameters that a function no longer reads but did before, and what callers handed over
+    for them."""
     for _ in kernel.functions:
         for function in kernel.functions:
             reads = reads_of(function)
@@ -73,7 +75,9 @@ def _dropped(kernel: Kernel, function: Function, lost: frozenset[str]) -> Kernel
     kept = tuple(p for p in function.parameters if p.name not in lost)
     kernel = _replaced(kernel, function.name, lambda f: replace(f, parameters=kept))
     for caller in kernel.functions:
-        body = _mapped(caller.body, function.name, lambda pairs: [p for p in pairs if p[0] not in lost])
+        body = _mapped(
+            caller.body, function.name, lambda pairs: [p for p in pairs if p[0] not in lost]
+        )
         kernel = _replaced(kernel, caller.name, partial(_with_body, body=body))
     return kernel
 

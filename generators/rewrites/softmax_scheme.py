@@ -1,4 +1,5 @@
-"""softmax_scheme: the accumulator of a softmax divided by its sum, or multiplied by the reciprocal of it."""
+"""softmax_scheme: the accumulator of a softmax divided by its sum, or multiplied by the reciprocal
+of it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ MULTIPLIED = "multiply by reciprocal"
 
 
 class SoftmaxScheme(Rewrite):
-    """Of the values of this axis, those about the deferred normalisation: a / l = a * (1 / l) but for rounding.
+    """Of the values of this axis, those about the deferred normalisation: a / l = a * (1 / l) but
+    for rounding.
 
     Source: Dao, FlashAttention-2 (2023), section 3.1.
     """

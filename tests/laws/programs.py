@@ -1,14 +1,19 @@
-"""Kernels that the laws of rewrites are tried on. Written for this purpose; none is somebody else's."""
+"""Kernels that the laws of rewrites are tried on. Written for this purpose; none is somebody's."""
 
 from __future__ import annotations
 
 _HEAD = "import math\nimport cuda.tile as ct\nInt = ct.Constant[int]\nBool = ct.Constant[bool]\n"
 
-FLASH = _HEAD + '''
+FLASH = (
+    _HEAD
+    + """
 LOG2_E = 1.4426950408889634
 
 
-def stream(q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, tn: Int, causal: Bool, whole: Bool, x: int, y: int):
+def stream(
+    q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, tn: Int, causal: Bool,
+    whole: Bool, x: int, y: int
+):
     batch = y // heads
     head = y % heads
     rate = rate * LOG2_E
@@ -27,7 +32,8 @@ def stream(q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, 
         end = ct.cdiv(size, tn)
         begin = size // tn
     for j in range(0, end):
-        b = ct.load(k, index=(batch, head, 0, j), shape=(1, 1, wide, tn), order=(0, 1, 3, 2), latency=2)
+        where = (batch, head, 0, j)
+        b = ct.load(k, index=where, shape=(1, 1, wide, tn), order=(0, 1, 3, 2), latency=2)
         b = b.reshape((wide, tn))
         s = ct.mma(a, b, ct.full((tm, tn), 0.0, dtype=ct.float32))
         if (causal or not whole) and j >= begin:
@@ -42,7 +48,8 @@ def stream(q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, 
         p = ct.exp2(s * rate - top, flush_to_zero=True)
         fade = ct.exp2(high - top, flush_to_zero=True)
         mass = mass * fade + ct.sum(p, axis=-1, keepdims=True)
-        c = ct.load(v, index=(batch, head, j, 0), shape=(1, 1, tn, wide), latency=4).reshape((tn, wide))
+        c = ct.load(v, index=(batch, head, j, 0), shape=(1, 1, tn, wide), latency=4)
+        c = c.reshape((tn, wide))
         acc = ct.mma(p.astype(q.dtype), c, acc * fade)
         high = top
     acc = ct.truediv(acc, mass, rounding_mode=ct.RoundingMode.APPROX, flush_to_zero=True)
@@ -50,12 +57,19 @@ def stream(q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, 
 
 
 @ct.kernel
-def flash(q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, tn: Int, causal: Bool, whole: Bool):
+def flash(
+    q, k, v, o, rate: float, shift: int, heads: Int, wide: Int, tm: Int, tn: Int, causal: Bool,
+    whole: Bool
+):
     stream(q, k, v, o, rate, shift, heads, wide, tm, tn, causal, whole, ct.bid(0), ct.bid(1))
-'''
-"""Attention in a helper: base two, scale after the maximum, an added mask on the last tiles, keys seen turned."""
+"""
+)
+"""Attention in a helper: base two, scale after the maximum, an added mask on the last tiles, keys
+seen turned."""
 
-PLAIN = _HEAD + '''
+PLAIN = (
+    _HEAD
+    + """
 @ct.kernel
 def plain(q, k, v, o, stat, rate: float, heads: Int, wide: Int, length: Int, tm: Int, tn: Int):
     x = ct.bid(0)
@@ -85,29 +99,35 @@ def plain(q, k, v, o, stat, rate: float, heads: Int, wide: Int, length: Int, tm:
     lse = (high + ct.log(mass)).reshape((tm,))
     at = batch * (heads * length) + head * length + x * tm + ct.arange(tm, dtype=ct.int32)
     ct.scatter(stat, at, lse)
-'''
+"""
+)
 """The same operation with the other value on every axis."""
 
-POINTER = '''
+POINTER = """
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def attend(q, k, v, o, rate, sh, sm, size, TM: tl.constexpr, TN: tl.constexpr, W: tl.constexpr, TRI: tl.constexpr):
+def attend(
+    q, k, v, o, rate, sh, sm, size,
+    TM: tl.constexpr, TN: tl.constexpr, W: tl.constexpr, TRI: tl.constexpr
+):
     x = tl.program_id(0)
     y = tl.program_id(1)
     rows = x * TM + tl.arange(0, TM)
     lanes = tl.arange(0, TN)
     wide = tl.arange(0, W)
-    a = tl.load(q + y * sh + rows[:, None] * sm + wide[None, :], mask=rows[:, None] < size, other=0.0)
+    at = q + y * sh + rows[:, None] * sm + wide[None, :]
+    a = tl.load(at, mask=rows[:, None] < size, other=0.0)
     high = tl.full([TM], float("-inf"), tl.float32)
     mass = tl.zeros([TM], tl.float32)
     acc = tl.zeros([TM, W], tl.float32)
     end = tl.cdiv(tl.minimum((x + 1) * TM, size), TN) if TRI else tl.cdiv(size, TN)
     for j in range(0, end):
         cols = j * TN + lanes
-        b = tl.load(k + y * sh + cols[:, None] * sm + wide[None, :], mask=cols[:, None] < size, other=0.0)
+        at = k + y * sh + cols[:, None] * sm + wide[None, :]
+        b = tl.load(at, mask=cols[:, None] < size, other=0.0)
         s = tl.dot(a, tl.trans(b)) * rate
         keep = cols[None, :] < size
         if TRI:
@@ -117,15 +137,19 @@ def attend(q, k, v, o, rate, sh, sm, size, TM: tl.constexpr, TN: tl.constexpr, W
         p = tl.exp(s - top[:, None])
         fade = tl.exp(high - top)
         mass = mass * fade + tl.sum(p, 1)
-        c = tl.load(v + y * sh + cols[:, None] * sm + wide[None, :], mask=cols[:, None] < size, other=0.0)
+        at = v + y * sh + cols[:, None] * sm + wide[None, :]
+        c = tl.load(at, mask=cols[:, None] < size, other=0.0)
         acc = tl.dot(p.to(c.dtype), c, acc * fade[:, None])
         high = top
     acc = acc / mass[:, None]
-    tl.store(o + y * sh + rows[:, None] * sm + wide[None, :], acc.to(o.dtype.element_ty), mask=rows[:, None] < size)
-'''
+    at = o + y * sh + rows[:, None] * sm + wide[None, :]
+    tl.store(at, acc.to(o.dtype.element_ty), mask=rows[:, None] < size)
+"""
 """The same operation by pointers in Triton."""
 
-SOFTMAX = _HEAD + '''
+SOFTMAX = (
+    _HEAD
+    + """
 @ct.kernel
 def soft(out, x, t: Int):
     row = ct.bid(0)
@@ -134,5 +158,23 @@ def soft(out, x, t: Int):
     e = ct.exp(v - ct.max(v, 0, keepdims=True))
     y = ct.truediv(e, ct.sum(e, 0, keepdims=True), flush_to_zero=True)
     ct.scatter(out, (row, at), ct.astype(y, x.dtype))
-'''
+"""
+)
 """Softmax of a row: no matrix product, no scale."""
+
+LOSS = (
+    _HEAD
+    + """
+@ct.kernel
+def loss(out, x, w, rate: float, tm: Int, tn: Int, wide: Int):
+    i = ct.bid(0)
+    a = ct.load(x, index=(i, 0), shape=(tm, wide))
+    b = ct.load(w, index=(0, 0), shape=(wide, tn))
+    s = ct.mma(a, b, ct.full((tm, tn), 0.0, dtype=ct.float32)) * rate
+    top = ct.max(s, axis=-1, keepdims=True)
+    mass = ct.sum(ct.exp(s - top), axis=-1, keepdims=True)
+    mean = ct.sum(s, axis=-1, keepdims=True) / tn
+    ct.store(out, index=(i, 0), tile=top + ct.log(mass) - mean)
+"""
+)
+"""A loss: the log-sum-exp is compared with scores, so its base is no free choice."""

@@ -1,4 +1,5 @@
-"""What the laws of rewrites share: reading, digests, decisions, and the round trip through source text."""
+"""What the laws of rewrites share: reading, digests, decisions, and the round trip through source
+text."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def again(kernel: Kernel) -> Kernel:
 def digest(kernel: Kernel) -> str:
     """alpha_digest of the program in a form that its source text cannot blur.
 
-    Literals stand where they are used, operands are sorted by role, and what regions hand over is numbered: source
-    text orders keyword arguments and spells variables as it likes.
+    Literals stand where they are used, operands are sorted by role, and what regions hand over is
+    numbered: source text orders keyword arguments and spells variables as it likes.
     """
     functions = [replace(f, body=_settled(f.body, {})) for f in kernel.functions]
     return alpha_digest(replace(kernel, entry=functions[0], helpers=tuple(functions[1:])))

@@ -1,4 +1,5 @@
-"""A rewritten kernel computes what the kernel computed: Triton's interpreter on the CPU, against PyTorch."""
+"""A rewritten kernel computes what the kernel computed: Triton's interpreter on the CPU, against
+PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tests.laws.test_rewrites import FLIPS
 
 pytest.importorskip("triton", reason="the interpreter of Triton is not installed")
 
-RUN = '''
+RUN = """
 import importlib.util, json, math, sys
 from pathlib import Path
 import torch
@@ -48,10 +49,12 @@ def error(path, causal):
     return (out - reference(causal)).abs().max().item()
 
 
-found = {p.stem: max(error(p, True), error(p, False)) for p in sorted(Path(sys.argv[1]).glob("*.py"))}
+paths = sorted(Path(sys.argv[1]).glob("*.py"))
+found = {p.stem: max(error(p, True), error(p, False)) for p in paths}
 print(json.dumps(found))
-'''
-"""Tails on both sides (40 rows in tiles of 16), causal and not; prints the greatest error of each file."""
+"""
+"""Tails on both sides (40 rows in tiles of 16), causal and not; prints the greatest error of each
+file."""
 
 TOLERANCE = 1e-5
 """Greatest absolute error of an f32 attention over unit normal values, summed in another order."""

@@ -1,4 +1,5 @@
-"""Laws of rewrites: what was asked for is seen and nothing else changes; the way back ends where it began."""
+"""Laws of rewrites: what was asked for is seen and nothing else changes; the way back ends where
+it began."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from kb.errors import UnknownName
 from kb.ir import Kernel, alpha_digest
 from kb.ir_text import parse, to_text
 from kb.ir_verify import verify
-from tests.laws.programs import FLASH, PLAIN, POINTER, SOFTMAX
+from tests.laws.programs import FLASH, LOSS, PLAIN, POINTER, SOFTMAX
 from tests.laws.rewriting import again, choices, digest, kernels_of, on_axis
 
-TEXTS = {"flash": FLASH, "plain": PLAIN, "pointer": POINTER, "softmax": SOFTMAX}
+TEXTS = {"flash": FLASH, "plain": PLAIN, "pointer": POINTER, "softmax": SOFTMAX, "loss": LOSS}
 
 FLIPS = {
     "flash": {
@@ -131,9 +132,7 @@ def test_the_way_back_ends_where_it_began(name: str, axis: str, has: str, wanted
 
 
 @pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
-def test_a_value_that_is_there_changes_nothing(
-    name: str, axis: str, has: str, wanted: str
-) -> None:
+def test_a_value_that_is_there_changes_nothing(name: str, axis: str, has: str, wanted: str) -> None:
     assert apply(program(name), axis, has) is program(name)
     after = flipped(name, axis, wanted)
     assert apply(after, axis, wanted) is after
@@ -157,6 +156,8 @@ def test_all_axes_at_once_and_back(name: str) -> None:
     [
         pytest.param("softmax", "math_approximation", "exp2 with log2e folded into the scale",
                      "not multiplied by one scale", id="no scale to fold into"),
+        pytest.param("loss", "math_approximation", "exp2 with log2e folded into the scale",
+                     "used for something else", id="the base matters"),
         pytest.param("softmax", "mask_placement", "mask every iteration", "no mask", id="no mask"),
         pytest.param("softmax", "rounding_mode", "rn", "no operation is given", id="no rounding"),
         pytest.param("pointer", "denormal_mode", "ftz", "no operation says", id="no flag"),
