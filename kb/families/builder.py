@@ -1,6 +1,7 @@
 """Write a tile program in Python: handles with operators, branches and loops that carry values.
 
-The rules of kb.ir hold for what comes out; the names that are given become the variables of the emitted source.
+The rules of kb.ir hold for what comes out; names that are given become variables of the emitted
+source.
 """
 
 from __future__ import annotations

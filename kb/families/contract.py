@@ -1,7 +1,8 @@
-"""What the host promises a kernel and what it does before the launch: data that an emitter writes as a function.
+"""What the host promises a kernel and does before the launch: data that an emitter writes out.
 
-Expressions are in the grammar of kb.planner.expressions over the names of tensors, scalars and constants of the
-contract: `x.shape[0]`, `x.stride[0]`, `x.ndim`, `x.element_size`; `device.sms` counts multiprocessors.
+Expressions are in the grammar of kb.planner.expressions over the names of tensors, scalars and
+constants of the contract: `x.shape[0]`, `x.stride[0]`, `x.ndim`, `x.element_size`; `device.sms`
+counts multiprocessors.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ FLOATS = ("float16", "bfloat16", "float32")
 class TensorContract:
     """An input tensor: `rank` None takes any; `rows` views it as a matrix over its last axis.
 
-    `shape` holds an expression per axis, None where anything fits; `dtype_of` names the tensor whose dtype it
-    must share.
+    `shape` holds an expression per axis, None where anything fits; `dtype_of` names the tensor
+    whose dtype it must share.
     """
 
     name: str
@@ -47,8 +48,9 @@ class ScalarContract:
 class OutputContract:
     """A tensor that the host allocates: an expression per axis, or the shape of the tensor `like`.
 
-    `dtype` is a dtype name or the name of a tensor. What the kernel wrote is returned as it is, with the leading axes
-    of a tensor, or in `returned_shape` with the last axis cut to `trimmed_to` elements.
+    `dtype` is a dtype name or the name of a tensor. What the kernel wrote is returned as it is,
+    with the leading axes of a tensor, or in `returned_shape` with the last axis cut to `trimmed_to`
+    elements.
     """
 
     name: str
@@ -63,7 +65,7 @@ class OutputContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What must hold before the launch, where `when` is set; `message` says it in words, `{name}` shows a value."""
+    """What must hold before the launch, where `when` is set; `{name}` in `message` is a value."""
 
     expression: str
     message: str
@@ -72,7 +74,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """A name for a value that the host computes before the launch, or that stands at the head of the file."""
+    """A name for a value that the host computes before the launch, or at the head of the file."""
 
     name: str
     expression: str
@@ -80,7 +82,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostContract:
-    """The host function of one kernel: arguments, checks, outputs, constants, grid, bindings, launch options.
+    """The host function of a kernel: arguments, checks, outputs, constants, grid, options.
 
     `configuration` holds the tuning values, which stand as constants at the head of the file.
     """

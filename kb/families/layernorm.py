@@ -1,7 +1,7 @@
-"""Layer norm: the axes that a design point may set, their defaults, the host contract and the reference.
+"""Layer norm: the axes that a design point may set, their defaults, host contract and reference.
 
-Defaults of the tuning axes are rules on the row length: 64 two-byte elements per thread, one warp at least and sixteen
-at most. Source: tilelore survey of corpora, section 4.1, compiled for sm_90.
+Defaults of the tuning axes are rules on the row length: 64 two-byte elements per thread, one warp
+at least and sixteen at most. Source: tilelore survey of corpora, section 4.1, compiled for sm_90.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FAMILY = "layernorm"
 OPERATIONS = ("layernorm",)
 REFERENCE = "torch.nn.functional.layer_norm"
 MAX_RESIDENT = 65_536
-"""Longest row that is kept as one tile, in elements: sixteen warps hold it in registers and spill beyond it."""
+"""Longest row kept as one tile, in elements: sixteen warps hold it in registers, no more."""
 
 CHUNK = 4096
 """Columns of a chunk when nothing sets `tile_n`."""
@@ -71,9 +71,7 @@ RULES = (
         default="upcast on load, downcast on store",
     ),
     AxisRule(axis="tail_handling", values=(FLAGGED, "always mask"), default=FLAGGED),
-    AxisRule(
-        axis="division_strength", values=(PER_ROW, "divide per element"), default=PER_ROW
-    ),
+    AxisRule(axis="division_strength", values=(PER_ROW, "divide per element"), default=PER_ROW),
     AxisRule(
         axis="reduction_placement",
         values=("reduce every iteration to a scalar/row", LANEWISE),
@@ -102,7 +100,8 @@ RULES = (
 def build(document: Document, settings: Mapping[str, Scalar]) -> FamilyProgram:
     """The program and host of one design point.
 
-    Raises InputError for a value that cannot be built, ConstraintViolated for values that exclude each other.
+    Raises InputError for a value that cannot be built, ConstraintViolated for values that exclude
+    each other.
     """
     choices, notes = choose(RULES, document, settings)
     values = {choice.axis: choice.value for choice in choices}
@@ -174,7 +173,9 @@ def _unused(document: Document) -> tuple[str, ...]:
 def _host(values: Mapping[str, Scalar]) -> HostContract:
     return HostContract(
         function="layer_norm",
-        summary="Layer norm over the last axis: (x - mean) / sqrt(variance + eps), scaled and shifted.",
+        summary=(
+            "Layer norm over the last axis: (x - mean) / sqrt(variance + eps), scaled and shifted."
+        ),
         tensors=_tensors(values),
         scalars=(
             ScalarContract(
@@ -235,7 +236,9 @@ def _constants(values: Mapping[str, Scalar]) -> tuple[Constant, ...]:
 
 
 def _checks(values: Mapping[str, Scalar]) -> tuple[Check, ...]:
-    found = [Check(expression="eps > 0", message="eps is {eps}; a constant row would divide by zero")]
+    found = [
+        Check(expression="eps > 0", message="eps is {eps}; a constant row would divide by zero")
+    ]
     if values["row_residency"] == RESIDENT:
         limit = values["tile_n"] or MAX_RESIDENT
         found.append(

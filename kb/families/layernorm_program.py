@@ -1,9 +1,9 @@
 """The tile program of a layer norm: rows of a matrix, their mean and variance, and what is written.
 
-One writer for every design point. A program owns one row, a block of rows, or walks over blocks of rows; a row is one
-tile or a loop over chunks. Statistics are sums in 32-bit floats.
-Source: mean and variance as in Ba, Kiros, Hinton, "Layer Normalization" (2016); chunks of Welford's statistics are
-merged after Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm" (1979).
+One writer for every design point. A program owns one row, a block of rows, or walks over blocks of
+rows; a row is one tile or a loop over chunks. Statistics are sums in 32-bit floats.
+Source: Ba, Kiros, Hinton, "Layer Normalization" (2016); chunks of Welford's statistics are merged
+after Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm" (1979).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LATE = "weights after the statistics"
 PER_ROW = "one reciprocal per row"
 SAVED = "statistics saved for backward"
 KERNEL = "layer_norm_kernel"
+Tiles = tuple[Tile, ...]
 Inside = Callable[[], Tile]
 """Gives the mask of the columns that exist, at the place where it is asked for."""
 
@@ -87,7 +88,9 @@ class _Writer:
         if not self.persistent:
             self._block(block)
         else:
-            assert self.n_rows is not None and self.rows is not None and self.stages is not None
+            assert self.n_rows is not None
+            assert self.rows is not None
+            assert self.stages is not None
             if not self.chunked:
                 self._load_affine()
             count = p.binary(OpKind.CEIL_DIV, self.n_rows, self.rows)
@@ -108,7 +111,7 @@ class _Writer:
             self.in_cols = self._inside(self.cols)
 
     def _inside(self, cols: Tile) -> Inside:
-        """Which columns exist: compared where the mask is needed when a flag can spare it, else once."""
+        """Which columns exist: compared where needed when a flag can spare it, else once."""
         if self.flagged:
             return lambda: cols < self.n_cols
         mask = self.p.named("in_row", cols < self.n_cols)
@@ -119,7 +122,8 @@ class _Writer:
         p = self.p
         self.row = block
         if self.matrix:
-            assert self.rows is not None and self.n_rows is not None
+            assert self.rows is not None
+            assert self.n_rows is not None
             self.row = p.named("rows", block * self.rows + p.lanes(self.rows))
             self.in_rows = p.named("in_rows", self.row < self.n_rows)
         wide = self.row
@@ -150,7 +154,7 @@ class _Writer:
         return rows & cols
 
     def _edge(
-        self, names: tuple[str, ...], in_cols: Inside, body: Callable[[Tile | None], tuple[Tile, ...]]
+        self, names: tuple[str, ...], in_cols: Inside, body: Callable[[Tile | None], Tiles]
     ) -> tuple[Tile, ...]:
         """`body` with the column mask, and without it where the flag says that the tile is full."""
         if self.even is None:
@@ -288,14 +292,18 @@ class _Writer:
         carried: tuple[tuple[str, Tile], ...],
         step: Callable[[Tile, Tile, Inside, tuple[Tile, ...]], tuple[Tile, ...]],
     ) -> tuple[Tile, ...]:
-        """A loop over the chunks of the row; `step` gets first column, columns, mask and carried values."""
+        """A loop over the chunks of the row; `step` gets first column, columns, mask, carried."""
         p = self.p
 
         def body(first: Tile, *held: Tile) -> tuple[Tile, ...]:
             cols = p.named("at", first + self.cols)
             return step(first, cols, self._inside(cols), held)
 
-        bounds: list[tuple[str, Tile | float]] = [("low", 0), ("high", self.n_cols), ("step", self.block)]
+        bounds: list[tuple[str, Tile | float]] = [
+            ("low", 0),
+            ("high", self.n_cols),
+            ("step", self.block),
+        ]
         if not self.persistent and self.stages is not None:
             bounds.append(("num_stages", self.stages))
         return p.loop("first", bounds, carried, body)
@@ -323,7 +331,7 @@ class _Writer:
         scale = self._scale(variance)
         self._save(mean, scale)
 
-        def step(first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        def step(first: Tile, cols: Tile, in_cols: Inside, held: Tiles) -> Tiles:
             x = self._load_x(cols, in_cols)
             self.affine = self._affine(cols, in_cols)
             centred = p.named("centred", x - self._down(mean))
@@ -336,15 +344,13 @@ class _Writer:
         """The mean in one sweep, the centred second moment in another."""
         p = self.p
 
-        def add(first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        def add(first: Tile, cols: Tile, in_cols: Inside, held: Tiles) -> Tiles:
             return (p.named("total", held[0] + self._partial(self._load_x(cols, in_cols))),)
 
         (total,) = self._sweep((("total", p.named("total", self._zero())),), add)
         mean = p.named("mean", self._total(total) / self.n_cols)
 
-        def spread(
-            first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]
-        ) -> tuple[Tile, ...]:
+        def spread(first: Tile, cols: Tile, in_cols: Inside, held: Tiles) -> Tiles:
             centred = self._centred(self._load_x(cols, in_cols), mean, in_cols)
             return (p.named("moment", held[0] + self._partial(centred * centred)),)
 
@@ -355,7 +361,7 @@ class _Writer:
         """Sum and sum of squares in one sweep."""
         p = self.p
 
-        def add(first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]) -> tuple[Tile, ...]:
+        def add(first: Tile, cols: Tile, in_cols: Inside, held: Tiles) -> Tiles:
             x = self._load_x(cols, in_cols)
             total = p.named("total", held[0] + self._partial(x))
             return total, p.named("squares", held[1] + self._partial(x * x))
@@ -369,9 +375,7 @@ class _Writer:
         """Mean and second moment of what was seen, merged with those of the next chunk."""
         p = self.p
 
-        def merge(
-            first: Tile, cols: Tile, in_cols: Inside, held: tuple[Tile, ...]
-        ) -> tuple[Tile, ...]:
+        def merge(first: Tile, cols: Tile, in_cols: Inside, held: Tiles) -> Tiles:
             mean, moment = held
             x = self._load_x(cols, in_cols)
             count = p.binary(OpKind.MINIMUM, p.binary(OpKind.SUB, self.n_cols, first), self.block)

@@ -1,4 +1,4 @@
-"""What a family of operations is: how to build its program from a design point, and its host contract."""
+"""What a family of operations is: its program from a design point, and its host contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kb.space import Scalar
 
 
 class ChosenBy(StrEnum):
-    """Who chose a value: the caller, the space (its first value), or the family because nobody answered."""
+    """Who chose a value: the caller, the space (its first value), or the family when nobody did."""
 
     SETTING = "setting"
     SPACE = "space"
@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyProgram:
-    """A program with its host: what an emitter needs to write a module. `residuals` say what was not realised."""
+    """A program with its host, as an emitter needs it. `residuals` say what was not realised."""
 
     family: str
     kernel: Kernel
@@ -60,8 +60,8 @@ def choose(
 ) -> tuple[tuple[Choice, ...], tuple[str, ...]]:
     """A value for every axis that the family realises, and notes on what it does not.
 
-    A setting goes first, then the first value of the space unless the axis is one of its holes, then the default of
-    the family. Raises InputError for a setting that the family cannot build.
+    A setting goes first, then the first value of the space unless the axis is one of its holes,
+    then the default of the family. Raises InputError for a setting that the family cannot build.
     """
     known = {rule.axis for rule in rules}
     for name in settings:
@@ -84,7 +84,9 @@ def choose(
             choices.append(Choice(axis=rule.axis, value=axis.values[0], by=ChosenBy.SPACE))
         else:
             choices.append(Choice(axis=rule.axis, value=rule.default, by=ChosenBy.DEFAULT))
-            notes.append(f"{rule.axis}: {axis.values[0]} cannot be built yet; {rule.default} is used")
+            notes.append(
+                f"{rule.axis}: {axis.values[0]} cannot be built yet; {rule.default} is used"
+            )
     return tuple(choices), tuple(notes)
 
 
@@ -100,7 +102,7 @@ def _set(rule: AxisRule, value: Scalar) -> Choice:
 
 
 def matching(value: Scalar, known: Sequence[Scalar]) -> Scalar:
-    """The known value that is meant: the same one, else the only one that contains the word; None when unclear."""
+    """The known value that is meant: the same, else the only one with the word; None if unclear."""
     if value in known:
         return value
     word = str(value).casefold()

@@ -12,9 +12,7 @@ from kb.space import Scalar
 
 Build = Callable[[Document, Mapping[str, Scalar]], FamilyProgram]
 
-FAMILIES: Mapping[str, Build] = {
-    operation: layernorm.build for operation in layernorm.OPERATIONS
-}
+FAMILIES: Mapping[str, Build] = dict.fromkeys(layernorm.OPERATIONS, layernorm.build)
 """Operation name of the ontology -> builder. A new family enters here."""
 
 
@@ -24,7 +22,7 @@ def family_of(document: Document) -> Build:
     if found is None:
         known = ", ".join(sorted(FAMILIES))
         raise UnknownName(
-            f"no family builds the operation `{document.space.operation}`, and the file has no program.",
+            f"no family builds `{document.space.operation}`, and the file has no program.",
             hint=f"Families build {known}; a kernel file brings its own program.",
         )
     return found
