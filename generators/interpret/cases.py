@@ -27,10 +27,11 @@ from kb.ops import OpKind
 MAX_EXTENT = 32
 """Largest tile extent of a small launch."""
 
-MAX_ARRAY = 1 << 20
+MAX_ARRAY = 1 << 22
 """Elements of one array."""
 
-_MANY = 12
+_MANY = {1: 40, 2: 40, 3: 40, 4: 12}
+_FEW = 8
 _LONG = 37
 _FACTORS = (2, 2, 1, 4)
 _COUNTS = (16, 24, 37, 4, 3, 2, 1)
@@ -224,7 +225,9 @@ class _Deriver:
         if largest <= 1:
             if largest == 1 and not known.moves:
                 return 1
-            return _MANY if largest == 1 or argument.rank > 2 else _LONG
+            if largest != 1 and argument.rank <= 2:
+                return _LONG
+            return _MANY.get(argument.rank, _FEW)
         if not known.moves:
             return largest
         return 2 * largest + (5 if self.seeded_odd else 0)

@@ -131,16 +131,30 @@ def _gather(low: Lowering, op: Op) -> str:
 
 def _elements(low: Lowering, op: Op) -> tuple[str, str | None]:
     mask = op.operand("mask")
+    single = [low.extents.of(item) == () for item in low.extents.items(op.operand("index"))]
     address = low.addressing.elements(
         low.view(op), low.items(op.operand("index")),
-        low.names[mask] if mask else None, low.checked(op),
+        low.names[mask] if mask else None, low.checked(op), single,
     )  # fmt: skip
     return address.pointer, address.mask
 
 
 def _scatter(low: Lowering, op: Op) -> None:
     _hints(low, op)
-    _write(low, op, _elements(low, op), low.names[str(op.operand("value"))])
+    pointer, mask = _elements(low, op)
+    index = [*low.extents.items(op.operand("index")), op.operand("mask") or ""]
+    here = low.extents.met([item for item in index if item])
+    source = str(op.operand("value"))
+    value, shape = low.names[source], low.extents.of(source)
+    if here is not None and shape:
+        if not here:
+            value = low.single(source)
+        elif len(here) < len(shape):
+            pointer = low.raised(pointer, len(here), len(shape))
+            mask = low.raised(mask, len(here), len(shape)) if mask else None
+        else:
+            value = low.raised(value, len(shape), len(here))
+    _write(low, op, (pointer, mask), value)
 
 
 def _atomic(low: Lowering, op: Op) -> str:

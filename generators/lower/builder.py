@@ -10,6 +10,14 @@ from kb.ir import Literal, Op, Region, Span, Value
 from kb.ops import OpKind
 
 
+_STATIC = frozenset(
+    {OpKind.CONST, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD,
+     OpKind.CEIL_DIV, OpKind.SUBSCRIPT, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT}
+)  # fmt: skip
+_DEPTH = 20
+"""Nesting of a size expression that is copied."""
+
+
 class Builder:
     """The regions being written, and the constants that they use."""
 
@@ -17,6 +25,7 @@ class Builder:
         self._open: list[list[Op]] = []
         self._count = 0
         self.constants: dict[str, Literal] = {}
+        self.static: dict[str, Op | None] = {}
         self.span = Span(0)
 
     @contextmanager
@@ -35,8 +44,29 @@ class Builder:
         return Value(f"{hint}.{100_000 + self._count}")
 
     def append(self, op: Op) -> None:
-        """Add a finished op."""
+        """Add a finished op; a size that is computed at compile time is written out again in place.
+
+        A size held in a variable would no longer be a compile-time value.
+        """
+        if op.kind in (OpKind.TUPLE, OpKind.LIST, OpKind.ARANGE):
+            operands = tuple((role, self.again(value)) for role, value in op.operands)
+            op = replace(op, operands=operands)
         self._open[-1].append(op)
+        if len(op.results) == 1 and (
+            op.kind == OpKind.SHAPE
+            or (op.kind in _STATIC and all(value in self.static for value in op.inputs))
+        ):
+            self.static[op.result] = op
+
+    def again(self, value: str, depth: int = 0) -> str:
+        """A compile-time expression copied, so that it stands where it is used."""
+        op = self.static.get(value)
+        if op is None or op.kind == OpKind.CONST or depth > _DEPTH:
+            return value
+        if op.kind == OpKind.SHAPE:
+            return self.add(op.kind, op.operands)
+        operands = [(role, self.again(name, depth + 1)) for role, name in op.operands]
+        return self.add(op.kind, operands, op.attributes)
 
     def add(
         self,
@@ -57,6 +87,8 @@ class Builder:
         ops = self._open[-1]
         if ops and ops[-1].results and ops[-1].results[0].name == value:
             fresh = self.fresh(hint)
+            if value in self.static:
+                self.static[fresh.name] = self.static[value]
             ops[-1] = replace(ops[-1], results=(fresh,))
             return fresh.name
         return self.add(OpKind.COPY, [("x", value)], hint=hint)

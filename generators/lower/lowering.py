@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from generators.lower.builder import Builder
+from generators.lower.dtypes import Dtypes
 from generators.lower.extents import Extent, Extents
 from generators.lower.views import Addressing, LoweredParameter, TiledPart, View, Views, rank_of
 from kb.errors import CannotEmit
@@ -57,6 +58,7 @@ class Lowering:
     producers: dict[str, Op] = field(default_factory=dict)
     parts: dict[str, TiledPart] = field(default_factory=dict)
     extents: Extents = field(init=False)
+    dtypes: Dtypes = field(init=False)
     views: Views = field(init=False)
     addressing: Addressing = field(init=False)
     tensor_float: bool = False
@@ -66,6 +68,8 @@ class Lowering:
         self.addressing = Addressing(self.builder, self.views)
         static = (p.name for p in self.entry.parameters if p.kind is ParameterKind.CONSTEXPR)
         self.extents = Extents(self.entry.body, frozenset(static))
+        self.dtypes = Dtypes(self.extents)
+        self.builder.static.update(dict.fromkeys(self.extents.parameters))
         ops = list(walk(self.entry.body))
         self.producers = {value.name: op for op in ops for value in op.results}
         arity = {op.result: len(op.operands) for op in ops if op.kind == OpKind.TUPLE}
@@ -217,7 +221,7 @@ class Lowering:
         name = str(made.attribute("name")) if made and made.kind == OpKind.ENUM else ""
         numbers = {"padding.neg_inf": float("-inf"), "padding.pos_inf": float("inf"),
                    "padding.nan": float("nan")}  # fmt: skip
-        if value is not None and made is not None and made.kind != OpKind.ENUM:
+        if value is not None and (made is None or made.kind != OpKind.ENUM):
             return self.names[value]
         if op.kind == OpKind.LOAD_TILE and name in ("", "padding.undetermined"):
             self.residuals.append(
@@ -248,3 +252,10 @@ class Lowering:
         if self.extents.of(value) == ():
             return name
         return self.builder.add(OpKind.REDUCE_SUM, [("x", name)])
+
+    def raised(self, value: str, rank: int, wanted: int) -> str:
+        """A tile with axes of extent one in front, as many as it lacks."""
+        if rank >= wanted or rank == 0:
+            return value
+        pattern = ",".join(["None"] * (wanted - rank) + [":"] * rank)
+        return self.builder.add(OpKind.SUBSCRIPT, [("x", value)], [("pattern", pattern)])

@@ -169,6 +169,25 @@ def _skip(low: Lowering, op: Op) -> None:
     return None
 
 
+def _function(low: Lowering, op: Op) -> str:
+    """A function that Triton has in single precision only: other tiles go through it and back."""
+    for role in ("ftz", "rounding"):
+        if op.operand(role):
+            low.residual(op, role)
+    source = str(op.operand("x"))
+    x, b = low.names[source], low.builder
+    if low.dtypes.single(source) or source in low.entry.parameter_names:
+        return b.add(op.kind, [("x", x)])
+    spelling = [("spelling", "triton.language.cast")]
+    single = b.add(OpKind.DTYPE, (), [("name", "f32")])
+    wide = b.add(OpKind.CAST, [("x", x), ("dtype", single)], spelling)
+    found = b.add(op.kind, [("x", wide)])
+    if low.dtypes.of(source) in ("i32", "i64"):
+        return found
+    back = b.add(OpKind.DTYPE_OF, [("x", x)])
+    return b.add(OpKind.CAST, [("x", found), ("dtype", back)], spelling)
+
+
 def _tanh(low: Lowering, op: Op) -> str:
     """(1 - t) / (1 + t) with t = exp(-2 |x|), and the sign of x.
 
@@ -178,15 +197,27 @@ def _tanh(low: Lowering, op: Op) -> str:
         low.residual(op, "rounding")
     b = low.builder
     x, one = low.names[op.inputs[0]], b.constant(1.0)
-    size = b.add(OpKind.ABS, [("x", x)])
+    single = b.add(OpKind.DTYPE, (), [("name", "f32")])
+    spelling = [("spelling", "triton.language.cast")]
+    wide = b.add(OpKind.CAST, [("x", x), ("dtype", single)], spelling)
+    size = b.add(OpKind.ABS, [("x", wide)])
     small = b.add(OpKind.EXP, [("x", b.binary(OpKind.MUL, size, b.constant(-2.0)))], hint="small")
     above = b.add(OpKind.SUB, [("lhs", one), ("rhs", small)])
     below = b.add(OpKind.ADD, [("lhs", one), ("rhs", small)])
     whole = b.binary(OpKind.DIV, above, below, "magnitude")
     positive = b.binary(OpKind.GE, x, b.constant(0.0))
     minus = b.add(OpKind.NEG, [("x", whole)])
-    return b.add(OpKind.SELECT, [("condition", positive), ("x", whole), ("y", minus)])
+    found = b.add(OpKind.SELECT, [("condition", positive), ("x", whole), ("y", minus)])
+    if low.dtypes.single(op.inputs[0]):
+        return found
+    back = b.add(OpKind.DTYPE_OF, [("x", x)])
+    return b.add(OpKind.CAST, [("x", found), ("dtype", back)], spelling)
 
+
+_FUNCTIONS = (
+    OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN,
+    OpKind.COS,
+)  # fmt: skip
 
 RULES: dict[str, Rule] = {
     OpKind.SUBSCRIPT: _subscript, OpKind.UNPACK: _unpack, OpKind.DTYPE: _dtype,
@@ -194,5 +225,5 @@ RULES: dict[str, Rule] = {
     OpKind.ARANGE: _arange, OpKind.TRANSPOSE: _permute, OpKind.PERMUTE: _permute,
     OpKind.EXTRACT: _extract, OpKind.CAT: _cat, OpKind.ONES: _ones, OpKind.ITEM: _item,
     OpKind.ISNAN: _isnan, OpKind.ASSUME_DIVISIBLE: _nothing, OpKind.STATIC_ASSERT: _skip,
-    OpKind.DEVICE_ASSERT: _skip, OpKind.TANH: _tanh,
+    OpKind.DEVICE_ASSERT: _skip, **dict.fromkeys(_FUNCTIONS, _function), OpKind.TANH: _tanh,
 }  # fmt: skip

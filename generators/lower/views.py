@@ -149,8 +149,13 @@ class Addressing:
             result = mask if result is None else self.builder.binary(OpKind.BIT_AND, result, mask)
         return result
 
-    def elements(self, view: View, index: list[str], mask: str | None, checked: bool) -> Address:
-        """Address of single elements: one index tile per axis, all of shapes that broadcast."""
+    def elements(
+        self, view: View, index: list[str], mask: str | None, checked: bool, single: list[bool]
+    ) -> Address:
+        """Address of single elements: one index tile per axis, all of shapes that broadcast.
+
+        `single` marks axes indexed by a scalar: they bound the extent of the first other axis.
+        """
         b = self.builder
         pointer, masks = view.pointer, [mask] if mask is not None else []
         if len(index) != view.rank:
@@ -161,11 +166,32 @@ class Addressing:
         for axis, lanes in enumerate(index):
             step = b.binary(OpKind.MUL, lanes, self.views.stride(view, axis))
             pointer = b.binary(OpKind.ADD, pointer, step)
-            if checked:
-                low = b.binary(OpKind.GE, lanes, b.constant(0))
-                high = b.binary(OpKind.LT, lanes, self.views.extent(view, axis))
-                masks.append(b.binary(OpKind.BIT_AND, low, high))
+        if checked:
+            masks += self._inside(view, index, single)
         return Address(pointer, self._all(masks), ())
+
+    def _inside(self, view: View, index: list[str], single: list[bool]) -> list[str]:
+        """Conditions that every index lies inside the array."""
+        b = self.builder
+        scalars = [axis for axis in range(view.rank) if single[axis]]
+        whole = self._all([self._between(view, axis, index[axis]) for axis in scalars])
+        if len(scalars) == view.rank:
+            return [whole] if whole else []
+        found = []
+        for axis in (axis for axis in range(view.rank) if not single[axis]):
+            extent = self.views.extent(view, axis)
+            if whole is not None:
+                operands = [("condition", whole), ("x", extent), ("y", b.constant(0))]
+                extent, whole = b.add(OpKind.SELECT, operands), None
+            low = b.binary(OpKind.GE, index[axis], b.constant(0))
+            high = b.binary(OpKind.LT, index[axis], extent)
+            found.append(b.binary(OpKind.BIT_AND, low, high))
+        return found
+
+    def _between(self, view: View, axis: int, lanes: str) -> str:
+        b = self.builder
+        low = b.binary(OpKind.GE, lanes, b.constant(0))
+        return b.binary(OpKind.BIT_AND, low, b.binary(OpKind.LT, lanes, self.views.extent(view, axis)))
 
 
 def rank_of(name: str, ops: list[Op], tuples: dict[str, int], constants: dict[str, object]) -> int | None:
