@@ -195,3 +195,13 @@ def test_every_subject_belongs_to_the_graph() -> None:
         subject = quad.subject.value
         assert subject == graph.subject or subject.startswith(graph.subject + "/")
         assert quad.graph_name == NamedNode(graph.name)
+
+
+def test_a_stored_document_is_no_kernel_to_the_named_questions(tmp_path: Path) -> None:
+    kernel, graph = encode(sample()), encode_document(knowledge_document(sample()))
+    asked = ("decisions_of_kernel", "findings_by_rule", "tuning_of_kernel", "constraints_of_kernel")
+    with LocalStore(tmp_path / "kb") as store:
+        store.add(kernel.name, kernel.quads, kernel.programs)
+        before = [store.ask(name) for name in asked]
+        store.add(graph.name, graph.quads, {})
+        assert [store.ask(name) for name in asked] == before
