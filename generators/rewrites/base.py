@@ -77,6 +77,15 @@ class Rewrite:
         raise NotImplementedError
 
 
+def refuse_mixed(kernel: Kernel, value: str) -> None:
+    """Raises NotApplicable for a program that has `value` in one place and another in the next."""
+    raise NotApplicable(
+        f"{value!r} holds in some places and not in others.",
+        where=f"{kernel.entry.span} {kernel.name}",
+        hint="As one axis they could not be told apart again; make them alike by hand first.",
+    )
+
+
 Change = Callable[[Site], bool]
 """Changes the draft of a site; False when the site has nothing to change. Raises NotApplicable."""
 

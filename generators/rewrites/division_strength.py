@@ -4,7 +4,7 @@ element."""
 from __future__ import annotations
 
 from generators.rewrites.analysis import Node
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.reciprocals import to_division, to_reciprocal
 from kb.ir import Kernel
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -23,6 +23,7 @@ class DivisionStrength(Rewrite):
 
     axis = "division_strength"
     values = (DIVIDED, ONCE)
+    follows = frozenset({"softmax_scheme"})
 
     def apply(self, kernel: Kernel, value: str) -> Kernel:
         """Exchange every division of a tile by its row."""
@@ -34,6 +35,8 @@ class DivisionStrength(Rewrite):
                 where=f"{kernel.entry.span} {kernel.name}",
                 hint="In attention the axis is softmax_scheme.",
             )
+        if found is not None and _has(kernel, value):
+            refuse_mixed(kernel, value)
         return found or kernel
 
 

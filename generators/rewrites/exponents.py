@@ -81,7 +81,17 @@ def _below(site: Site, value: str, node: Node | None) -> list[str] | None:
         return [v for role, v in node.op.operands if role != "condition"]
     if node.op.kind in _HANDED:
         return list(graph.feeds(value))
+    if node.op.kind in VIEWS | CASTS and _bare(site, graph.core(value) or value):
+        return None  # the widest view of a leaf: it is multiplied after it was cast to more bits
     return [node.op.inputs[0]] if node.op.kind in _ONE and node.op.inputs else None
+
+
+def _bare(site: Site, value: str) -> bool:
+    """True for a value that no linear step makes."""
+    node = site.facts.graph.producer(value)
+    if node is None or node.op.kind in VIEWS | CASTS:
+        return False
+    return _below(site, value, node) is None and scaling(site.facts, node) is None
 
 
 def _neutral(site: Site, node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generators.rewrites.analysis import Applied, Mask, masks
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
 from kb.ir import Kernel
 from kb.ops import OpKind
@@ -31,6 +31,8 @@ class MaskApplication(Rewrite):
                 where=f"{kernel.entry.span} {kernel.name}",
                 hint="Masks with a finite number, or on probabilities, say something else.",
             )
+        if changed is not None and value in seen:
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 

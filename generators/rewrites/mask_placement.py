@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.rewrites.analysis import COPIES, AtomKind, Expr, Loop, Mask, Node, floor_div, masks
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
 from generators.rewrites.mask_bounds import BoundWriter, Limits, limits_of
 from kb.ir import Kernel
@@ -39,6 +39,8 @@ class MaskPlacement(Rewrite):
                 "no mask on scores in a loop.", where=f"{kernel.entry.span} {kernel.name}",
                 hint="The axis speaks of masks that a loop evaluates.",
             )  # fmt: skip
+        if changed is not None and value in seen:
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 

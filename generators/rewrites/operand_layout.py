@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from generators.rewrites.analysis import Access, Mode
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
 from kb.ir import Kernel
 from kb.ops import OpKind
@@ -37,6 +37,8 @@ class OperandLayout(Rewrite):
                 where=f"{kernel.entry.span} {kernel.name}",
                 hint="The axis speaks of tiles that are loaded by tile index.",
             )
+        if changed is not None and value in seen:
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 
@@ -184,6 +186,7 @@ def _view(site: Site, loaded: _Loaded, turn: Step) -> None:
     cursor = draft.after(shape)
     places = [*range(rank - 2), rank - 1, rank - 2]
     order = cursor.add(OpKind.TUPLE, [("item", cursor.constant(place)) for place in places])
+    loaded.load.drop_operand("order")  # one that leaves the axes as they are
     at = [role for role, _ in loaded.load.operands].index("shape") + 1
     loaded.load.operands.insert(at, ("order", order))
     draft.replace_uses(turn.result, loaded.last.result)

@@ -3,7 +3,7 @@ hardware."""
 
 from __future__ import annotations
 
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from kb.ir import Kernel
 from kb.ops import OpKind
 
@@ -33,11 +33,7 @@ class RoundingMode(Rewrite):
                 hint="Write the rounding mode on the divisions.",
             )  # fmt: skip
         if changed is not None and value in seen:
-            raise NotApplicable(
-                "some operations have this rounding already, others do not.",
-                where=f"{kernel.entry.span} {kernel.name}",
-                hint="Change them one by one; as one axis they could not be changed back.",
-            )
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 

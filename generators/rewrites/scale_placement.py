@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from generators.rewrites.analysis import CASTS, VIEWS, Node, masks
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
 from generators.rewrites.scores import (
     outer_scale,
@@ -42,6 +42,8 @@ class ScalePlacement(Rewrite):
                 "no row maximum of scaled scores.", where=f"{kernel.entry.span} {kernel.name}",
                 hint="The axis speaks of a softmax over scores of a matrix product.",
             )  # fmt: skip
+        if changed is not None and value in seen:
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 

@@ -4,7 +4,7 @@ of it."""
 from __future__ import annotations
 
 from generators.rewrites.analysis import Node, Role
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.reciprocals import to_division, to_reciprocal
 from kb.ir import Kernel
 from kb.ops import OpKind
@@ -22,6 +22,7 @@ class SoftmaxScheme(Rewrite):
 
     axis = "softmax_scheme"
     values = (DIVIDED, MULTIPLIED)
+    follows = frozenset({"division_strength"})
 
     def apply(self, kernel: Kernel, value: str) -> Kernel:
         """Exchange the normalisation after the loop."""
@@ -33,6 +34,8 @@ class SoftmaxScheme(Rewrite):
                 where=f"{kernel.entry.span} {kernel.name}",
                 hint="The axis speaks of an online softmax.",
             )
+        if changed is not None and _has(kernel, value):
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 

@@ -138,6 +138,21 @@ def test_a_value_that_is_there_changes_nothing(name: str, axis: str, has: str, w
     assert apply(after, axis, wanted) is after
 
 
+def test_a_stored_statistic_keeps_the_base_of_the_exponential() -> None:
+    natural = program("plain")
+    folded = apply(natural, "math_approximation", "exp2 with log2e folded into the scale")
+    assert on_axis(natural, "statistic_encoding") == {"natural LSE"}
+    assert on_axis(folded, "statistic_encoding") == {"base-2 LSE"}
+
+
+def test_a_statistic_is_a_parameter_of_every_caller() -> None:
+    stored = apply(program("flash"), "side_output", "log-sum-exp")
+    names = [function.parameter_names for function in stored.functions]
+    assert all(n[n.index("o") + 1] == "LSE" for n in names)
+    assert all(n[n.index("tm") - 1] == "SEQ_LEN" for n in names)
+    assert apply(stored, "side_output", "none").functions == program("flash").functions
+
+
 @pytest.mark.parametrize("name", ["flash", "plain", "pointer"])
 def test_all_axes_at_once_and_back(name: str) -> None:
     kernel = program(name)
