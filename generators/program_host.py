@@ -166,6 +166,8 @@ class _Host:
         kinds = {p.name: p for p in self.request.program.entry.parameters}
         seen: set[str] = set()
         for parameter, text in self.bound.items():
+            if parameter in self.host_names:
+                continue
             for name in sorted(names(parse(text))):
                 head = name.partition(".")[0]
                 if head in known or head in seen or head in kinds or parameter not in kinds:
