@@ -134,18 +134,22 @@ def job_to_json(job: CompileJob) -> str:
 def job_from_json(text: str) -> CompileJob:
     """The inverse of `job_to_json`."""
     data: dict[str, Any] = json.loads(text)
-    signature = data.pop("signature")
-    arguments = tuple(_argument(item) for item in signature["arguments"])
-    options = tuple((str(name), value) for name, value in signature["options"])
-    return CompileJob(signature=Signature(arguments=arguments, options=options), **data)
+    return CompileJob(signature=signature_from_json(data.pop("signature")), **data)
+
+
+def signature_from_json(data: dict[str, Any]) -> Signature:
+    """The inverse of `asdict` of a signature, after a way through JSON; defaults may be absent."""
+    arguments = tuple(_argument(item) for item in data["arguments"])
+    options = tuple((str(name), value) for name, value in data["options"])
+    return Signature(arguments=arguments, options=options)
 
 
 def _argument(data: dict[str, Any]) -> Argument:
-    value = data["value"]
-    data["value"] = tuple(value) if isinstance(value, list) else value
-    data["shape"] = tuple(data["shape"])
-    data["kind"] = ArgumentKind(data["kind"])
-    return Argument(**data)
+    value = data.get("value")
+    given = {**data, "value": tuple(value) if isinstance(value, list) else value}
+    given["shape"] = tuple(data.get("shape", ()))
+    given["kind"] = ArgumentKind(data["kind"])
+    return Argument(**given)
 
 
 def result_to_json(result: CompileResult) -> str:

@@ -131,7 +131,8 @@ class Usage(Classes):
             if op.operand(role) is None or (op.kind == OpKind.NUM_TILES and role == "index"):
                 continue
             items = self.items(function, op.operand(role))
-            if items is not None:
+            # A tile of no axes is loaded from arrays of any rank; only its index tells which.
+            if items or (items is not None and role == "index"):
                 return len(items)
         return 1 if op.operand("array") is not None and op.kind != OpKind.ARRAY_SLICE else -1
 

@@ -91,11 +91,13 @@ LOADED = """def inner(p, q, i, j):
     return ct.load(p, index=(i, j), shape=(q, q))
 
 @ct.kernel
-def k(a, b, c, W: ct.Constant[int]):
+def k(a, b, c, d, e, f, W: ct.Constant[int]):
     x = inner(a, W, ct.bid(0), ct.bid(1))
     acc = ct.mma(x, x, ct.full((W, W), 0.0, dtype=ct.float32))
     ct.store(b, index=(ct.bid(0), ct.bid(1)), tile=acc)
     ct.scatter(c, ct.arange(W, dtype=ct.int32), ct.sum(acc, axis=1).astype(c.dtype))
+    ct.store(d, index=ct.bid(0), tile=ct.load(e, ct.bid(1), shape=()))
+    ct.scatter(f, (), ct.bid(0))
 """
 
 
@@ -105,6 +107,8 @@ def k(a, b, c, W: ct.Constant[int]):
         pytest.param("a", 2, "f16", id="rank through a helper"),
         pytest.param("b", 2, "f32", id="stored without a cast"),
         pytest.param("c", 1, "f16", id="stored with a cast to its own type"),
+        pytest.param("e", 1, "f16", id="a tile of no axes"),
+        pytest.param("f", 0, "i32", id="an index of no axes"),
     ],
 )
 def test_cutile_arrays(name: str, rank: int, dtype: str) -> None:
