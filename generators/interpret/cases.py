@@ -241,10 +241,13 @@ class _Deriver:
         generator = np.random.default_rng(self.chance.randrange(1 << 30))
         if dtype[0] in "iu":
             top = int(str(self.fixed.get("below", 4)))
-            return generator.integers(0, 2 if dtype == "i1" else top, shape).astype(STORAGE[dtype])
-        values = generator.uniform(0.1, 1.0, shape)
-        signs = np.where(generator.random(shape) < 0.4, -1.0, 1.0)
-        return (values * signs if self.chance.random() < 0.7 else values).astype(STORAGE[dtype])
+            values = generator.integers(0, 2 if dtype == "i1" else top, shape)
+            values = np.sort(values) if self.fixed.get("sorted") else values
+            return values.astype(STORAGE[dtype])
+        numbers = generator.uniform(0.1, 1.0, shape)
+        if self.chance.random() < 0.7:
+            numbers *= np.where(generator.random(shape) < 0.4, -1.0, 1.0)
+        return numbers.astype(STORAGE[dtype])
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class Extents:
     parameters: frozenset[str]
     producers: dict[str, Op] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
     _known: dict[str, Shape | None] = field(default_factory=dict)
     _depth: int = 0
 
@@ -57,10 +58,12 @@ class Extents:
         elif op.kind in (OpKind.IF, OpKind.IF_EXPRESSION):
             for region in reversed(op.regions):
                 last = region.terminator
-                if last is not None and last.kind == OpKind.YIELD:
-                    self.sources.update(
-                        zip((v.name for v in op.results), last.inputs, strict=False)
-                    )
+                if last is None or last.kind != OpKind.YIELD:
+                    continue
+                for result, value in zip(op.results, last.inputs, strict=False):
+                    if result.name in self.sources:
+                        self.others[result.name] = self.sources[result.name]
+                    self.sources[result.name] = value
 
     def constant(self, value: str | None) -> Literal:
         """The literal that a value is, None when it is none."""
@@ -94,7 +97,7 @@ class Extents:
 
     def _found(self, value: str) -> Shape | None:
         if value in self.sources:
-            return self.of(self.sources[value])
+            return _agreed(self.of(self.sources[value]), self._other(value))
         op = self.producers.get(value)
         if op is None or op.kind in _SCALARS:
             return ()
@@ -106,6 +109,10 @@ class Extents:
         if op.kind in REDUCTIONS or op.kind in (OpKind.ARGMAX, OpKind.ARGMIN):
             return self._reduced(op)
         return self.met([v for role, v in op.operands if role in _DATA])
+
+    def _other(self, value: str) -> Shape | None:
+        """Shape of a branch result as the second branch has it, where there is one."""
+        return self.of(self.others.get(value, self.sources[value]))
 
     def _written(self, op: Op) -> Shape | None:
         shape = tuple(self.extent(item) for item in self.items(op.operand("shape")))
@@ -217,6 +224,13 @@ _RULES: dict[str, Callable[[Extents, Op], Shape | None]] = {
     OpKind.MMA: Extents.product, OpKind.MATMUL: Extents.product, OpKind.ARANGE: Extents.lanes,
     OpKind.GATHER: Extents.gathered, OpKind.CAT: Extents.joined, OpKind.VIEW_LOAD: Extents.viewed,
 }  # fmt: skip
+
+
+def _agreed(one: Shape | None, other: Shape | None) -> Shape | None:
+    """What two branches agree on; nothing when their ranks differ."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
 def _wider(one: Extent, other: Extent) -> Extent:

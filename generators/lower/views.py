@@ -197,9 +197,13 @@ class Addressing:
 def rank_of(name: str, ops: list[Op], tuples: dict[str, int], constants: dict[str, object]) -> int | None:
     """Number of axes of an array parameter, from how it is indexed; None when nothing tells."""
     best: int | None = None
-    shapes = {op.result for op in ops if op.kind == OpKind.SHAPE and op.inputs[0] == name}
+    names = {name}
     for op in ops:
-        if op.operand("array") == name:
+        if op.kind == OpKind.ARRAY_SLICE and op.operand("array") in names:
+            names.add(op.result)
+    shapes = {op.result for op in ops if op.kind == OpKind.SHAPE and op.inputs[0] in names}
+    for op in ops:
+        if op.operand("array") in names:
             index = op.operand("shape") or op.operand("index")
             if index in tuples:
                 best = max(best or 0, tuples[index])

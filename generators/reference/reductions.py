@@ -114,6 +114,8 @@ def run_through(values: Values, axis: int, reverse: bool, combine: Combine) -> V
 def contracted(lhs: object, rhs: object, acc: object, out: str | None, tensor_float: bool) -> Tile:
     """acc + lhs @ rhs; floats multiply exactly and sum in single precision, integers in 32 bits."""
     x, y = as_tile(lhs), as_tile(rhs)
+    if is_float(x.dtype) and x.dtype != y.dtype and "f8" not in x.dtype[:2] + y.dtype[:2]:
+        raise EvaluationError(f"a product of {x.dtype} and {y.dtype}.", hint="Cast one side.")
     base = as_tile(acc) if acc is not None else None
     whole = not is_float(x.dtype)
     dtype = base.dtype if base else out or ("i32" if whole else "f32")

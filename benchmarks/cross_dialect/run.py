@@ -1,0 +1,157 @@
+"""cuTile to Triton over a package: what is lowered, what computes the same, what is left over.
+
+    python benchmarks/cross_dialect/run.py [SOURCE] [--only NAME ...]
+
+Writes results.json (machine, versions, seed, a row per kernel) and results.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from api.source_files import FolderModules, module_text, source_tree
+from extractors.modules import ModuleText
+from extractors.read import opaque_ops, read
+from generators.compile_model import Scalar
+from generators.emit import emit_program
+from generators.interpret.client import Interpreter
+from generators.interpret.compare import Plan, Verdict, cross_check
+from generators.lower.triton import to_triton
+from kb.errors import TileloreError
+from kb.ir import Kernel
+
+HERE = Path(__file__).parent
+SEED = 0
+LAUNCHES = json.loads((HERE / "launches.json").read_text())
+"""Parameters that a launch cannot guess: what the program asserts, or ties between sizes."""
+
+
+def kernels(source: str, part: str) -> Iterator[tuple[str, Kernel]]:
+    """Every cuTile kernel of the files whose path holds `part`."""
+    tree = source_tree(source)
+    loader = FolderModules(tree.root)
+    for file in tree.files:
+        module = module_text(tree.root, file)
+        if module is None or part not in module.path:
+            continue
+        for kernel in read(module, loader).kernels:
+            if kernel.dialect == "cutile":
+                yield module.path, kernel
+
+
+def check(path: str, kernel: Kernel, interpreter: Interpreter) -> dict[str, Any]:
+    """One row."""
+    started = time.monotonic()
+    fixed: dict[str, Scalar] = LAUNCHES.get(f"{path}:{kernel.name}", {})
+    verdict = cross_check(kernel, interpreter, Plan(seed=SEED, fixed=fixed))
+    row = {"kernel": kernel.name, "path": path, **asdict(verdict), "fixed": fixed}
+    row["reread"] = reread(kernel) if verdict.lowered else ""
+    row["seconds"] = round(time.monotonic() - started, 1)
+    return row
+
+
+def reread(kernel: Kernel) -> str:
+    """Empty when the emitted source reads back without opaque operations, else what is wrong."""
+    try:
+        text = emit_program(to_triton(kernel).kernel, "triton")
+        found = read(ModuleText("", f"{kernel.name}.py", text)).kernels
+    except TileloreError as error:
+        return error.text
+    if len(found) != 1:
+        return f"{len(found)} kernels were read back"
+    strange = opaque_ops(found[0])
+    return f"`{strange[0].attribute('what')}` was not understood" if strange else ""
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """The counts."""
+    return {
+        "kernels": len(rows),
+        "lowered": sum(row["lowered"] for row in rows),
+        "verified": sum(row["verified"] for row in rows),
+        "reread": sum(row["lowered"] and not row["reread"] for row in rows),
+    }
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report as a page."""
+    counts, rows = report["summary"], report["rows"]
+    lines = [
+        "# cuTile to Triton", "",
+        f"{counts['kernels']} kernels: {counts['lowered']} lowered, {counts['verified']} verified, "
+        f"{counts['reread']} read back without opaque operations (seed {report['seed']}).", "",
+        "Verified: the cuTile program in the NumPy interpreter and the emitted source in Triton's "
+        "interpreter wrote the same outputs on small derived launches.", "", "## The rest", "",
+        "| reason | kernels |", "|---|---|",
+    ]  # fmt: skip
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if not row["verified"]:
+            reasons.setdefault(row["reason"].rpartition(": ")[2], []).append(row["kernel"])
+    lines += [f"| {reason} | {', '.join(names)} |" for reason, names in sorted(reasons.items())]
+    lines += ["", "## Kernels", "", "| kernel | lowered | verified | launches | worst error | residual decisions |",
+              "|---|---|---|---|---|---|"]  # fmt: skip
+    for row in rows:
+        axes = Counter(text.partition(":")[0] for text in row["residuals"])
+        shown = ", ".join(f"{axis} ({count})" for axis, count in sorted(axes.items()))
+        marks = " | ".join("yes" if row[key] else "no" for key in ("lowered", "verified"))
+        name = f"{row['path'].rpartition('/')[2]} {row['kernel']}"
+        lines.append(f"| {name} | {marks} | {row['launches']} | {row['worst']:.1e} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file at once, so that a full disk leaves the old one."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        file.write(text)
+    os.replace(file.name, path)
+
+
+def main() -> int:
+    """Run, print progress, write the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source", nargs="?", default="tilegym==1.5.1")
+    parser.add_argument("--part", default="ops/cutile/")
+    parser.add_argument("--only", nargs="*", default=[])
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with Interpreter() as interpreter:
+        for path, kernel in kernels(options.source, options.part):
+            if options.only and kernel.name not in options.only:
+                continue
+            rows.append(check(path, kernel, interpreter))
+            row = rows[-1]
+            print("ok  " if row["verified"] else "--  ", kernel.name, row["reason"], flush=True)
+    report = {
+        "source": options.source, "part": options.part, "seed": SEED,
+        "machine": {"system": platform.platform(), "cpu": platform.machine(), "cores": os.cpu_count(),
+                    "python": platform.python_version()},
+        "versions": {name: version(name) for name in ("tilelore", "torch", "triton", "numpy")},
+        "summary": summary(rows), "rows": rows,
+    }  # fmt: skip
+    print(report["summary"])
+    if not options.only:
+        write(HERE / "results.json", json.dumps(report, indent=1) + "\n")
+        write(HERE / "results.md", markdown(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+__all__ = ["Verdict", "check", "kernels", "markdown", "reread", "summary"]
