@@ -42,6 +42,7 @@ class Extents:
     def __post_init__(self) -> None:
         for op in walk(self.body):
             self.producers.update({value.name: op for value in op.results})
+        for op in walk(self.body):
             self._carried(op)
 
     def _carried(self, op: Op) -> None:
@@ -61,6 +62,8 @@ class Extents:
                 if last is None or last.kind != OpKind.YIELD:
                     continue
                 for result, value in zip(op.results, last.inputs, strict=False):
+                    if value in self.producers and self.producers[value].kind == OpKind.UNDEF:
+                        continue
                     if result.name in self.sources:
                         self.others[result.name] = self.sources[result.name]
                     self.sources[result.name] = value
@@ -227,8 +230,10 @@ _RULES: dict[str, Callable[[Extents, Op], Shape | None]] = {
 
 
 def _agreed(one: Shape | None, other: Shape | None) -> Shape | None:
-    """What two branches agree on; nothing when their ranks differ."""
-    if one is None or other is None or len(one) != len(other):
+    """What two branches agree on; nothing when their ranks differ, the other where one is open."""
+    if one is None or other is None:
+        return one if other is None else other
+    if len(one) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 

@@ -216,7 +216,7 @@ def _tanh(low: Lowering, op: Op) -> str:
 
 _FUNCTIONS = (
     OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN,
-    OpKind.COS,
+    OpKind.COS, OpKind.SIGMOID,
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {

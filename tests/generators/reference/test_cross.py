@@ -10,6 +10,7 @@ import pytest
 from generators.compile_pool import available
 from generators.interpret.client import Interpreter
 from generators.interpret.compare import Plan, cross_check, difference
+from generators.interpret.model import BindingKind, Bound
 from kb.errors import CompilerFailed
 from kb.ir import Kernel
 from tests.generators.reference import sources
@@ -59,7 +60,8 @@ def test_a_program_that_fails_or_hangs_is_recorded(interpreter: Interpreter) -> 
     head = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef k(X):\n"
     given = {"X": np.zeros(4, np.float32)}
     with pytest.raises(CompilerFailed, match="no_such_function"):
-        interpreter.run(head + "    tl.no_such_function(X)\n", "k", (1,), (), given)
+        bound = (Bound("X", BindingKind.ARRAY, "X"),)
+        interpreter.run(head + "    tl.no_such_function(X)\n", "k", (1,), bound, given)
     with Interpreter(seconds=2) as short, pytest.raises(CompilerFailed, match="ran past 2 s"):
         short.run("while True:\n    pass\n", "k", (1,), (), given)
 
