@@ -47,7 +47,11 @@ class Extents:
 
     def _carried(self, op: Op) -> None:
         """Values of regions have the shape of what enters or leaves."""
-        if op.kind == OpKind.FOR:
+        if op.kind == OpKind.UNPACK:
+            items = self.items(op.inputs[0])
+            if len(items) == len(op.results):
+                self.sources.update(zip((v.name for v in op.results), items, strict=True))
+        elif op.kind == OpKind.FOR:
             pairs = zip(op.regions[0].arguments[1:], op.inputs[1:], strict=False)
             self.sources.update({argument.name: value for argument, value in pairs})
             self.sources.update(zip((v.name for v in op.results), op.inputs[1:], strict=False))
