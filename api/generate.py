@@ -6,14 +6,15 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from kb.analysis.facts import Facts
-from kb.analysis.inline import inline
 from extractors.detect import decisions_of
+from generators.host_facts import HostRequest
 from generators.launch_point import ACCUMULATORS, LaunchPoint, launch_point
 from generators.lower.triton import to_triton
 from generators.module import Provenance, module_text
-from generators.program_host import HostRequest, host_contract
+from generators.program_host import host_contract
 from generators.rewrites.registry import apply, axes
+from kb.analysis.facts import Facts
+from kb.analysis.inline import inline
 from kb.dsl.from_knowledge import document_program
 from kb.dsl.model import Document
 from kb.dsl.writer import write
@@ -43,8 +44,9 @@ def generate(
 ) -> str:
     """The source of a kernel with its host function.
 
-    Raises UnknownName for an axis that nothing follows, InputError for a value that cannot be built,
-    ConstraintViolated for a point that breaks a constraint, CannotEmit when the dialect cannot say the program.
+    Raises UnknownName for an axis that nothing follows, InputError for a value that cannot be
+    built, ConstraintViolated for a point that breaks a constraint, CannotEmit when the dialect
+    cannot say the program.
     """
     if dialect not in DIALECTS:
         raise InputError(f"`{dialect}` cannot be written.", hint=f"Write {' or '.join(DIALECTS)}.")
@@ -71,7 +73,7 @@ def _scalar(text: str) -> Scalar:
 
 
 def provenance_of(document: Document) -> Provenance:
-    """Where the file came from: the space, what it was derived from, and the source that was read."""
+    """Where the file came from: the space, what it derives from, the source that was read."""
     space = document.space
     lines = [("derived from", origin) for origin in space.derived_from]
     if space.source_digest:
@@ -95,7 +97,9 @@ def provenance_of(document: Document) -> Provenance:
 def _from_program(
     document: Document, dialect: str, settings: Mapping[str, Scalar], arch: str
 ) -> FamilyProgram:
-    """The program of a document with its design rewritten, lowered, under a host made from its launch."""
+    """The program of a document with its design rewritten, lowered, under a host made from its
+    launch.
+    """
     kernel = document_program(document)
     design, launch, tuned = _sorted_settings(kernel, document, settings)
     for axis, value in design.items():
@@ -136,7 +140,8 @@ def _sorted_settings(
 ) -> tuple[dict[str, str], dict[str, Scalar], dict[str, Scalar]]:
     """Settings of design axes, of launch options and of tile sizes.
 
-    Raises UnknownName for an axis that none of them is, InputError for a value that no rewrite makes.
+    Raises UnknownName for an axis that none of them is, InputError for a value that no rewrite
+    makes.
     """
     names = {name.casefold(): name for name in kernel.entry.parameter_names}
     design: dict[str, str] = {}
@@ -155,7 +160,9 @@ def _sorted_settings(
             tuned[names[axis.casefold()]] = _whole(axis, value)
         else:
             known = ", ".join([*axes(), *_LAUNCH, *(n for n, _ in _searched(document))])
-            raise UnknownName(f"nothing in this kernel follows the axis `{axis}`.", hint=f"It changes {known}.")
+            raise UnknownName(
+                f"nothing in this kernel follows the axis `{axis}`.", hint=f"It changes {known}."
+            )
     return design, launch, tuned
 
 

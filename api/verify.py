@@ -1,4 +1,6 @@
-"""verify(file or document): numerics against PyTorch, what the compilers say, and what our own reader sees in the file."""
+"""verify(file or document): numerics against PyTorch, what the compilers say, and what our own
+reader sees in the file.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ from platformdirs import user_cache_path
 from api.generate import generate
 from api.lift import lift
 from api.verify_cases import TOLERANCE, Suite, suite
-from kb.analysis.facts import Facts
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read
 from generators.compile_model import Argument, ArgumentKind, CompileJob, Signature
 from generators.compile_pool import CompilerPool, PoolSettings
+from kb.analysis.facts import Facts
 from kb.dsl.model import Document
 from kb.errors import CompilerFailed, InputError, SyntaxProblem
 from kb.evidence import AxisKind
@@ -121,7 +123,8 @@ def verify(
 ) -> Report:
     """Check a generated file, or the file that a design space generates for `arch`.
 
-    Raises InputError for a file that says nothing of itself, CompilerFailed when its process did not answer.
+    Raises InputError for a file that says nothing of itself, CompilerFailed when its process did
+    not answer.
     """
     if isinstance(subject, Document):
         with tempfile.TemporaryDirectory(prefix="tilelore-verify-") as folder:
@@ -161,7 +164,8 @@ def _text(path: Path) -> str:
 def stated_facts(text: str, where: str) -> dict[str, Any]:
     """The TILELORE literal of a generated file; nothing is executed.
 
-    Raises SyntaxProblem for text that is not Python, InputError when the file says nothing of itself.
+    Raises SyntaxProblem for text that is not Python, InputError when the file says nothing of
+    itself.
     """
     try:
         tree = ast.parse(text)
@@ -188,7 +192,9 @@ def stated_facts(text: str, where: str) -> dict[str, Any]:
 
 
 def _run(path: Path, facts: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], tuple[Row, ...]]:
-    """Where it ran, what the host passes, and one row per case: on the GPU, else in the interpreter."""
+    """Where it ran, what the host passes, and one row per case: on the GPU, else in the
+    interpreter.
+    """
     if util.find_spec("torch") is None:
         raise CompilerFailed("PyTorch is not installed.", hint="Install `torch`.")
     for device in ("cuda", "interpreter") if _has_driver() else ("interpreter",):
@@ -357,11 +363,15 @@ def _redetected(module: ReadModule, facts: Mapping[str, Any]) -> Iterator[Redete
     for axis, chosen in facts["design_point"].items():
         if isinstance(chosen, str):
             values = "; ".join(sorted(seen[axis])) if axis in seen else None
-            yield Redetected(axis=axis, chosen=chosen, seen=values, set=axis in facts.get("set", ()))
+            yield Redetected(
+                axis=axis, chosen=chosen, seen=values, set=axis in facts.get("set", ())
+            )
 
 
 def _design(rows: tuple[Redetected, ...]) -> Iterator[Row]:
-    """Axes that the caller set must be seen; for the others it is enough that none is contradicted by name."""
+    """Axes that the caller set must be seen; for the others it is enough that none is contradicted
+    by name.
+    """
     for row in rows:
         if row.agrees is None and not row.set:
             continue

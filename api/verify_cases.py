@@ -14,8 +14,8 @@ TOLERANCE: Mapping[str, Mapping[str, float]] = {
 }
 """Largest |given - expected| / max(1, |expected|) against a reference in 64-bit floats.
 
-One rounding to the storage dtype costs 2^-11 (float16) or 2^-8 (bfloat16) of a value up to eight; attention also rounds
-its probabilities.
+One rounding to the storage dtype costs 2^-11 (float16) or 2^-8 (bfloat16) of a value up to eight;
+attention also rounds its probabilities.
 """
 
 MANY_ROWS = 4096
@@ -50,7 +50,12 @@ def _layernorm(facts: Mapping[str, Any], *, gpu: bool) -> Suite:
     if tile is not None and resident:
         shapes = [shape for shape in shapes if shape[-1] <= tile]
     cases = [
-        {"name": f"{'x'.join(map(str, shape))} {dtype}", "shape": shape, "dtype": dtype, "eps": 1e-5}
+        {
+            "name": f"{'x'.join(map(str, shape))} {dtype}",
+            "shape": shape,
+            "dtype": dtype,
+            "eps": 1e-5,
+        }
         for shape in shapes
         for dtype in dtypes
     ]
@@ -89,7 +94,10 @@ def _attention(facts: Mapping[str, Any], *, gpu: bool) -> Suite:
         if sizes[3] == sizes[4] or shifted or not causal
     ]
     cases.append(
-        {**_attention_case("scale 0.3", (1, 1, 1, 40, 40, 32), "float32", causal=True), "scale": 0.3}
+        {
+            **_attention_case("scale 0.3", (1, 1, 1, 40, 40, 32), "float32", causal=True),
+            "scale": 0.3,
+        }
     )
     launch = _attention_case("launch", (1, 2, 1, 1024, 1024, 128), "bfloat16", causal=True)
     return Suite(cases=tuple(cases), launch=launch)

@@ -1,7 +1,8 @@
-"""Which axes of the arrays of a program have the same extent, and how flat side buffers are laid out.
+"""Which axes of the arrays of a program have the same extent, and how flat side buffers are laid
+out.
 
-Two axes that are walked by the same tile index with the same tile extent are the same axis of the problem. An array
-that is only stored has the shape of what its indices say.
+Two axes that are walked by the same tile index with the same tile extent are the same axis of the
+problem. An array that is only stored has the shape of what its indices say.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _ALONG = frozenset({OpKind.COPY, OpKind.CAST, OpKind.RESHAPE})
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One axis of a flat buffer: how many elements of it lie apart, as parameter names, and the axis that it follows."""
+    """One axis of a flat buffer: how many elements of it lie apart, as parameter names, and the
+    axis that it follows.
+    """
 
     strides: tuple[str, ...]
     like: Axis
@@ -57,7 +60,9 @@ class ArrayShapes:
                 self.loaded.add(array)
             if op.kind in _TILED:
                 self._tiled(array, op)
-        inside = {id(op) for loop in ops if loop.kind in _LOOPS for r in loop.regions for op in walk(r)}
+        inside = {
+            id(op) for loop in ops if loop.kind in _LOOPS for r in loop.regions for op in walk(r)
+        }
         self.resident = tuple(self._loads(op for op in ops if id(op) not in inside))
         self.streamed = tuple(self._loads(op for op in ops if id(op) in inside))
 

@@ -60,7 +60,9 @@ class _Slice:
 
 
 def read_without(kernel: Kernel, flag: str) -> frozenset[str]:
-    """Every value of an inlined program that its stores depend on when the parameter `flag` is false."""
+    """Every value of an inlined program that its stores depend on when the parameter `flag` is
+    false.
+    """
     found = _Slice(flag)
     found.region(kernel.entry.body, ())
     pending, seen = list(found.roots), set(found.roots)

@@ -1,4 +1,6 @@
-"""Expressions of a host contract as Python: the names of kernel parameters become those of the host function."""
+"""Expressions of a host contract as Python: the names of kernel parameters become those of the host
+function.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ _HOLE = re.compile(r"\{([^{}]+)\}")
 class HostNames:
     """How contract names are written in the host function: `given` maps a name to Python text.
 
-    `imports` collects the modules that the text needs, `device` is the tensor whose device runs the kernel.
+    `imports` collects the modules that the text needs, `device` is the tensor whose device runs the
+    kernel.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +60,9 @@ class HostNames:
         return to_text(self.tree(parse(expression)))
 
     def message(self, template: str) -> str:
-        """A string literal, over several lines when it is long; `{expression}` in the template shows its value."""
+        """A string literal, over several lines when it is long; `{expression}` in the template
+        shows its value.
+        """
         lines: list[list[str]] = [[]]
         for word in _words(" ".join(template.split())):
             shown = self._filled(word)
@@ -87,7 +92,9 @@ class HostNames:
         return f"not ({to_text(self.tree(tree))})"
 
     def tree(self, expr: Expr) -> Expr:
-        """The expression with host names in place of contract names; it nests as deep as the parser allows."""
+        """The expression with host names in place of contract names; it nests as deep as the parser
+        allows.
+        """
         match expr:
             case Name(name=name):
                 return Name(self.given.get(name, name))
@@ -145,7 +152,7 @@ def rebuilt(expr: Expr, apply: Callable[[Expr], Expr]) -> Expr:
 
 
 def folded(expression: str, known: Mapping[str, Value]) -> str:
-    """The expression with everything that `known` decides worked out; branches not taken disappear."""
+    """The expression with everything worked out that `known` decides, branches included."""
     return to_text(_fold(parse(expression), known))
 
 

@@ -1,4 +1,6 @@
-"""One launch at one tuning point: the expressions of the host with the target and the chosen values worked in."""
+"""One launch at one tuning point: the expressions of the host with the target and the chosen values
+worked in.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ CAPABILITIES: tuple[Capability, ...] = (
 """Compute capabilities on which the branches of a host are compared."""
 
 ACCUMULATORS = 128 * 128
-"""Elements of a tile of scores that eight warps keep in registers beside an output tile of the same size."""
+"""Elements of a tile of scores that eight warps keep in registers beside an output tile of the same
+size.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,8 @@ def capability(arch: str) -> Capability:
 def launch_point(
     document: Document, kernel: Kernel, arch: str, settings: Mapping[str, Scalar]
 ) -> LaunchPoint:
-    """The launch whose tile sizes are tuned, for a target, with settings over the first searched point that fits.
+    """The launch whose tile sizes are tuned, for a target, with settings over the first searched
+    point that fits.
 
     Raises InputError when the document has no launch, or a setting is not a whole number.
     """
@@ -87,7 +92,9 @@ class _Chooser:
                 hint="Extract the kernel together with its host code, or add a `launch` block.",
             )  # fmt: skip
         for launch in self.document.launches:
-            if any(b.parameter == b.expression and b.parameter in self.tuned for b in launch.bindings):
+            if any(
+                b.parameter == b.expression and b.parameter in self.tuned for b in launch.bindings
+            ):
                 return launch
         return self.document.launches[0]
 
@@ -111,7 +118,9 @@ class _Chooser:
                 "the design space has no tuning point for this target.",
                 hint="Set " + ", ".join(f"{name}=…" for name in self.tuned) + ".",
             )
-        return next((p for p in points if self._size(p) <= ACCUMULATORS), min(points, key=self._size))
+        return next(
+            (p for p in points if self._size(p) <= ACCUMULATORS), min(points, key=self._size)
+        )
 
     def _size(self, point: Point) -> int:
         size = 1
@@ -151,7 +160,9 @@ class _Chooser:
         return folded(to_text(change(parse(expression))), {"capability": self.target})
 
     def _written(self) -> Iterator[tuple[str, str]]:
-        """How a launch without search spells the value of a tuned parameter, as a branch over targets."""
+        """How a launch without search spells the value of a tuned parameter, as a branch over
+        targets.
+        """
         for binding in self.launch.bindings:
             tree = parse(binding.expression)
             if binding.parameter in self.tuned and names(tree) == {"capability"}:
@@ -160,8 +171,8 @@ class _Chooser:
     def _largest(self, expr: Expr) -> str | None:
         """The tuned parameter whose largest searched value `expr` is on every target.
 
-        A flag that tests divisibility by the largest tile holds for each smaller one; tested for the chosen tile it
-        is exact.
+        A flag that tests divisibility by the largest tile holds for each smaller one; tested for
+        the chosen tile it is exact.
         """
         if not names(expr) <= {"capability"}:
             return None

@@ -38,7 +38,9 @@ _BY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a generated file came from: labels with texts for its docstring, and facts for TILELORE."""
+    """Where a generated file came from: labels with texts for its docstring, and facts for
+    TILELORE.
+    """
 
     name: str
     operation: str
@@ -87,11 +89,14 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
 
 
 def _only_identifiers(program: FamilyProgram) -> None:
-    """A program may come from a file that a person wrote: its names become code, so they are checked."""
+    """A program may come from a file that a person wrote: its names become code, so they are
+    checked.
+    """
     host = program.host
     written = [name for f in program.kernel.functions for name in (f.name, *f.parameter_names)]
     written += [host.function, *(t.name for t in host.tensors), *(s.name for s in host.scalars)]
-    written += [item.name for item in (*host.outputs, *host.constants, *host.configuration)]
+    written += [output.name for output in host.outputs]
+    written += [item.name for item in (*host.constants, *host.configuration)]
     for name in written:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise CannotEmit(f"`{name}` is no name in Python.", hint="Rename it in the program.")
@@ -167,14 +172,14 @@ def _rows(rows: list[tuple[str, str]]) -> list[str]:
     for name, text in rows:
         head = f"    {name:<{width}}"
         found += textwrap.wrap(
-            text, TEXT, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,
-            break_on_hyphens=False,
+            text, TEXT, initial_indent=head, subsequent_indent=" " * len(head),
+            break_long_words=False, break_on_hyphens=False,
         ) or [head.rstrip()]  # fmt: skip
     return found
 
 
 def _facts(program: FamilyProgram, provenance: Provenance, arch: str) -> str:
-    """What the file says of itself, for `tilelore verify`: a literal that needs no import to read."""
+    """What the file says of itself, as a literal: reading it needs no import."""
     facts = {
         "generator": generator_version(),
         "family": program.family,
@@ -241,7 +246,7 @@ def _parameters(host: HostContract, names: HostNames) -> list[str]:
 
 
 def _late(check: Check, host: HostContract) -> bool:
-    """Whether a check needs a matrix view or a constant, which exist only after the other checks."""
+    """Whether a check needs a matrix view or a constant, which come after the others."""
     computed = {constant.name for constant in host.constants}
     computed |= {f"{tensor.name}_rows" for tensor in host.tensors if tensor.rows}
     used = {name.partition(".")[0] for name in expression_names(parse(check.expression))}
@@ -270,7 +275,7 @@ def _tensor_checks(tensor: TensorContract, names: HostNames) -> list[_Check]:
             _Check(
                 condition=f"{name}.ndim == 0 or {name}.shape[-1] == 0",
                 error="ValueError",
-                message=f'f"{name} has shape {{tuple({name}.shape)}}; its last axis must hold elements"',
+                message=f'f"{name} has shape {{tuple({name}.shape)}}; its last axis is empty"',
             )
         )
     if tensor.rank is not None:
@@ -301,7 +306,7 @@ def _tensor_checks(tensor: TensorContract, names: HostNames) -> list[_Check]:
             _Check(
                 condition=f"{name}.dtype != {other}.dtype",
                 error="TypeError",
-                message=f'f"{name} is {{{name}.dtype}} and {other} is {{{other}.dtype}}; give both one dtype"',
+                message=f'f"{name} is {{{name}.dtype}} and {other} {{{other}.dtype}}; use one"',
             )
         )
     return found

@@ -1,7 +1,9 @@
-"""Run a generated file against its PyTorch reference: the side of `tilelore verify` that holds torch.
+"""Run a generated file against its PyTorch reference: the side of `tilelore verify` that holds
+torch.
 
-`python -m generators.tuner.bench` reads one JSON job from standard input and writes one JSON line per case. It runs in a
-process of its own: interpreting and compiling cannot share one, and a kernel that crashes takes only this process along.
+`python -m generators.tuner.bench` reads one JSON job from standard input and writes one JSON line
+per case. It runs in a process of its own: interpreting and compiling cannot share one, and a kernel
+that crashes takes only this process along.
 """
 
 from __future__ import annotations
@@ -86,14 +88,12 @@ def checked(module: ModuleType, job: Case, case: Case, device: str) -> dict[str,
         host = getattr(module, job["host"])
         given = host(*prepared.arguments, **prepared.keywords)
         row = compared(given if isinstance(given, tuple) else (given,), prepared, case)
-    except Exception as problem:  # noqa: BLE001 - the one place where a kernel's failure is recorded
+    except Exception as problem:
         row = {"error": None, "message": f"{type(problem).__name__}: {problem}"[:800]}
     return {"case": case["name"], "seconds": round(time.monotonic() - started, 3), **row}
 
 
-def compared(
-    given: tuple[torch.Tensor, ...], prepared: Prepared, case: Case
-) -> dict[str, Any]:
+def compared(given: tuple[torch.Tensor, ...], prepared: Prepared, case: Case) -> dict[str, Any]:
     """The largest |given - expected| / max(1, |expected|) over all outputs."""
     worst = 0.0
     for number, expected in enumerate(prepared.expected):
@@ -203,7 +203,9 @@ FAMILIES: dict[str, Callable[[Case, Case, str], Prepared]] = {
 
 
 def recorded(module: ModuleType, job: Case) -> dict[str, Any]:
-    """The launch of one case as plain values: dtypes of pointers, numbers, compile-time values; the words of a failure."""
+    """The launch of one case as plain values: dtypes of pointers, numbers, compile-time values; the
+    words of a failure.
+    """
     kernel = getattr(module, job["kernel"])
     names = list(inspect.signature(kernel.fn).parameters)
     recorder = Recorder()
@@ -212,7 +214,7 @@ def recorded(module: ModuleType, job: Case) -> dict[str, Any]:
         prepared = FAMILIES[job["family"]](job["launch"], job["design_point"], "cpu")
         getattr(module, job["host"])(*prepared.arguments, **prepared.keywords)
         _, arguments, keywords = recorder.calls[0]
-    except Exception as problem:  # noqa: BLE001 - recorded like a case that fails
+    except Exception as problem:
         return {"message": f"{type(problem).__name__}: {problem}"[:800]}
     finally:
         setattr(module, job["kernel"], kernel)
@@ -226,7 +228,7 @@ def recorded(module: ModuleType, job: Case) -> dict[str, Any]:
 
 
 def _described(value: Any) -> str:
-    """`*float16` for a tensor, else the kind of number; Triton compiles an integer that is one in."""
+    """`*float16` for a tensor, else the kind of number; an integer that is one is compiled in."""
     if isinstance(value, torch.Tensor):
         return "*" + str(value.dtype).removeprefix("torch.")
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Documents that generation is tested on: a template, and a small attention kernel as cuTile text."""
+"""Documents that generation is tested on: a template, and a small cuTile attention kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kb.space import (
 from kb.transfer import transfer
 from tests.kb.fmha_decisions import fmha_donor
 
-SOURCE = '''
+SOURCE = """
 import cuda.tile as ct
 
 @ct.kernel
@@ -43,7 +43,8 @@ def attend(A, B, C, O, factor: float, shift: int, D: ct.Constant[int], HEADS: ct
     top = ct.full((TM, 1), -float("inf"), dtype=ct.float32)
     total = ct.full((TM, 1), 0.0, dtype=ct.float32)
     acc = ct.full((TM, D), 0.0, dtype=ct.float32)
-    a = ct.load(A, index=(batch, head, tile, 0), shape=(1, 1, TM, D), padding_mode=ct.PaddingMode.ZERO)
+    a = ct.load(A, index=(batch, head, tile, 0), shape=(1, 1, TM, D),
+                padding_mode=ct.PaddingMode.ZERO)
     a = a.reshape((TM, D))
     length = B.shape[2]
     for j in range(0, ct.cdiv(length, TN)):
@@ -61,12 +62,13 @@ def attend(A, B, C, O, factor: float, shift: int, D: ct.Constant[int], HEADS: ct
         p = ct.exp2(s * factor - peak)
         alpha = ct.exp2(top - peak)
         total = total * alpha + ct.sum(p, axis=-1, keepdims=True)
-        c = ct.load(C, index=(batch, source, j, 0), shape=(1, 1, TN, D), padding_mode=ct.PaddingMode.ZERO)
+        c = ct.load(C, index=(batch, source, j, 0), shape=(1, 1, TN, D),
+                    padding_mode=ct.PaddingMode.ZERO)
         acc = ct.mma(p.astype(A.dtype), c.reshape((TN, D)), acc * alpha)
         top = peak
     acc = (acc / total).reshape((1, 1, TM, D)).astype(O.dtype)
     ct.store(O, index=(batch, head, tile, 0), tile=acc)
-'''
+"""
 
 SMALL: Point = (("TM", 16), ("TN", 16), ("occupancy", 2))
 LARGE: Point = (("TM", 256), ("TN", 128), ("occupancy", 1))

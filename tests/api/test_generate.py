@@ -105,7 +105,11 @@ def with_constraint(expression: str) -> Document:
     ],
 )
 def test_refusals(
-    document: Document, settings: dict[str, str], dialect: str, error: type[TileloreError], words: str
+    document: Document,
+    settings: dict[str, str],
+    dialect: str,
+    error: type[TileloreError],
+    words: str,
 ) -> None:
     with pytest.raises(error, match=words):
         generate(document, dialect, settings)

@@ -95,7 +95,9 @@ def test_a_file_that_lies_about_an_axis_that_was_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = generate(layer_norm(), "triton", {"variance_algorithm": "two-pass"})
-    lie = text.replace('"variance_algorithm": "two-pass centred"', '"variance_algorithm": "Welford"')
+    lie = text.replace(
+        '"variance_algorithm": "two-pass centred"', '"variance_algorithm": "Welford"'
+    )
     assert lie != text
     report = numbers(written(tmp_path, lie), monkeypatch)
     assert "variance_algorithm" in failed(report)

@@ -1,4 +1,6 @@
-"""Runs in a process of its own: call the host function of a generated file wrongly and print what it says."""
+"""Runs in a process of its own: call the host function of a generated file wrongly and print what
+it says.
+"""
 
 import importlib.util
 import json
@@ -28,7 +30,9 @@ def main():
         "eps": lambda: f(x, w, w, eps=0.0),
         "nan": lambda: f(x, w, w, eps=float("nan")),
         "device": lambda: f(x, w.to("meta"), w),
-        "long": lambda: f(torch.empty(1, 1).expand(1, 70_000), torch.ones(70_000), torch.ones(70_000)),
+        "long": lambda: f(
+            torch.empty(1, 1).expand(1, 70_000), torch.ones(70_000), torch.ones(70_000)
+        ),
         "no rows": lambda: f(torch.ones(0, 8), w, w),
     }
     found = {}

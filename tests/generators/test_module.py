@@ -50,7 +50,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     [
         pytest.param("list", "TypeError: x is a list, not a tensor", id="no tensor"),
         pytest.param("dtype", "TypeError: x is torch.int32; the kernel takes", id="dtype"),
-        pytest.param("scalar", "ValueError: x has shape (); its last axis", id="no axis"),
+        pytest.param("scalar", "ValueError: x has shape (); its last axis is empty", id="no axis"),
         pytest.param("empty axis", "ValueError: x has shape (2, 0); its last", id="empty axis"),
         pytest.param("weight", "ValueError: weight has shape (7,), not (8,)", id="weight"),
         pytest.param("weight rank", "ValueError: weight has 2 axes, not 1", id="weight rank"),
