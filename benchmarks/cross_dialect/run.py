@@ -103,8 +103,8 @@ def markdown(report: dict[str, Any]) -> str:
         if not row["verified"]:
             reasons.setdefault(row["reason"].rpartition(": ")[2], []).append(row["kernel"])
     lines += [f"| {reason} | {', '.join(names)} |" for reason, names in sorted(reasons.items())]
-    lines += ["", "## Kernels", "", "| kernel | lowered | verified | launches | worst error | residual decisions |",
-              "|---|---|---|---|---|---|"]  # fmt: skip
+    head = "| kernel | lowered | verified | launches | worst error | residual decisions |"
+    lines += ["", "## Kernels", "", head, "|---|---|---|---|---|---|"]
     for row in rows:
         axes = Counter(text.partition(":")[0] for text in row["residuals"])
         shown = ", ".join(f"{axis} ({count})" for axis, count in sorted(axes.items()))
@@ -138,8 +138,8 @@ def main() -> int:
             print("ok  " if row["verified"] else "--  ", kernel.name, row["reason"], flush=True)
     report = {
         "source": options.source, "part": options.part, "seed": SEED,
-        "machine": {"system": platform.platform(), "cpu": platform.machine(), "cores": os.cpu_count(),
-                    "python": platform.python_version()},
+        "machine": {"system": platform.platform(), "cpu": platform.machine(),
+                    "cores": os.cpu_count(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("tilelore", "torch", "triton", "numpy")},
         "summary": summary(rows), "rows": rows,
     }  # fmt: skip

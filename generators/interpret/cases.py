@@ -1,4 +1,4 @@
-"""Small launches of a kernel, derived from its program: array extents, scalars, constants and a grid.
+"""Small launches of a kernel, derived from its program: extents, scalars, constants and a grid.
 
 Both sides of a comparison compute on the same numbers, so a launch need not mean anything; it must
 stay inside its arrays, reach what the kernel does, and leave finite numbers behind.
@@ -67,7 +67,7 @@ def cases(kernel: Kernel, seed: int, count: int, fixed: dict[str, Scalar]) -> It
     """At most `count` launches; `fixed` sets parameters, and `grid_0` and so on, by name."""
     flat = inline(kernel)
     signatures = [s for s in candidates(kernel) if _largest(s) <= MAX_EXTENT]
-    chance = random.Random(seed)  # noqa: S311 - test data
+    chance = random.Random(seed)
     for attempt in range(count):
         if not signatures:
             return
@@ -84,8 +84,9 @@ def _largest(signature: Signature) -> float:
 
 
 def _mixed(
-    kernel: Kernel, signature: Signature, chance: random.Random, attempt: int, fixed: dict[str, Scalar]
-) -> Signature:
+    kernel: Kernel, signature: Signature, chance: random.Random, attempt: int,
+    fixed: dict[str, Scalar],
+) -> Signature:  # fmt: skip
     """Flags and factors drawn anew; what is fixed and what sizes tiles stays."""
     arguments = []
     usage = Usage(kernel)
@@ -136,7 +137,8 @@ class _Deriver:
         return Case(self._grid(), arguments)
 
     def _runtime(self, name: str) -> bool:
-        return any(a.name == name and a.kind is ArgumentKind.SCALAR for a in self.signature.arguments)
+        found = (a for a in self.signature.arguments if a.kind is ArgumentKind.SCALAR)
+        return any(argument.name == name for argument in found)
 
     def _scalar(self, argument: Argument) -> Scalar:
         if argument.name in self.fixed:

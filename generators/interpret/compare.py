@@ -1,4 +1,4 @@
-"""cross_check(kernel): a cuTile program and its Triton form on the same numbers, output by output."""
+"""cross_check(kernel): a cuTile program and its Triton form on the same numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from generators.emit import emit_program
 from generators.evaluate import DType, EvaluationError, Limits, run
 from generators.interpret.cases import Case, cases
 from generators.interpret.client import Arrays, Interpreter
-from generators.interpret.model import Bound, BindingKind
+from generators.interpret.model import BindingKind, Bound
 from generators.lower.triton import Lowered, to_triton
 from generators.lower.views import LoweredParameter
 from generators.reference.values import Array
@@ -173,7 +173,10 @@ def _mostly_finite(before: Array, after: Array) -> bool:
 
 
 def difference(one: Array, other: Array) -> float:
-    """Largest difference relative to the largest finite number; infinite when the kinds of numbers differ."""
+    """Largest difference relative to the largest finite number.
+
+    Infinite when one side is finite where the other is not, and for integers that differ.
+    """
     if one.dtype.kind != "f":
         return 0.0 if bool(np.array_equal(one, other)) else float("inf")
     x, y = one.astype(np.float64), other.astype(np.float64)

@@ -1,6 +1,7 @@
-"""A process that runs emitted Triton source in Triton's interpreter: `python -m generators.interpret.compile`.
+"""A process that runs emitted Triton source in Triton's interpreter.
 
-Started with TRITON_INTERPRET=1. One job per line of standard input, one verdict per line of output.
+Started as `python -m generators.interpret.compile` with TRITON_INTERPRET=1. One job per line of
+standard input, one verdict per line of output.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _served(job: InterpretJob) -> str:
         _run(job)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - generated code may fail in any way
+    except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)
         lines = [f"line {f.lineno}" for f in last if f.filename == job.module]
         return f"{type(error).__name__}: {error} ({lines[-1] if lines else 'outside the kernel'})"

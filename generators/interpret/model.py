@@ -1,4 +1,4 @@
-"""What goes into an interpreter process and what comes out: plain records, arrays beside them in one file."""
+"""What goes into an interpreter process: plain records, with the arrays in a file beside them."""
 
 from __future__ import annotations
 

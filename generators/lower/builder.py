@@ -9,7 +9,6 @@ from dataclasses import replace
 from kb.ir import Literal, Op, Region, Span, Value
 from kb.ops import OpKind
 
-
 _STATIC = frozenset(
     {OpKind.CONST, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD,
      OpKind.CEIL_DIV, OpKind.SUBSCRIPT, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT}

@@ -1,7 +1,7 @@
 """Loops whose only branch compares the induction variable with an invariant become two loops.
 
-cuTile's compiler splits such a loop by itself; Triton's does not, so the split is written out: the first loop runs up
-to the bound without the branch, the second from the bound with its body.
+cuTile's compiler splits such a loop by itself; Triton's does not, so the split is written out: the
+first loop runs up to the bound without the branch, the second from the bound with its body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def split_loops(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A loop that can be split: its branch, the bound, and the condition that does not change inside."""
+    """A loop that can be split: its branch, the bound, the condition that stays the same."""
 
     branch: Op
     bound: str
@@ -93,7 +93,7 @@ class _Splitter:
         (body,) = loop.regions
         condition = guard = None
         if found.condition is not None:
-            # One copy for each use: a condition held in a variable would no longer be a compile-time one.
+            # One copy for each use: held in a variable it would no longer be a compile-time one.
             copied, condition = self._outside(found.condition, body)
             ops += copied
             copied, guard = self._outside(found.condition, body)
@@ -119,7 +119,8 @@ class _Splitter:
                 needed.add(value)
                 pending += inside[value].inputs
         names: dict[str, str] = {}
-        copied = self._copies([op for op in body.ops if op.results and op.results[0].name in needed], names)
+        steps = [op for op in body.ops if op.results and op.results[0].name in needed]
+        copied = self._copies(steps, names)
         return copied, names.get(condition, condition)
 
     def _middle(
@@ -132,7 +133,8 @@ class _Splitter:
         clamped = self._op(OpKind.MINIMUM, (("lhs", above.result), ("rhs", high)), loop, hint=hint)
         if condition is None:
             return [above, clamped], clamped.result
-        then = Region((), (above, clamped, Op(OpKind.YIELD, (("split", clamped.result),), span=loop.span)))
+        leave = Op(OpKind.YIELD, (("split", clamped.result),), span=loop.span)
+        then = Region((), (above, clamped, leave))
         other = Region((), (Op(OpKind.YIELD, (("split", high),), span=loop.span),))
         result = self._fresh("split")
         choose = Op(OpKind.IF, (("condition", condition),), (), (result,), (then, other), loop.span)

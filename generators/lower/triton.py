@@ -23,7 +23,7 @@ _RULES = {**accesses.RULES, **tiles.RULES}
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A Triton program, what the host passes for each parameter, and what could not be carried over."""
+    """A Triton program, what the host passes per parameter, and what could not be carried over."""
 
     kernel: Kernel
     parameters: tuple[LoweredParameter, ...]

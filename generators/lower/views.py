@@ -1,4 +1,4 @@
-"""Array parameters as pointers with extents and strides: the addresses, masks and shapes of tile accesses."""
+"""Array parameters as pointers with extents and strides: addresses and masks of accesses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kb.ops import OpKind
 class LoweredParameter:
     """A parameter of the lowered kernel and what the host passes for it.
 
-    `source` is pointer, shape, stride, scalar or constexpr; `tensor` and `axis` say of which array parameter.
+    `source` is pointer, shape, stride, scalar or constexpr; `tensor` and `axis` say of which array.
     """
 
     name: str
@@ -25,7 +25,7 @@ class LoweredParameter:
 
 @dataclass(slots=True)
 class View:
-    """An array as the lowered kernel sees it: a pointer value and, on demand, extents and strides."""
+    """An array as the lowered kernel sees it: a pointer and, on demand, extents and strides."""
 
     name: str
     pointer: str
@@ -44,7 +44,7 @@ class TiledPart:
 
 
 class Views:
-    """Every array of the program; extents and strides become parameters when they are first used."""
+    """Every array of the program; extents and strides become parameters at their first use."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -90,7 +90,7 @@ def _int64(builder: Builder) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a tile lies: pointers, the mask of lanes inside the array (None: all), and the axes that it keeps."""
+    """Where a tile lies: pointers, the mask of lanes inside (None: all), the axes that it keeps."""
 
     pointer: str
     mask: str | None
@@ -104,7 +104,9 @@ class Addressing:
     builder: Builder
     views: Views
 
-    def tile(self, view: View, index: list[str], shape: list[str], order: list[int], checked: bool) -> Address:
+    def tile(
+        self, view: View, index: list[str], shape: list[str], order: list[int], checked: bool
+    ) -> Address:
         """Address of the tile `index` of a partition of `view` into tiles of `shape`.
 
         Axes of extent one are dropped; `order[k]` is the storage axis of view axis k.
@@ -131,7 +133,8 @@ class Addressing:
             return pointer
         wide = b.add(OpKind.CAST, [("x", index), ("dtype", _int64(b))],
                      [("spelling", "triton.language.cast")])  # fmt: skip
-        return b.binary(OpKind.ADD, pointer, b.binary(OpKind.MUL, wide, self.views.stride(view, axis)))
+        step = b.binary(OpKind.MUL, wide, self.views.stride(view, axis))
+        return b.binary(OpKind.ADD, pointer, step)
 
     def _lanes(self, view: View, index: str, extent: str, axis: int) -> str:
         """Element indices of a tile along one axis."""
@@ -191,10 +194,13 @@ class Addressing:
     def _between(self, view: View, axis: int, lanes: str) -> str:
         b = self.builder
         low = b.binary(OpKind.GE, lanes, b.constant(0))
-        return b.binary(OpKind.BIT_AND, low, b.binary(OpKind.LT, lanes, self.views.extent(view, axis)))
+        high = b.binary(OpKind.LT, lanes, self.views.extent(view, axis))
+        return b.binary(OpKind.BIT_AND, low, high)
 
 
-def rank_of(name: str, ops: list[Op], tuples: dict[str, int], constants: dict[str, object]) -> int | None:
+def rank_of(
+    name: str, ops: list[Op], tuples: dict[str, int], constants: dict[str, object]
+) -> int | None:
     """Number of axes of an array parameter, from how it is indexed; None when nothing tells."""
     best: int | None = None
     names = {name}

@@ -59,8 +59,8 @@ def k(Xs, Out):
 def test_a_program_that_fails_or_hangs_is_recorded(interpreter: Interpreter) -> None:
     head = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef k(X):\n"
     given = {"X": np.zeros(4, np.float32)}
+    bound = (Bound("X", BindingKind.ARRAY, "X"),)
     with pytest.raises(CompilerFailed, match="no_such_function"):
-        bound = (Bound("X", BindingKind.ARRAY, "X"),)
         interpreter.run(head + "    tl.no_such_function(X)\n", "k", (1,), bound, given)
     with Interpreter(seconds=2) as short, pytest.raises(CompilerFailed, match="ran past 2 s"):
         short.run("while True:\n    pass\n", "k", (1,), (), given)
