@@ -129,6 +129,7 @@ BY_KEYWORD: frozenset[tuple[str, str]] = frozenset(
         (OpKind.LOAD_TILE, "index"), (OpKind.LOAD_TILE, "shape"),
         (OpKind.STORE_TILE, "index"), (OpKind.STORE_TILE, "value"),
         (OpKind.LOAD, "mask"), (OpKind.LOAD, "padding"), (OpKind.STORE, "mask"),
+        (OpKind.RANGE, "num_stages"),
         (OpKind.MMA, "acc"), (OpKind.FULL, "dtype"), (OpKind.ZEROS, "dtype"),
         (OpKind.REDUCE_SUM, "axis"), (OpKind.REDUCE_MAX, "axis"), (OpKind.REDUCE_MIN, "axis"),
         (OpKind.REDUCE_SUM, "keepdims"), (OpKind.REDUCE_MAX, "keepdims"),
