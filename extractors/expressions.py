@@ -335,13 +335,20 @@ def _range_roles(operands: list[tuple[str, str]]) -> list[tuple[str, str]]:
 _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_BY_SYMBOL.values()))
 
 
+_INNER_ONLY = {
+    "triton.language._log2": "triton.language.standard._log2",
+    "triton.language.get_int_dtype": "triton.language.core.get_int_dtype",
+}
+"""Names that a library offers through one inner module only."""
+
+
 def normal_path(path: str) -> str:
     """One spelling for names that a library also offers through its inner modules."""
     for inner in (".core.", ".standard.", ".random."):
         path = path.replace(f"triton.language{inner}", "triton.language.")
     for inner in ("_numeric_semantics.", "_datatype.", "_stub."):
         path = path.replace(f"cuda.tile.{inner}", "cuda.tile.")
-    return path.replace("triton.runtime.jit.", "triton.")
+    return _INNER_ONLY.get(path) or path.replace("triton.runtime.jit.", "triton.")
 
 
 def _children(node: ast.AST) -> list[ast.AST]:

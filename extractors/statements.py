@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from extractors.expressions import ExpressionReader
 from extractors.liveness import Liveness, Names
 from extractors.writer import OpenRegion
-from kb.ir import Region, Value
+from kb.ir import ParameterKind, Region, Value
 from kb.ops import OpKind
 
 Carried = tuple[str, ...]
@@ -72,11 +72,19 @@ class StatementReader:
             case ast.Assert(test=test):
                 operands = [("condition", self.expressions.read(test))]
                 self.writer.add_many(OpKind.STATIC_ASSERT, operands, node, [("spelling", "assert")])
+            case ast.Raise():
+                self._raise(node)
             case ast.Pass():
                 pass
             case _:
                 self._unread(node)
         return False
+
+    def _raise(self, node: ast.Raise) -> None:
+        """No compiler knows `raise`: a kernel that reaches one does not compile."""
+        false = self.expressions.read(ast.copy_location(ast.Constant(False), node))
+        attributes = [("message", f"line {node.lineno} is never reached")]
+        self.writer.add_many(OpKind.STATIC_ASSERT, [("condition", false)], node, attributes)
 
     def _unread(self, node: ast.stmt) -> None:
         """A statement that the tile program has no word for: one opaque op that defines what it
@@ -97,7 +105,7 @@ class StatementReader:
     def _assign(self, targets: Sequence[ast.expr], value: ast.expr, node: ast.stmt) -> None:
         first = targets[0]
         if isinstance(first, ast.Name):
-            self._bind(first, self.expressions.read(value, first.id), node)
+            self._bind(first, self._assigned(first.id, value, node), node)
         elif isinstance(first, ast.Tuple | ast.List) and isinstance(value, ast.Tuple):
             self._parallel(first.elts, value.elts, node)
         else:
@@ -105,6 +113,19 @@ class StatementReader:
         for target in targets[1:]:
             source = ast.Name(id=first.id, ctx=ast.Load()) if isinstance(first, ast.Name) else value
             self._bind(target, self.expressions.read(ast.copy_location(source, node)), node)
+
+    def _assigned(self, name: str, value: ast.expr, node: ast.stmt) -> str:
+        """The value that a plain assignment binds.
+
+        Where assignment makes a tensor of a compile-time constant, another name for a parameter is
+        another value.
+        """
+        read = self.expressions.read(value, name)
+        known = self.expressions.kinds.get(read)
+        constant = known is ParameterKind.CONSTEXPR
+        if isinstance(value, ast.Name) and constant and self.expressions.dialect.assignment_copies:
+            return self.writer.add(OpKind.COPY, [("x", read)], node, hint=name)
+        return read
 
     def _parallel(
         self, targets: Sequence[ast.expr], values: Sequence[ast.expr], node: ast.stmt

@@ -64,6 +64,8 @@ def _decorator(kernel: Kernel, function: Function, spelling: Spelling) -> list[s
     if isinstance(given, str):
         return [f"@{spelling.native(given)}"]
     if spelling.dialect.name == "triton":
+        if _runs_in_python(kernel, function):
+            return []
         name = spelling.native("triton.jit")
     elif function is kernel.entry:
         name = spelling.native("cuda.tile.kernel")
@@ -73,6 +75,17 @@ def _decorator(kernel: Kernel, function: Function, spelling: Spelling) -> list[s
         f"{key}={_option(key, value, spelling, function)}" for key, value in function.options
     ]
     return [f"@{name}({', '.join(options)})" if options else f"@{name}"]
+
+
+def _runs_in_python(kernel: Kernel, function: Function) -> bool:
+    """True for a plain function that only functions of the compile-time interpreter call."""
+    callers = [
+        other
+        for other in kernel.functions
+        if any(op.attribute("callee") == function.name for op in walk(other.body))
+    ]
+    outside = ("decorator" in dict(other.options) for other in callers)
+    return not function.decorated and bool(callers) and all(outside)
 
 
 def _option(key: str, value: Literal, spelling: Spelling, function: Function) -> str:

@@ -221,10 +221,12 @@ class BodyWriter:
         yield from lines or [f"{indent}{INDENT}pass"]
 
     def _branch(self, region: Region, variables: list[str], indent: str) -> Iterator[str]:
-        """A region that ends in a terminator; hands its values over to `variables`."""
+        """A region that ends in a terminator, or in a branch both of whose sides leave it; hands
+        its values over to `variables`.
+        """
         *steps, end = region.ops
         yield from self._region(Region(region.arguments, tuple(steps)), indent)
-        if end.kind == OpKind.RETURN:
+        if end.kind in (OpKind.RETURN, OpKind.IF):
             yield from self._statement(end, indent)
             return
         targets = variables if end.kind == OpKind.YIELD else self.loops[-1]

@@ -62,7 +62,10 @@ def _parameters(signature: str) -> tuple[Parameter, ...]:
 @dataclass(frozen=True)
 class Dialect:
     """A kernel language: its rows, its names for dtypes and enumerations, and how kernels are
-    marked."""
+    marked.
+
+    `assignment_copies`: `y = X` makes a tensor of a compile-time constant X, so y is not X.
+    """
 
     name: str
     module: str
@@ -74,6 +77,7 @@ class Dialect:
     helper_decorators: frozenset[str]
     constexpr_annotations: frozenset[str]
     file: str
+    assignment_copies: bool = False
 
     @cached_property
     def by_path(self) -> dict[str, Row]:

@@ -69,6 +69,13 @@ def _reduction(kind: K, name: str, extra: str = "") -> tuple[Row, ...]:
     return (Row(f"{_M}.{name}", kind, signature), Row(f".{name}", kind, signature))
 
 
+def _also_method(kind: K, name: str, signature: str) -> tuple[Row, ...]:
+    """A function that tensors have as a method too."""
+    return Row(f"{_M}.{name}", kind, f"x=input {signature}"), Row(
+        f".{name}", kind, f"x {signature}"
+    )
+
+
 def _atomic(kind: K, name: str) -> Row:
     return Row(f"{_M}.{name}", kind, "pointer value=val mask sem scope")
 
@@ -129,6 +136,7 @@ ROWS: tuple[Row, ...] = (
     Row(".split", K.SPLIT, "x"),
     Row(f"{_M}.interleave", K.INTERLEAVE, "x=a y=b"),
     Row(f"{_M}.flip", K.FLIP, "x dim"),
+    Row(".flip", K.FLIP, "x dim"),
     Row(".item", K.ITEM, "x"),
     Row(".to", K.CAST, "x dtype * rounding=fp_downcast_rounding bitcast"),
     Row(f"{_M}.cast", K.CAST, "x=input dtype rounding=fp_downcast_rounding bitcast"),
@@ -165,16 +173,17 @@ ROWS: tuple[Row, ...] = (
         "x=input axis return_indices return_indices_tie_break_left keepdims=keep_dims"),
     Row(".min", K.REDUCE_MIN,
         "x axis return_indices return_indices_tie_break_left keepdims=keep_dims"),
-    Row(f"{_M}.argmax", K.ARGMAX, "x=input axis tie_break_left keepdims=keep_dims"),
-    Row(f"{_M}.argmin", K.ARGMIN, "x=input axis tie_break_left keepdims=keep_dims"),
+    *_also_method(K.ARGMAX, "argmax", "axis tie_break_left keepdims=keep_dims"),
+    *_also_method(K.ARGMIN, "argmin", "axis tie_break_left keepdims=keep_dims"),
     *_reduction(K.REDUCE_XOR, "xor_sum"),
     *_reduction(K.REDUCE_OR, "reduce_or"),
-    Row(f"{_M}.reduce", K.REDUCE, "x=input axis combine=combine_fn keepdims=keep_dims"),
-    Row(f"{_M}.associative_scan", K.SCAN, "x=input axis combine=combine_fn reverse"),
+    *_also_method(K.REDUCE, "reduce", "axis combine=combine_fn keepdims=keep_dims"),
+    *_also_method(K.SCAN, "associative_scan", "axis combine=combine_fn reverse"),
     Row(f"{_M}.cumsum", K.CUMSUM, "x=input axis reverse dtype"),
     Row(".cumsum", K.CUMSUM, "x axis reverse dtype"),
-    Row(f"{_M}.cumprod", K.CUMPROD, "x=input axis reverse"),
+    *_also_method(K.CUMPROD, "cumprod", "axis reverse"),
     Row(f"{_M}.sort", K.SORT, "x dim descending"),
+    Row(".sort", K.SORT, "x dim descending"),
     Row(f"{_M}.topk", K.TOPK, "x k dim"),
     Row(f"{_M}.histogram", K.HISTOGRAM, "x=input num_bins mask"),
     Row(".histogram", K.HISTOGRAM, "x num_bins mask"),
@@ -205,6 +214,9 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.uint_to_uniform_float", K.UINT_TO_UNIFORM, "x"),
     *(Row(f".{test}", K.BUILTIN, "x") for test in _DTYPE_TESTS),
     Row("triton.next_power_of_2", K.BUILTIN, "x"),
+    Row(f"{_M}.standard._log2", K.BUILTIN, "x"),
+    Row(f"{_M}.core.get_int_dtype", K.BUILTIN, "x y"),
+    Row(f"{_M}.swizzle2d", K.BUILTIN, "i j size_i size_j size_g"),
     *BUILTINS,
 )  # fmt: skip
 
@@ -223,9 +235,10 @@ TRITON = Dialect(
     rows=ROWS,
     dtypes={f"{_M}.{native}": name for native, name in _DTYPES.items()}
     | {f"{_M}.core.{native}": name for native, name in _DTYPES.items()},
-    enums={},
+    enums={f"{_M}.{name}": f"type.{name}" for name in ("tensor", "tensor_descriptor", "dtype")},
     kernel_decorators=frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"}),
     helper_decorators=frozenset({"triton.jit"}),
     constexpr_annotations=frozenset({f"{_M}.constexpr", f"{_M}.core.constexpr"}),
     file="kb/dialects/triton.py",
+    assignment_copies=True,
 )

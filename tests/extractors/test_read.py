@@ -178,3 +178,37 @@ def test_a_file_without_kernels_says_so() -> None:
 def test_every_operation_has_its_span() -> None:
     program = kernel("x = ct.load(A, (0,), (16,))\nct.store(A, (0,), x)")
     assert all(op.span.line > 0 for op in walk(program.entry.body))
+
+
+def test_a_raise_is_a_static_assertion_that_fails() -> None:
+    program = kernel("if n > 1:\n    x = 1\nelse:\n    raise ValueError(n)\nct.store(A, (0,), x)")
+    assert "opaque" not in {op.kind for op in kernel_ops(program)}
+    assert only(program, OpKind.STATIC_ASSERT).operand("condition") is not None
+    assert hints(only(program, OpKind.IF).results) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        pytest.param("i = X.argmax(0)", OpKind.ARGMAX, id="method"),
+        pytest.param("i = tl.standard._log2(n)", OpKind.BUILTIN, id="private function"),
+        pytest.param("i = isinstance(X, tl.tensor_descriptor)", OpKind.ENUM, id="type"),
+    ],
+)
+def test_triton_words(body: str, kind: OpKind) -> None:
+    program = kernel(f"{body}\ntl.store(X, i)", signature="X, n", mark="@triton.jit")
+    assert opaque_ops(program) == ()
+    assert only(program, kind).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("mark", "copies"),
+    [
+        pytest.param("@triton.jit", 1, id="triton makes a tensor of it"),
+        pytest.param("@ct.kernel", 0, id="cutile gives it another name"),
+    ],
+)
+def test_another_name_for_a_constant(mark: str, copies: int) -> None:
+    annotation = "tl.constexpr" if "triton" in mark else "ct.Constant[int]"
+    program = kernel("y = B\nz = n\nw = y + z", signature=f"n, B: {annotation}", mark=mark)
+    assert [op.kind for op in kernel_ops(program)].count(OpKind.COPY) == copies

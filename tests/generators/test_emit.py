@@ -26,6 +26,8 @@ SOURCES = {
     "break": "s = 0\nfor i in range(n):\n    if i > m:\n        break\n    s = s + i\nreturn s",
     "continue": "s = 0\nfor i in range(n):\n    if i == m:\n        continue\n    s = s + i\nreturn s",
     "early return": "if n > m:\n    return n\nreturn m * 2",
+    "both sides return": "if n > 1:\n    if m > 1:\n        return 1\n    else:\n        return n\nreturn 3",
+    "both sides leave a loop": "s = 0\nfor i in range(n):\n    s = s + i\n    if i > m:\n        break\n    else:\n        s = s + 2\n        continue\nreturn s",
     "elif": "if n > 4:\n    x = 1\nelif n > 2:\n    x = 2\nelse:\n    x = 3\nreturn x",
     "conditional expression": "x = n if n > m else m\nreturn x - (n if n < m else m)",
     "precedence": "return (n - (m - 1)) * 2 - -n // (m + 1) % 7 + (n << 1 | m) ** 2",
@@ -97,3 +99,15 @@ def test_an_operation_of_another_dialect_is_refused_by_name() -> None:
     (kernel,) = read(ModuleText("", "k.py", text)).kernels
     with pytest.raises(CannotEmit, match="load_tile"):
         emit_program(kernel, "triton")
+
+
+def test_a_plain_function_of_compile_time_functions_stays_plain() -> None:
+    text = (
+        f"{HEAD}def plain(o):\n    return o.value\n\n"
+        "@tl.constexpr\ndef f(n):\n    return plain(n) + 1\n\n"
+        "@triton.jit\ndef k(p, B: tl.constexpr):\n    m: tl.constexpr = f(B)\n    tl.store(p, m)\n"
+    )
+    (found,) = read(ModuleText("", "k.py", text)).kernels
+    written = emit_program(found, "triton")
+    assert "\n\n\ndef plain(o):" in written
+    assert "@tl.constexpr\ndef f(n):" in written
