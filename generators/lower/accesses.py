@@ -107,10 +107,8 @@ def _stored_shape(low: Lowering, op: Op, rank: int) -> list[str]:
     value = str(op.operand("value"))
     shape = low.extents.of(value)
     if shape is None:
-        raise CannotEmit(
-            "the rank of the stored tile is not known.", where=str(op.span),
-            hint="Reshape it before the store.",
-        )  # fmt: skip
+        # A tile whose rank depends on a constant has that of its array, or the store is no store.
+        return [low.asked(value, axis) for axis in range(rank)]
     lead = rank - len(shape)
     found = _units(low, lead)
     for axis, extent in enumerate(shape):
