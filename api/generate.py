@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from extractors.detect import decisions_of
 from generators.host_facts import HostRequest
 from generators.launch_point import ACCUMULATORS, LaunchPoint, launch_point
-from generators.lower.triton import to_triton
+from generators.lower.triton import Lowered, to_triton
+from generators.lower.views import LoweredParameter
 from generators.module import Provenance, module_text
 from generators.program_host import host_contract
 from generators.rewrites.registry import apply, axes
@@ -23,7 +25,7 @@ from kb.evidence import AxisKind
 from kb.families.model import Choice, ChosenBy, FamilyProgram, matching
 from kb.families.registry import family_of
 from kb.graph.terms import targets
-from kb.ir import Kernel
+from kb.ir import Kernel, Parameter, ParameterKind
 from kb.planner.expressions import parse
 from kb.planner.nodes import Literal
 from kb.space import Scalar
@@ -104,19 +106,24 @@ def _from_program(
     design, launch, tuned = _sorted_settings(kernel, document, settings)
     for axis, value in design.items():
         kernel = apply(kernel, axis, value)
-    if dialect != "triton" or kernel.dialect != "cutile":
+    if kernel.dialect != "cutile":
         raise CannotEmit(
             f"a {kernel.dialect} program cannot be written as a {dialect} file yet.",
-            hint="Write a cuTile program as Triton.",
+            hint="`tilelore verify --roundtrip` writes and compares its kernel without a host.",
         )
     flat = inline(kernel)
-    lowered = to_triton(kernel)
-    seen = _seen(lowered.kernel)
     point = launch_point(document, flat, arch, tuned)
+    if dialect == "triton":
+        lowered = to_triton(kernel)
+    else:
+        hinted = _hinted(kernel, document, launch)
+        lowered = Lowered(hinted, _own_parameters(flat), ())
+    seen = _seen(lowered.kernel)
     request = HostRequest(
         document=document,
         program=flat,
         lowered=lowered.parameters,
+        dialect=dialect,
         point=point,
         function=_function_name(document, kernel),
         summary=f"{_title(document)} over tensors of (batch, heads, rows, columns).",
@@ -129,10 +136,35 @@ def _from_program(
         family=FAMILY if document.space.operation in ATTENTION else document.space.operation,
         kernel=lowered.kernel,
         host=host_contract(request),
-        choices=(*_design_point(seen, design), *_tuning_point(point, launch, tuned)),
+        choices=(*_design_point(seen, design), *_tuning_point(point, launch, tuned, dialect)),
         residuals=(*lowered.residuals, *_changed(_seen(kernel), seen)),
         reference=_reference(document),
     )
+
+
+def _own_parameters(kernel: Kernel) -> tuple[LoweredParameter, ...]:
+    """The parameters of a program that keeps its dialect: arrays stay arrays."""
+    arrays = {access.array for access in Facts(kernel).accesses}
+
+    def source(parameter: Parameter) -> str:
+        if parameter.kind is ParameterKind.CONSTEXPR:
+            return "constexpr"
+        return "pointer" if parameter.name in arrays else "scalar"
+
+    return tuple(LoweredParameter(p.name, source(p), p.name) for p in kernel.entry.parameters)
+
+
+def _hinted(kernel: Kernel, document: Document, launch: Mapping[str, Scalar]) -> Kernel:
+    """The kernel with the hints that it is launched with, those that were set first."""
+    hints = dict(kernel.entry.options)
+    if document.tuning is not None:
+        hints |= {k: v for k, v in document.tuning.launched_with if not isinstance(v, str)}
+    for name in ("occupancy", "num_ctas"):
+        if name in launch:
+            hints[name] = launch[name]
+    if "num_warps" in launch:
+        hints["num_worker_warps"] = launch["num_warps"]
+    return replace(kernel, entry=replace(kernel.entry, options=tuple(hints.items())))
 
 
 def _sorted_settings(
@@ -245,19 +277,15 @@ def _design_point(seen: Mapping[str, str], design: Mapping[str, str]) -> tuple[C
 
 
 def _tuning_point(
-    point: LaunchPoint, launch: Mapping[str, Scalar], tuned: Mapping[str, Scalar]
+    point: LaunchPoint, launch: Mapping[str, Scalar], tuned: Mapping[str, Scalar], dialect: str
 ) -> tuple[Choice, ...]:
     rows = [
         Choice(axis=name, value=value, by=ChosenBy.SETTING if name in tuned else ChosenBy.SPACE)
         for name, value in point.values
     ]
-    rows.append(
-        Choice(
-            axis="num_warps",
-            value=_warps(launch, point),
-            by=ChosenBy.SETTING if "num_warps" in launch else ChosenBy.DEFAULT,
-        )
-    )
+    if dialect == "triton" or "num_warps" in launch:
+        by = ChosenBy.SETTING if "num_warps" in launch else ChosenBy.DEFAULT
+        rows.append(Choice(axis="num_warps", value=_warps(launch, point), by=by))
     rows += [
         Choice(axis=name, value=value, by=ChosenBy.SETTING)
         for name, value in launch.items()

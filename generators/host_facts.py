@@ -37,6 +37,7 @@ class HostRequest:
     warps: int
     stages: int | None
     shared_bytes: int
+    dialect: str = "triton"
     options: tuple[tuple[str, str], ...] = ()
 
 

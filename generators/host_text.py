@@ -44,13 +44,14 @@ class HostNames:
     """How contract names are written in the host function: `given` maps a name to Python text.
 
     `imports` collects the modules that the text needs, `device` is the tensor whose device runs the
-    kernel.
+    kernel; `own_functions` writes functions of Triton as functions of the file.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
     device: str = "x"
     imports: set[str] = field(default_factory=set)
     helpers: set[str] = field(default_factory=set)
+    own_functions: bool = False
 
     def text(self, expression: str) -> str:
         """Python text of an expression.
@@ -120,6 +121,9 @@ class HostNames:
             power = self._call("next_power_of_two", arguments)
             return Compare(power, ((Comparison.EQUAL, arguments[0]),))
         native = _CALLS.get(function, function if function in _BUILTIN else "")
+        if self.own_functions and native.startswith("triton."):
+            self.helpers.add(function)
+            native = f"_{function}"
         if not native:
             raise CannotEmit(f"a host function cannot call `{function}`.")
         if native.startswith("math."):

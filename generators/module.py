@@ -1,6 +1,6 @@
 """One importable Python file from a program and its host contract: what `tilelore generate` writes.
 
-The file depends on torch and triton alone. Same program, contract and version: same bytes.
+The file depends on torch and on triton or cuda.tile alone. Same program, contract and version: same bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from kb.planner.expressions import parse
 LINE = 100
 TEXT = 96
 FORMAT_SECONDS = 60.0
+_RUNTIME = tuple(kind for kind in ParameterKind if kind is not ParameterKind.CONSTEXPR)
 _STANDARD = frozenset({"math"})
 _BY = {
     ChosenBy.SETTING: "set by the caller", ChosenBy.SPACE: "from the design space",
@@ -68,9 +69,10 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
     host = program.host
     device = host.tensors[0].name
     given = {tensor.name: tensor.name for tensor in host.tensors}
-    names = HostNames(given=given, device=device)
+    cutile = program.kernel.dialect == "cutile"
+    names = HostNames(given=given, device=device, own_functions=cutile)
     view = _view(host, names, program)
-    imports = {*head.splitlines(), "import torch", "import triton"}
+    imports = {*head.splitlines(), "import torch", *([] if cutile else ["import triton"])}
     imports |= {f"import {name}" for name in names.imports}
     values = {
         "docstring": _docstring(program, provenance, arch),
@@ -79,6 +81,7 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
         "kernel_source": body.strip("\n"),
         "kernel": program.kernel.name,
         "helpers": sorted(names.helpers),
+        "cutile": cutile,
         **view,
     }
     environment = Environment(
@@ -222,8 +225,9 @@ def _view(host: HostContract, names: HostNames, program: FamilyProgram) -> dict[
         "returned": [_returned(output, names) for output in host.outputs],
         "empty_when": names.text(host.empty_when) if host.empty_when else "",
         "grid": _listed([names.text(axis) for axis in host.grid]),
-        "runtime": _arguments(host, names, program, constexpr=False),
-        "static": _arguments(host, names, program, constexpr=True),
+        "arguments": _arguments(host, names, program, tuple(ParameterKind)),
+        "runtime": _arguments(host, names, program, _RUNTIME),
+        "static": _arguments(host, names, program, (ParameterKind.CONSTEXPR,)),
         "options": [(name, names.text(text)) for name, text in host.options],
     }
 
@@ -335,16 +339,16 @@ def _returned(output: OutputContract, names: HostNames) -> str:
 
 
 def _arguments(
-    host: HostContract, names: HostNames, program: FamilyProgram, *, constexpr: bool
+    host: HostContract, names: HostNames, program: FamilyProgram, kinds: tuple[ParameterKind, ...]
 ) -> list[tuple[str, str]]:
-    """Kernel parameters of one kind with what the host passes, in the order of the kernel.
+    """Kernel parameters of some kinds with what the host passes, in the order of the kernel.
 
     Raises CannotEmit when a parameter without a default is not bound.
     """
     bound = {binding.parameter: binding.expression for binding in host.bindings}
     found: list[tuple[str, str]] = []
     for parameter in program.kernel.entry.parameters:
-        if (parameter.kind is ParameterKind.CONSTEXPR) is not constexpr:
+        if parameter.kind not in kinds:
             continue
         if parameter.name not in bound:
             if parameter.has_default:

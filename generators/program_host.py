@@ -47,10 +47,16 @@ class _Host(HostFacts):
             checks=tuple(HostChecks(self).checks()),
             grid=tuple(self.to_host(axis) for axis in self.grid()),
             bindings=tuple(self._bindings()),
-            options=(("num_warps", "NUM_WARPS"), ("num_stages", "num_stages"), *request.options),
+            options=self._options(),
             configuration=tuple(self._configuration()),
             empty_when=self._empty(),
         )
+
+    def _options(self) -> tuple[tuple[str, str], ...]:
+        """Launch options of Triton; cuTile carries its hints on the kernel."""
+        if self.request.program.dialect == self.request.dialect:
+            return ()
+        return (("num_warps", "NUM_WARPS"), ("num_stages", "num_stages"), *self.request.options)
 
     def _tensors(self) -> Iterator[TensorContract]:
         first = self.shapes.inputs[0]
@@ -84,7 +90,8 @@ class _Host(HostFacts):
                 (name,) = factor_between(outer.strides, inner.strides)
                 if inner.tile != "1":
                     yield Constant(name=name.lower(), expression=self.to_host(self.binding(name)))
-        yield Constant(name="num_stages", expression=self.to_host(self._stages()))
+        if self._options():
+            yield Constant(name="num_stages", expression=self.to_host(self._stages()))
 
     def _stages(self) -> str:
         """As many copies of the streamed tiles as shared memory holds beside the resident ones,
@@ -107,7 +114,8 @@ class _Host(HostFacts):
     def _configuration(self) -> Iterator[Constant]:
         for name, value in self.request.point.values:
             yield Constant(name=name, expression=str(value))
-        yield Constant(name="NUM_WARPS", expression=str(self.request.warps))
+        if self._options():
+            yield Constant(name="NUM_WARPS", expression=str(self.request.warps))
 
     def _output(self, name: str) -> OutputContract:
         host = self.host_names[name]
