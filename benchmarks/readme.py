@@ -2,7 +2,8 @@
 
     .venv/bin/python -m benchmarks.readme [--demo LOG]
 
-Between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what benchmarks/NAME/table.md holds;
+Between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what benchmarks/NAME/table.md (or
+results.md) says;
 `demo` takes the log of
 a `tilelore demo` run, which is kept as benchmarks/demo/table.md.
 """
@@ -25,14 +26,23 @@ def demo_excerpt(log: str) -> str:
     return "\n".join([FENCE, *heads[:-1], *lines[last:], FENCE])
 
 
+def summary(text: str) -> str:
+    """The part of a report that stands in the README: no title, nothing from `## Kernels` on."""
+    head = text.partition("## Kernels")[0]
+    lines = [line.replace("## ", "**", 1) + "**" if line.startswith("## ") else line
+             for line in head.splitlines() if not line.startswith("# ")]  # fmt: skip
+    return "\n".join(lines).strip()
+
+
 def filled(text: str, folder: Path) -> str:
     """README text with each marked part replaced by its table."""
 
     def part(match: re.Match[str]) -> str:
-        table = folder / match["name"] / "table.md"
-        if not table.is_file():
+        found = [folder / match["name"] / name for name in ("table.md", "results.md")]
+        table = next((path for path in found if path.is_file()), None)
+        if table is None:
             return match[0]
-        body = table.read_text(encoding="utf-8").strip()
+        body = summary(table.read_text(encoding="utf-8"))
         return f"<!-- begin:{match['name']} -->\n{body}\n<!-- end:{match['name']} -->"
 
     pattern = r"<!-- begin:(?P<name>\w+) -->\n.*?<!-- end:(?P=name) -->"

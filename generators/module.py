@@ -1,6 +1,7 @@
 """One importable Python file from a program and its host contract: what `tilelore generate` writes.
 
-The file depends on torch and on triton or cuda.tile alone. Same program, contract and version: same bytes.
+The file depends on torch and on triton or cuda.tile alone. Same program, contract and version: same
+bytes.
 """
 
 from __future__ import annotations
