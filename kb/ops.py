@@ -152,6 +152,7 @@ class OpKind(StrEnum):
     TOPK = "topk"
     HISTOGRAM = "histogram"
     TILE_GATHER = "tile_gather"
+    SWIZZLE_2D = "swizzle_2d"
     MMA = "mma"
     MATMUL = "matmul"
     MMA_SCALED = "mma_scaled"
