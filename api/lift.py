@@ -32,6 +32,9 @@ _SHORT = {
 }
 """Modules that keep their usual alias; a member of any other module is imported by its own name."""
 
+_ATTRIBUTES = frozenset({"math", "core", "standard"})
+"""Inner modules whose members are written as attributes: Triton refuses some of them as names."""
+
 _ROOTS = frozenset({"cuda", "triton", "math"})
 """First parts of the native modules that lifted text may import."""
 
@@ -154,7 +157,7 @@ class _Lifter:
         if module and (
             len(deep) <= 1
             or not deep[0].islower()
-            or (path in self.dialect.by_path and deep[0] == "math")
+            or (path in self.dialect.by_path and deep[0] in _ATTRIBUTES)
         ):
             alias, statement = _SHORT[module]
             base = self._import(module, alias, statement, locals_)

@@ -112,7 +112,7 @@ class Usage(Classes):
                 OpKind.ATOMIC_XOR,
             ):
                 self._add(self.element_node(node), Role.INTEGER)
-        if op.kind in READS and result:
+        if op.kind in READS | ATOMICS and result:
             self.union(result, self.element_node(node))
         elif op.kind in VIEWS and result:
             self.union(result, node)
@@ -293,8 +293,11 @@ class Usage(Classes):
         if op.kind in ARITHMETIC and op.results:
             for role_ in (Role.EXTENT, Role.UNROLL):
                 if self._has(f"{function}:{op.results[0].name}", role_):
-                    for value in op.inputs:
+                    parts = op.kind in (OpKind.FLOOR_DIV, OpKind.CEIL_DIV)
+                    for value in op.inputs[:1] if parts else op.inputs:
                         self._add(f"{function}:{value}", role_)
+                    for value in op.inputs[1:] if parts else ():
+                        self._add(f"{function}:{value}", Role.SMALL)
         if op.kind in TESTS | {OpKind.IS, OpKind.IS_NOT}:
             self._compare(function, op)
 

@@ -48,6 +48,11 @@ CHOSEN = """def k(a, s: tl.constexpr, t: tl.constexpr, W: tl.constexpr):
         x = x + 1.0
     tl.store(a + at, x)
 """
+PARTED = """def k(a, b, c, d, W: tl.constexpr, P: tl.constexpr):
+    at = tl.arange(0, W // P)
+    slot = tl.atomic_add(c + at, 1)
+    tl.store(b + slot, tl.load(a + at))
+"""
 COUNTED = """def k(a, b, n, W: tl.constexpr):
     total = 0
     for i in range(0, n, W):
@@ -66,6 +71,7 @@ COUNTED = """def k(a, b, n, W: tl.constexpr):
         pytest.param(ROWS, "e", ArgumentKind.SCALAR, "f32", id="multiplies a float"),
         pytest.param(GATHERED, "a", ArgumentKind.POINTER, "i32", id="loaded values are offsets"),
         pytest.param(GATHERED, "b", ArgumentKind.POINTER, "f16", id="gathered from"),
+        pytest.param(PARTED, "c", ArgumentKind.POINTER, "i32", id="counts that are offsets"),
         pytest.param(COUNTED, "a", ArgumentKind.POINTER, "i32", id="summed into a whole number"),
     ],
 )
@@ -80,6 +86,8 @@ def test_triton_arguments(text: str, name: str, kind: ArgumentKind, dtype: str) 
         pytest.param(ROWS, "f", 64, id="extent"),
         pytest.param(ROWS, "g", True, id="condition"),
         pytest.param(CHOSEN, "s", "mean", id="word that it is compared with"),
+        pytest.param(PARTED, "W", 64, id="extent that is parted"),
+        pytest.param(PARTED, "P", 2, id="number of parts"),
         pytest.param(CHOSEN, "t", 4, id="unrolled loop stays short"),
     ],
 )
