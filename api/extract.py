@@ -40,6 +40,15 @@ FEW = 3
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
 
+EVERYWHERE = frozenset({"specialization"})
+"""Axes whose value holds for the whole kernel, so that each value is told once."""
+
+RULED = frozenset({"tile_selection", "tile_padding"})
+"""Axes that a host rule decides and the program shows."""
+
+SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
+"""Axes that the grid of the launch belongs to."""
+
 Progress = Callable[[int, int, str], None]
 """Told after each file: how many are done, of how many, and which."""
 
@@ -273,7 +282,7 @@ def _combined(
         lines=kernel.entry.span.lines,
         operation=detection.operation,
         parameters=detection.parameters,
-        decisions=merged_decisions((*detection.decisions, *facts.decisions)),
+        decisions=merged_decisions(_told_together(detection.decisions, facts)),
         tuning=facts.tuning,
         launches=tuple(_bound(launch, kernel) for launch in facts.launches),
         constraints=constraints,
@@ -281,6 +290,45 @@ def _combined(
         operations=detection.operations,
         opaque=detection.opaque,
     )
+
+
+def _told_together(program: Sequence[Decision], facts: HostFacts) -> list[Decision]:
+    """Decisions of program and host, with what only both together tell.
+
+    The grid that the host gives belongs to how the program shares out its work. Where a host rule
+    chooses extents of tiles, that choice is the decision, and the program shows where they enter.
+    """
+    rules = [d for d in facts.decisions if d.axis in RULED]
+    rest = [d for d in facts.decisions if d.axis not in RULED]
+    found: list[Decision] = []
+    for decision in program:
+        if decision.axis in SHARED_OUT and decision.file is None:
+            decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
+        if any(rule.axis == decision.axis for rule in rules):
+            rules = [_shown(rule, decision) for rule in rules]
+            continue
+        found.append(decision)
+    return [*found, *rest, *_one(rules)]
+
+
+def _shown(rule: Decision, program: Decision) -> Decision:
+    """A host rule with the lines where the program uses what it chose."""
+    if rule.axis != program.axis:
+        return rule
+    return replace(rule, lines=_united(rule.lines, program.lines))
+
+
+def _one(rules: Sequence[Decision]) -> Iterator[Decision]:
+    """Extents that one rule chooses are one decision."""
+    for key in dict.fromkeys((d.axis, d.value, d.pattern) for d in rules):
+        same = [d for d in rules if (d.axis, d.value, d.pattern) == key]
+        subjects = ", ".join(dict.fromkeys(d.subject for d in same if d.subject))
+        lines = _united(*(d.lines for d in same))
+        yield replace(same[0], lines=lines, subject=subjects or None)
+
+
+def _united(*lines: tuple[Lines, ...]) -> tuple[Lines, ...]:
+    return tuple(sorted({one for some in lines for one in some}))
 
 
 def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
@@ -305,6 +353,8 @@ def _same(one: Decision, other: Decision) -> bool:
         return False
     if one.file != other.file:
         return False
+    if one.axis in EVERYWHERE:
+        return True
     if one.subject == other.subject:
         return one.lines == other.lines or one.axis in HINTED
     return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})

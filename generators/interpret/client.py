@@ -84,9 +84,7 @@ class Interpreter:
             raise CompilerFailed("Triton's interpreter died.", where=job.kernel) from None
         return self._answer(process, self.seconds, job.kernel)
 
-    def _answer(
-        self, process: subprocess.Popen[str], seconds: float, where: str
-    ) -> dict[str, Any]:
+    def _answer(self, process: subprocess.Popen[str], seconds: float, where: str) -> dict[str, Any]:
         assert process.stdout is not None
         while True:
             ready, _, _ = select.select([process.stdout], [], [], seconds)

@@ -91,9 +91,7 @@ def _bent(low: Lowering, op: Op, shape: list[str], kept: tuple[str, ...]) -> str
         return value
     if not kept:
         return low.single(source)
-    return low.builder.add(
-        OpKind.RESHAPE, [("x", value), ("shape", low.builder.tuple_of(kept))]
-    )
+    return low.builder.add(OpKind.RESHAPE, [("x", value), ("shape", low.builder.tuple_of(kept))])
 
 
 def _write(low: Lowering, op: Op, address: tuple[str, str | None], value: str) -> None:

@@ -114,9 +114,7 @@ def _extract(low: Lowering, op: Op) -> str:
     return value
 
 
-def _cut(
-    low: Lowering, value: str, place: tuple[list[str], int], part: tuple[str, str]
-) -> str:
+def _cut(low: Lowering, value: str, place: tuple[list[str], int], part: tuple[str, str]) -> str:
     """One axis cut down to the part at an index."""
     b, (shape, axis), (index, extent) = low.builder, place, part
     count = b.binary(OpKind.FLOOR_DIV, shape[axis], extent)

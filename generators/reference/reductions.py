@@ -71,9 +71,7 @@ def _at(held: Tile, step: int, axis: int) -> Tile:
     return Tile(held.data.take(step, axis), held.dtype)
 
 
-def folded(
-    values: Values, axis: int | None, keepdims: bool, combine: Combine
-) -> Values:
+def folded(values: Values, axis: int | None, keepdims: bool, combine: Combine) -> Values:
     """A reduction with a function of the program, in order."""
     held = [as_tile(value) for value in values]
     if axis is None:

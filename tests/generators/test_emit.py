@@ -18,16 +18,28 @@ HEAD = "import triton\nimport triton.language as tl\n"
 SOURCES = {
     "sum": "s = 0\nfor i in range(n):\n    s = s + i\nreturn s + m",
     "swap": "a = n\nb = m\nfor i in range(3):\n    a, b = b, a\nreturn a * 10 + b",
-    "parameter rebound in a loop": "t = 0\nfor i in range(3):\n    t = t + n\n    n = n + i\nreturn t + n",
+    "parameter rebound in a loop": (
+        "t = 0\nfor i in range(3):\n    t = t + n\n    n = n + i\nreturn t + n"
+    ),
     "parameter shadowed": "for i in range(2):\n    m = n + i\n    n = m\nreturn n",
     "branch": "x = n\nif n > m:\n    x = n - m\nelse:\n    y = m\n    x = y - n\nreturn x * 2",
-    "nested": "t = 0\nfor i in range(n):\n    for j in range(i):\n        if j > 1:\n            t = t + j\n        else:\n            t = t - i\nreturn t",
+    "nested": (
+        "t = 0\nfor i in range(n):\n    for j in range(i):\n        if j > 1:\n"
+        "            t = t + j\n        else:\n            t = t - i\nreturn t"
+    ),
     "while": "i = 0\ns = 1\nwhile i < n:\n    s = s * 2\n    i = i + 1\nreturn s",
     "break": "s = 0\nfor i in range(n):\n    if i > m:\n        break\n    s = s + i\nreturn s",
-    "continue": "s = 0\nfor i in range(n):\n    if i == m:\n        continue\n    s = s + i\nreturn s",
+    "continue": (
+        "s = 0\nfor i in range(n):\n    if i == m:\n        continue\n    s = s + i\nreturn s"
+    ),
     "early return": "if n > m:\n    return n\nreturn m * 2",
-    "both sides return": "if n > 1:\n    if m > 1:\n        return 1\n    else:\n        return n\nreturn 3",
-    "both sides leave a loop": "s = 0\nfor i in range(n):\n    s = s + i\n    if i > m:\n        break\n    else:\n        s = s + 2\n        continue\nreturn s",
+    "both sides return": (
+        "if n > 1:\n    if m > 1:\n        return 1\n    else:\n        return n\nreturn 3"
+    ),
+    "both sides leave a loop": (
+        "s = 0\nfor i in range(n):\n    s = s + i\n    if i > m:\n        break\n"
+        "    else:\n        s = s + 2\n        continue\nreturn s"
+    ),
     "elif": "if n > 4:\n    x = 1\nelif n > 2:\n    x = 2\nelse:\n    x = 3\nreturn x",
     "conditional expression": "x = n if n > m else m\nreturn x - (n if n < m else m)",
     "precedence": "return (n - (m - 1)) * 2 - -n // (m + 1) % 7 + (n << 1 | m) ** 2",
