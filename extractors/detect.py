@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extractors.patterns.registry import patterns
 from kb.analysis.constraints import constraints_of
 from kb.analysis.facts import Facts
 from kb.analysis.findings import findings_of
 from kb.analysis.operations import operation_of
 from kb.analysis.parameters import parameters_of
-from extractors.patterns.registry import patterns
 from kb.errors import InputError
 from kb.evidence import Decision, Finding
 from kb.ir import Kernel, kernel_ops

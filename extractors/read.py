@@ -16,7 +16,7 @@ from kb.dialects.model import Dialect
 from kb.dialects.registry import DIALECTS
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import Diagnostic, Severity
-from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, kernel_ops
+from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Span, kernel_ops
 from kb.ops import OpKind
 
 MAX_HELPERS = 200
@@ -160,7 +160,9 @@ class ProgramReader(Helpers):
             kind, annotation = self._annotation(scope, argument.annotation)
             value = scope.evaluate(default) if default is not None else None
             plain: Literal = value if isinstance(value, int | float | str | bool) else None
-            yield Parameter(argument.arg, kind, annotation, plain, default is not None)
+            line, end = argument.lineno, argument.end_lineno or argument.lineno
+            span = Span(line, argument.col_offset, end, scope.module.path)
+            yield Parameter(argument.arg, kind, annotation, plain, default is not None, span)
 
     def _annotation(self, scope: Scope, node: ast.expr | None) -> tuple[ParameterKind, str]:
         """Kind of a parameter, and the scalar type that its annotation names."""

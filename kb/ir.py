@@ -166,13 +166,18 @@ class ParameterKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of a function: its name is interface and kept; `annotation` is a dtype name or
-    empty."""
+    empty.
+
+    `span` is where the source declares it, `Span(0)` when unknown; it is a note for reports, left
+    out of comparisons, of the text form and of the graph form.
+    """
 
     name: str
     kind: ParameterKind
     annotation: str = ""
     default: Literal = None
     has_default: bool = False
+    span: Span = field(default=Span(0), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from extractors.host.derived import closed_form, flattened, hint_lines
 from extractors.host.events import (
     HintRecord,
     LaunchRecord,
@@ -39,6 +40,8 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += _layout(material, launch)
         rows += _sizes(material, launch)
         rows += _sentinels(material, launch)
+        rows += flattened(material, launch)
+    rows += closed_form(material)
     return tuple(_joined(rows))
 
 
@@ -85,7 +88,7 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             axis="search_pruning",
             value=f"compiler_timeout({search.budget})",
             pattern="compile-time-budget-as-an-implicit-prune",
-            lines=(search.lines,),
+            lines=(*_managed(material, search), search.lines),
             kind=kind,
         )
     if search.prune is not None:
@@ -105,6 +108,11 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             kind=kind,
             subject=", ".join(search.resets),
         )
+
+
+def _managed(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
+    """The statement that sets the budget around a search."""
+    return material.origins.managed(search.lines) if material.origins else ()
 
 
 def _on_device(cond: Expr) -> bool:
@@ -178,6 +186,7 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
         and name in dict(event.hints)
     ]
     lines += [search.lines for search in material.searches if search.kind != "exhaustive_search"]
+    lines += [line for search in material.searches for line in hint_lines(material, search)]
     lines += [] if lines else [launch.lines for launch in material.launches[:1]]
     if text and lines:
         yield Decision(
@@ -229,7 +238,7 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
                 axis="tile_padding",
                 value="next_pow2 + OOB handling",
                 pattern="power-of-two-tile-padding-of-an-extent",
-                lines=(rounds.get(value, line),),
+                lines=tuple(sorted({rounds.get(value, line), *material.made(launch, name)})),
                 subject=name,
             )
         elif is_extent(value):
@@ -239,7 +248,7 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
                 axis="tile_selection",
                 value="heuristic(shape)",
                 pattern="closed-form-tile-heuristic",
-                lines=(line,),
+                lines=tuple(sorted({line, *material.made(launch, name)})),
                 kind=AxisKind.TUNING,
                 subject=name,
             )

@@ -19,6 +19,7 @@ from extractors.host.events import (
 )
 from extractors.host.expr import atoms
 from extractors.host.machine import Machine
+from extractors.host.origins import Origins
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
 from kb.evidence import Decision, Diagnostic, Finding, Lines
@@ -36,6 +37,7 @@ class HostFacts:
     findings: tuple[Finding, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     autotune_lines: tuple[Lines, ...] = ()
+    grid_lines: tuple[Lines, ...] = ()
 
 
 @dataclass(slots=True)
@@ -49,6 +51,16 @@ class Material:
     launches: list[LaunchRecord] = field(default_factory=list)
     roots: dict[int, int] = field(default_factory=dict)
     events: Mapping[int, list[object]] = field(default_factory=dict)
+    origins: Origins | None = None
+
+    def made(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        """Lines where the argument of a launch for a parameter was made."""
+        call = self.origins.call_at(launch.lines) if self.origins else None
+        names = [param for param, _ in self.signature.params]
+        if call is None or self.origins is None or name not in names:
+            named = [k for k in call.keywords if k.arg == name] if call else []
+            return self.origins.of(named[0].value) if named and self.origins else ()
+        return self.origins.of(self.origins.argument(call, name, names.index(name)))
 
     def names(self, launch: LaunchRecord | None) -> Names:
         """Names as this kernel calls them."""

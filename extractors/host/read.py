@@ -7,12 +7,14 @@ import ast
 from collections.abc import Mapping
 
 from extractors.host.decisions import decisions_of
+from extractors.host.derived import grid_lines
 from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, TargetProfile
 from extractors.host.facts import HostFacts, Material
 from extractors.host.findings import findings_of
 from extractors.host.interpreter import Interpreter
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
+from extractors.host.origins import Origins
 from extractors.host.render import leaves, unknown_reason
 from extractors.host.tuning import constraints_of, launches_of, tuning_of
 from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
@@ -43,8 +45,10 @@ def read_host(
     reader.roots = {id(func.node) for func in entries}
     _enter_all(reader, entries, events)
     _enter_all(reader, [func for func in functions if id(func.node) not in reader.called], events)
+    origins = Origins(module)
     return {
-        kernel: _facts(reader, module, signature, events) for kernel, signature in kernels.items()
+        kernel: _facts(reader, module, signature, events, origins)
+        for kernel, signature in kernels.items()
     }
 
 
@@ -108,9 +112,10 @@ def _facts(
     module: ast.Module,
     signature: KernelSignature,
     events: Mapping[int, list[object]],
+    origins: Origins,
 ) -> HostFacts:
     """The facts of one kernel out of everything that was observed."""
-    material = Material(reader.machine, module, signature, events=events)
+    material = Material(reader.machine, module, signature, events=events, origins=origins)
     for number, rows in events.items():
         for event in rows:
             if isinstance(event, LaunchRecord) and event.kernel.name == signature.name:
@@ -132,6 +137,7 @@ def _facts(
         findings=findings_of(material),
         diagnostics=_diagnostics(reader, material),
         autotune_lines=tuple(search.lines for search in material.searches),
+        grid_lines=grid_lines(material),
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access, Mode
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_LSE, POINTER, ROW_NORM
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _VALUES = {
     Mode.TILE: "tile-indexed (TMA-able) load",
@@ -48,4 +50,16 @@ class AccessMode(Pattern):
             if facts.types.shape(access.value) or access.mode is not Mode.POINTER:
                 found.setdefault(_VALUES[access.mode], []).append(access)
         for value, members in found.items():
-            yield self.decide(facts, value, members)
+            places = [node for access in members for node in _address(facts, access)]
+            yield self.decide(facts, value, [*members, *places])
+
+
+def _address(facts: Facts, access: Access) -> list[Node]:
+    """Of a pointer, the addition that completes it and the promises made on its way."""
+    pointer = access.node.op.operand("pointer")
+    if access.mode is not Mode.POINTER or pointer is None:
+        return []
+    kinds = (OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS, OpKind.MAX_CONSTANCY)
+    promises = facts.graph.roots(pointer, *kinds)
+    last = facts.graph.producer(pointer)
+    return promises + ([last] if last is not None and last.op.kind == OpKind.ADD else [])

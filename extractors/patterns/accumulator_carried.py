@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.loops import Carried, Loop, Role, accumulating
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
@@ -16,6 +13,9 @@ from extractors.patterns.cases import (
     ROW_NORM,
     TURN,
 )
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Carried, Loop, Role, accumulating
 from kb.evidence import Decision
 from kb.ops import OpKind
 

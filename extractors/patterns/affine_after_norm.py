@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import normalisations
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX, vary
 from kb.evidence import Decision
 from kb.ops import OpKind
 

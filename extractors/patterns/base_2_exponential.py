@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, SOFTMAX, TILE
 from kb.analysis.exponentials import is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, SOFTMAX, TILE
 from kb.evidence import Decision
 from kb.ops import OpKind
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ROW_NORM, SOFTMAX, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ROW_NORM, SOFTMAX, vary
 from kb.evidence import Decision
 from kb.ops import COMPARISONS
 

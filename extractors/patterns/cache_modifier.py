@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, COPY, vary
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "cache at L2 (.cg)",
@@ -15,7 +15,8 @@ _NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "
 
 
 class CacheModifier(Pattern):
-    """The cache modifier or eviction policy of a load or store."""
+    """The cache modifier or eviction policy of a load or store; none where pointers could carry
+    one."""
 
     name = "cache-modifier-per-access"
     axis = "cache_hint"
@@ -34,10 +35,11 @@ class CacheModifier(Pattern):
             ),
             "streaming (.cs)",
         ),
+        Case(ADD_POINTER, "none"),
     )
     near_misses = (
-        NearMiss(ADD_POINTER, why="no modifier is given"),
-        NearMiss(COPY, why="no modifier is given"),
+        NearMiss(ADD_POINTER, why="no modifier is given", value="streaming (.cs)"),
+        NearMiss(COPY, why="tiles of views carry no such hint"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -49,3 +51,6 @@ class CacheModifier(Pattern):
                     found.setdefault(_NAMES.get(literal, literal), []).append(access)
         for value, members in found.items():
             yield self.decide(facts, value, members)
+        plain = [a for a in facts.accesses if a.mode is Mode.POINTER and not a.is_atomic]
+        if not found and any(facts.types.shape(a.value) for a in plain):
+            yield self.decide(facts, "none", plain)

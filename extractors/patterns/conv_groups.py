@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
 from kb.analysis.convolution import convolution
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
 from kb.evidence import Decision
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.convolution import convolution, places
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from kb.analysis.convolution import convolution, places
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 

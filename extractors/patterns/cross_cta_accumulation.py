@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, PRODUCT, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, PRODUCT, vary
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, NORM_BACKWARD, PRODUCT, vary
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -46,7 +46,7 @@ class Determinism(Pattern):
             a.is_atomic for a in facts.stores
         ):
             sums = [*facts.contractions, *facts.reductions]
-            yield self.decide(facts, "bitwise stable", sums)
+            yield self.decide(facts, "bitwise stable", [*sums, *facts.stores])
 
     def _float(self, facts: Facts, value: str) -> bool:
         dtype = facts.types.dtype(value)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.idioms import against_extent, comparisons, masks
-from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ADD_POINTER,
     ATTENTION,
@@ -16,6 +12,10 @@ from extractors.patterns.cases import (
     BACKWARD_KEYS,
     PRODUCT,
 )
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import against_extent, comparisons, masks
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 
@@ -39,7 +39,12 @@ class DivisibilitySpecialisation(Pattern):
         tails = self._tails(facts)
         flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
         if flagged:
-            where = [node for pair in flagged for node in pair]
+            names = {n for _, g in flagged for n in _parameters(facts, g.op.inputs[0])}
+            switches = [n for n in names if n not in facts.tile_extents]
+            where: list[Where] = [
+                *(n for pair in flagged for n in pair),
+                *facts.declared(*switches),
+            ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
         elif tails:
             yield self.decide(facts, "always mask", tails)

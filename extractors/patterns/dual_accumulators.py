@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.loops import Role, accumulating
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from kb.analysis.facts import Facts
+from kb.analysis.loops import Role, accumulating
 from kb.evidence import Decision
 
 _TWIN = vary(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, ATTENTION, POINTER
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS
-from kb.analysis.idioms import normalisations
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, vary
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import normalisations
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import READS, REDUCTIONS, OpKind
 
 
 class EpsPlacement(Pattern):
@@ -36,7 +36,9 @@ class EpsPlacement(Pattern):
         for norm in normalisations(facts):
             below = facts.graph.producer(facts.graph.through(norm.root.op.inputs[0], VIEWS | CASTS))
             if below is not None and below.op.kind == OpKind.ADD:
-                yield self.decide(facts, "inside rsqrt", (below, norm.root))
+                yield self.decide(
+                    facts, "inside rsqrt", (below, norm.root, *_widened(facts, below))
+                )
                 return
             if below is not None and below.op.kind == OpKind.MAXIMUM:
                 yield self.decide(facts, "clamp", (below, norm.root))
@@ -47,3 +49,13 @@ class EpsPlacement(Pattern):
             if after and norm.root.op.kind == OpKind.SQRT:
                 yield self.decide(facts, "after sqrt", (norm.root, after[0]))
                 return
+
+
+def _widened(facts: Facts, added: Node) -> list[Node]:
+    """Casts of the small number itself, which comes from a parameter and no memory."""
+    return [
+        node
+        for value in added.op.inputs[:2]
+        for node in facts.graph.upstream(value, lambda n: n.op.kind in REDUCTIONS | READS)
+        if node.op.kind in CASTS and not facts.feeding(node.op.inputs[0])
+    ]

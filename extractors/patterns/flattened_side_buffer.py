@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, ROW_NORM
 from kb.evidence import Decision
 from kb.ops import OpKind
 

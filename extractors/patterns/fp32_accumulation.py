@@ -4,14 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import (
+    ATTENTION,
+    COPY,
+    NORM_BACKWARD,
+    POINTER,
+    PRODUCT,
+    SOFTMAX,
+    vary,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, COPY, PRODUCT, SOFTMAX, vary
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
+PRODUCT_WIDE = vary(PRODUCT, ("tile=ct.astype(acc, out.dtype)", "tile=acc"))
+SOFTMAX_BARE = (
+    POINTER
+    + """
+@triton.jit
+def soft(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=float("-inf"))
+    e = tl.exp(v - tl.max(v, axis=0))
+    tl.store(out + row * n + at, e / tl.sum(e, axis=0), mask=at < n)
+"""
+)
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 
@@ -23,9 +44,12 @@ class Fp32Accumulation(Pattern):
     axis = "accum_dtype"
     source = "NVIDIA, PTX ISA, mma: f32 accumulators for f16, bf16 and fp8 operands"
     matches = (
-        Case(PRODUCT, "fp32"),
+        Case(PRODUCT, "fp32, one narrowing cast before the store"),
+        Case(NORM_BACKWARD, "fp32, one narrowing cast before the store"),
+        Case(PRODUCT_WIDE, "fp32"),
         Case(ATTENTION, "fp32, one narrowing cast before the store"),
-        Case(SOFTMAX, "fp32"),
+        Case(SOFTMAX, "fp32, one narrowing cast before the store"),
+        Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
     )
     near_misses = (NearMiss(COPY, why="nothing is summed"),)
@@ -38,12 +62,38 @@ class Fp32Accumulation(Pattern):
             places.setdefault(dtype, []).extend([product] if begin is None else [begin, product])
         for dtype, nodes in self._sums(facts):
             places.setdefault(dtype, []).extend(nodes)
+        casts = self._narrowing(facts)
+        if casts:
+            wide = places.pop("f32", [])
+            where = [*wide, *casts] if wide else [*self._widened(facts), *casts]
+            yield self.decide(facts, "fp32, one narrowing cast before the store", where)
         for dtype, nodes in places.items():
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)
-        casts = self._narrowing(facts)
-        if casts:
-            yield self.decide(facts, "fp32, one narrowing cast before the store", casts)
+            elif self._promoted(facts, dtype):
+                yield self.decide(facts, "fp32 by promotion in the reduction", nodes)
+
+    def _factor(self, facts: Facts, value: str | None) -> str | None:
+        """Of a product with a loaded tile, the computed factor."""
+        node = facts.graph.producer(value)
+        if node is None or node.op.kind != OpKind.MUL:
+            return value
+        computed = [v for v in node.op.inputs[:2] if not facts.held_loads(v)]
+        cast = [v for v in node.op.inputs[:2] if facts.graph.kind_of(v) in CASTS]
+        return next(iter(cast or computed), value)
+
+    def _promoted(self, facts: Facts, dtype: str) -> bool:
+        """Reductions of Triton widen 16-bit floats that no cast has widened before."""
+        narrow = dtype.startswith("dtypeof") and facts.kernel.dialect == "triton"
+        return narrow and not facts.contractions
+
+    def _widened(self, facts: Facts) -> list[Node]:
+        """Casts to 32-bit floats of what was loaded, in kernels that only compute elementwise."""
+        return [
+            n
+            for n in facts.graph.of(*CASTS)
+            if facts.types.dtype(n.result) == "f32" and facts.feeding(n.result)
+        ]
 
     def _begin(self, facts: Facts, product: Node) -> Node | None:
         """Where the accumulator of a product is filled."""
@@ -77,15 +127,18 @@ class Fp32Accumulation(Pattern):
             yield dtype, [*casts, node]
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
-                begun = facts.graph.producer(state.init)
-                if begun is not None and begun.op.kind in _FILLS:
-                    yield facts.types.dtype(state.init), [begun]
+                fills = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS)
+                begun = [n for n in fills if n.op.kind in _FILLS]
+                if begun:
+                    yield facts.types.dtype(begun[0].result), begun
 
     def _narrowing(self, facts: Facts) -> list[Node]:
         """Casts right before a store that narrow a 32-bit float."""
         found = []
         for store in facts.stores:
             value = facts.graph.through(store.value, VIEWS)
+            if not facts.contractions and not facts.reductions:
+                value = self._factor(facts, value)
             node = facts.graph.producer(value)
             if (
                 node is not None

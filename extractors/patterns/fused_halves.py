@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, POINTER, PRODUCT
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind, Expr
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, POINTER, PRODUCT
 from kb.evidence import Decision
 
 _HALVES = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
 from kb.evidence import Decision
 from kb.ops import OpKind
 

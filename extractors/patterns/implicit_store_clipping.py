@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import BULK, Access, Mode
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, ATTENTION, PRODUCT_POINTER, ROW_NORM, vary
+from kb.analysis.accesses import BULK, Access, Mode
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 
@@ -19,7 +19,6 @@ class ImplicitStoreClipping(Pattern):
     source = "cuTile documentation, store: elements outside the array are not written"
     matches = (
         Case(ATTENTION, "implicit clip by array bounds"),
-        Case(ADD_POINTER, "explicit store mask"),
         Case(PRODUCT_POINTER, "explicit store mask"),
     )
     near_misses = (
@@ -27,13 +26,19 @@ class ImplicitStoreClipping(Pattern):
             vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
             why="the store has no mask and no view that knows the bounds",
         ),
+        NearMiss(ADD_POINTER, why="one mask serves loads and store: told with the loads' padding"),
         NearMiss(ROW_NORM, why="the elements of a row are scattered one by one"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         stores = [a for a in facts.stores if not a.is_atomic]
         clipped = [a for a in stores if a.mode in BULK and self._clips(facts, a)]
-        masked = [a for a in stores if a.mask is not None and facts.types.shape(a.value)]
+        shared = {a.mask for a in facts.loads if a.padding and facts.types.shape(a.value)}
+        masked = [
+            a
+            for a in stores
+            if a.mask is not None and a.mask not in shared and facts.types.shape(a.value)
+        ]
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)
         if masked:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, LAYER_NORM_POINTER, TURN
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -31,7 +31,10 @@ class IndexWidth(Pattern):
             return
         lanes = [n for n in self._lanes(facts) if facts.types.dtype(n.result) in ("i32", "u32")]
         if lanes:
-            yield self.decide(facts, "int32", [*lanes, *self._positions(facts)])
+            where = [*lanes, *self._positions(facts), *self._narrowed(facts)]
+            yield self.decide(facts, "int32", where)
+        elif self._narrowed(facts):
+            yield self.decide(facts, "int32", self._narrowed(facts))
 
     def _lanes(self, facts: Facts) -> list[Node]:
         return facts.graph.of(OpKind.ARANGE)
@@ -48,8 +51,17 @@ class IndexWidth(Pattern):
 
     def _widens(self, facts: Facts, node: Node) -> bool:
         """A cast to 64 bits whose result reaches an address."""
-        if facts.types.named(node.op.operand("dtype")) not in _WIDE:
-            return False
+        return facts.types.named(node.op.operand("dtype")) in _WIDE and self._placed(facts, node)
+
+    def _narrowed(self, facts: Facts) -> list[Node]:
+        """Casts of coordinates to 32 bits."""
+        return [
+            n
+            for n in facts.graph.of(*CASTS)
+            if facts.types.named(n.op.operand("dtype")) in ("i32", "u32") and self._placed(facts, n)
+        ]
+
+    def _placed(self, facts: Facts, node: Node) -> bool:
         return any(
             facts.graph.rests_on(value, node)
             for access in facts.accesses

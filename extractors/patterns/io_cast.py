@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ADD_POINTER, COPY, LAYER_NORM_POINTER, PRODUCT, ROW_NORM
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
 
 
@@ -28,6 +29,9 @@ class IoCast(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        common = [n for a in facts.loads for n in self._common(facts, a.value)]
+        if common:
+            yield self.decide(facts, "operands cast to a common type", common)
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
         narrow = [n for a in facts.stores for n in self._before(facts, a.value)]
         if wide and narrow:
@@ -35,7 +39,34 @@ class IoCast(Pattern):
         elif narrow:
             yield self.decide(facts, "downcast on store", narrow)
         elif wide:
-            yield self.decide(facts, "upcast on load, implicit cast on store", wide)
+            value = "upcast on load, implicit cast on store"
+            yield self.decide(facts, value, [*wide, *self._silent(facts)])
+        elif not common and facts.kernel.dialect == "triton":
+            silent = self._silent(facts)
+            if silent:
+                yield self.decide(facts, "implicit cast on store", silent)
+
+    def _silent(self, facts: Facts) -> list[Access]:
+        """Stores of 32-bit floats into arrays whose type the program does not say."""
+        return [
+            a
+            for a in facts.stores
+            if not a.is_atomic
+            and facts.types.shape(a.value)
+            and facts.types.dtype(a.value) == "f32"
+        ]
+
+    def _common(self, facts: Facts, value: str) -> list[Node]:
+        """Casts of a loaded tile that a product reads, to the type of some array."""
+        found, pending = [], [value]
+        for current in pending:
+            for user in facts.graph.users(current):
+                if user.op.kind in CASTS and facts.types.dtype(user.result).startswith("dtypeof"):
+                    if any(facts.graph.rests_on(p.result, user) for p in facts.contractions):
+                        found.append(user)
+                elif user.op.kind in VIEWS and len(pending) < 8:
+                    pending.append(user.result)
+        return found
 
     def _after(self, facts: Facts, value: str) -> list[Node]:
         """Casts of a loaded tile to 32-bit floats."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, ROW_NORM, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, ROW_NORM, vary
 from kb.evidence import Decision
 from kb.ops import OpKind
 

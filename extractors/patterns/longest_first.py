@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.loops import Loop, blocked, persistent
 from kb.analysis.symbolic import AtomKind, Expr
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
 from kb.evidence import Decision
 from kb.ir import ParameterKind
 from kb.ops import OpKind

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.loops import Loop, blocked, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ADD_POINTER,
@@ -15,6 +13,8 @@ from extractors.patterns.cases import (
     ROW_NORM_CHUNKS,
     SOFTMAX_CHUNKS,
 )
+from kb.analysis.facts import Facts
+from kb.analysis.loops import Loop, blocked, persistent
 from kb.evidence import Decision
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
@@ -14,6 +12,8 @@ from extractors.patterns.cases import (
     LAYER_NORM_POINTER,
     vary,
 )
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
 
 

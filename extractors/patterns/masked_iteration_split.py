@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, SOFTMAX, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import Mask, masks
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, SOFTMAX, vary
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import persistent
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
 from kb.evidence import Decision
 from kb.ops import OpKind
 

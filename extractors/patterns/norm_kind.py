@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import normalisations
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, SOFTMAX
 from kb.evidence import Decision
 
 

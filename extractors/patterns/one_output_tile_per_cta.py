@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, ROW_NORM
 from kb.evidence import Decision
 from kb.ops import OpKind
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access, Mode
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ADD_POINTER,
@@ -15,6 +13,8 @@ from extractors.patterns.cases import (
     SOFTMAX,
     vary,
 )
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _VALUES = {
@@ -28,7 +28,10 @@ _VALUES = {
 
 
 class PaddingPolicy(Pattern):
-    """The padding of a load, or the other value of a masked load; none given is undetermined."""
+    """The padding of a load, or the other value of a masked load; none given is undetermined.
+
+    Stores under the mask of such loads belong to the same decision.
+    """
 
     name = "out-of-bounds-padding-policy"
     axis = "boundary_handling"
@@ -57,7 +60,9 @@ class PaddingPolicy(Pattern):
             ):
                 found.setdefault(_value(access), []).append(access)
         for value, loads in found.items():
-            yield self.decide(facts, value, loads)
+            under = {a.mask for a in loads if a.mask is not None}
+            stores = [a for a in facts.stores if a.mask in under and not a.is_atomic]
+            yield self.decide(facts, value, [*loads, *stores])
 
     def _scalar(self, facts: Facts, access: Access) -> bool:
         """A single element is inside or the program is wrong."""

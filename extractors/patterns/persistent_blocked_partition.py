@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, blocked
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, vary
 from kb.evidence import Decision
 
 _BLOCKED = vary(

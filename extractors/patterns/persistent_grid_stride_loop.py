@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.loops import persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import NORM_PERSISTENT, PRODUCT, PRODUCT_PERSISTENT, SOFTMAX, vary
+from kb.analysis.facts import Facts
+from kb.analysis.loops import persistent
 from kb.evidence import Decision
 
 

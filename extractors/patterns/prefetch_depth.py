@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, COPY, PRODUCT, PRODUCT_POINTER, vary
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS
 
@@ -52,7 +52,8 @@ class PrefetchDepth(Pattern):
         if not hinted and not staged:
             fed = self._fed(facts)
             if fed:
-                yield self.decide(facts, "compiler-inferred", fed)
+                heads = [a.loop.head for a in fed if a.loop is not None]
+                yield self.decide(facts, "compiler-inferred", [*fed, *heads])
 
     def _fed(self, facts: Facts) -> list[Access]:
         """Loads in a loop that feed its matrix products."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, COPY, POINTER, PRODUCT_POINTER, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, COPY, PRODUCT_POINTER, ROW_NORM
 from kb.evidence import Decision
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind
 
 _USES = COMPARISONS | {OpKind.CEIL_DIV, OpKind.RANGE, OpKind.DIV, OpKind.MINIMUM}
+_SINGLE = (
+    POINTER
+    + """
+@triton.jit
+def once(x):
+    tl.store(x, tl.load(x) + 1)
+"""
+)
 
 
 class ProblemExtents(Pattern):
@@ -27,14 +35,18 @@ class ProblemExtents(Pattern):
         Case(ATTENTION, "array.shape"),
         Case(ROW_NORM, "constexpr"),
         Case(PRODUCT_POINTER, "runtime scalar"),
+        Case(COPY, "constexpr"),
     )
-    near_misses = (NearMiss(COPY, why="no extent is read; the tile is the only constant"),)
+    near_misses = (
+        NearMiss(COPY, why="no extent is read", value="runtime scalar"),
+        NearMiss(_SINGLE, why="one number is read and written, nothing is fixed beforehand"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         shapes = facts.graph.of(OpKind.SHAPE, OpKind.NUM_TILES)
         if shapes:
             yield self.decide(facts, "array.shape", shapes)
-        tiles = _tiles(facts)
+        tiles = facts.tile_extents
         for value, kinds in (
             ("constexpr", (ParameterKind.CONSTEXPR,)),
             ("runtime scalar", (ParameterKind.SCALAR, ParameterKind.UNTOLD)),
@@ -43,8 +55,16 @@ class ProblemExtents(Pattern):
             where = [
                 n for n in facts.graph.nodes if n.op.kind in _USES and self._extent(facts, n, names)
             ]
-            if where:
-                yield self.decide(facts, value, where)
+            used = names if kinds == (ParameterKind.CONSTEXPR,) else self._read(facts, where, names)
+            fixed = facts.constexprs if used is names else used
+            lines = facts.declared(*fixed)
+            if where or (used is names and lines):
+                yield self.decide(facts, value, [*where, *lines])
+
+    def _read(self, facts: Facts, where: list[Node], names: set[str]) -> set[str]:
+        """The names that bounds and comparisons read."""
+        atoms = [a for n in where for v in n.op.inputs for a in facts.values.expr(v).atoms()]
+        return {a.value for a in atoms if a.kind is AtomKind.PARAMETER} & names
 
     def _extent(self, facts: Facts, node: Node, names: set[str]) -> bool:
         """True when one side is a parameter by itself, or one less a multiple, and the other
@@ -62,14 +82,6 @@ class ProblemExtents(Pattern):
                     o.has(AtomKind.LANE, AtomKind.INDUCTION) for o in others
                 ):
                     return True
-                if any(o.atom is not None and o.atom.value in _tiles(facts) for o in others):
+                if any(o.atom is not None and o.atom.value in facts.tile_extents for o in others):
                     return True
         return False
-
-
-def _tiles(facts: Facts) -> set[str]:
-    """Parameters that are extents of tiles."""
-    shapes = {
-        e for node in facts.graph.nodes for r in node.op.results for e in facts.types.shape(r.name)
-    }
-    return shapes & set(facts.kernel.entry.parameter_names)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import COPY, PRODUCT, vary
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.idioms import recomputed
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ATTENTION,
@@ -18,6 +14,10 @@ from extractors.patterns.cases import (
     ROW_NORM,
     SOFTMAX,
 )
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import recomputed
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 

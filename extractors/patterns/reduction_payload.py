@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, SOFTMAX
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision
 from kb.ops import OpKind
 

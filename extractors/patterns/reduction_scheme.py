@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.loops import Role, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ADD_POINTER,
@@ -17,6 +14,9 @@ from extractors.patterns.cases import (
     ROW_NORM_CHUNKS,
     SOFTMAX,
 )
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Role, blocked, persistent
 from kb.evidence import Decision
 
 
@@ -44,9 +44,9 @@ class ReductionScheme(Pattern):
         ]
         if online:
             states = [c for loop in online for c in loop.of(Role.RUNNING_MAXIMUM, Role.RUNNING_SUM)]
-            yield self.decide(
-                facts, "online with rescale", self._ends(facts, [c.next for c in states])
-            )
+            last = [r for r in facts.reductions if not r.loops and not facts.contractions]
+            where = [*self._ends(facts, [c.next for c in states]), *last]
+            yield self.decide(facts, "online with rescale", where)
             return
         carried = [
             c
@@ -61,6 +61,9 @@ class ReductionScheme(Pattern):
                 "streamed partials then combine",
                 self._ends(facts, [c.next for c in carried]),
             )
+            rows = [r for r in facts.reductions if self._of_item(facts, r)]
+            if rows:
+                yield self.decide(facts, "one reduction over a resident row", rows)
         elif grown:
             value = "sequential loop into an accumulator"
             yield self.decide(facts, value, self._ends(facts, [c.next for c in grown]))
@@ -74,6 +77,11 @@ class ReductionScheme(Pattern):
             nodes = [n for pair in pairs for n in pair] or facts.reductions
             value = "two dependent reductions" if pairs else "one reduction over a resident row"
             yield self.decide(facts, value, nodes)
+
+    def _of_item(self, facts: Facts, reduction: Node) -> bool:
+        """True in a loop over work items, whose rows are reduced one by one."""
+        loop = facts.loop(reduction.loop)
+        return loop is not None and blocked(loop, facts.values)
 
     def _rescales(self, facts: Facts, loop: Node) -> bool:
         return any(e.rescale and e.node.inside(loop) for e in facts.exponentials)

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ADD_POINTER,
@@ -19,6 +14,11 @@ from extractors.patterns.cases import (
     SOFTMAX,
     SOFTMAX_CHUNKS,
 )
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import persistent
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -57,7 +57,8 @@ class RowResidency(Pattern):
             return
         kept = [a for a in facts.loads if self._kept(facts, a)]
         if kept:
-            yield self.decide(facts, "single tile, row cached in registers", kept)
+            beside = [a for a in facts.loads if self._shared(facts, a)]
+            yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
 
     def _kept(self, facts: Facts, access: Access) -> bool:
         """A load that a reduction reads, and that is used again beside the result of that
@@ -70,6 +71,12 @@ class RowResidency(Pattern):
             and self._again(facts, r, access)
             for r in read
         )
+
+    def _shared(self, facts: Facts, access: Access) -> bool:
+        """A vector that the block id does not move: it is read beside the row, by every block."""
+        moved = any(index.has(AtomKind.BLOCK) for index in access.index)
+        wide = [e for e in facts.types.shape(access.value) if e != "1"]
+        return not moved and access.loop is None and bool(wide) and not facts.loops
 
     def _direct(self, facts: Facts, reduction: Node, access: Access) -> bool:
         if not facts.graph.rests_on(reduction.op.inputs[0], access.node):

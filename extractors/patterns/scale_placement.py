@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import LAYER_NORM_POINTER, POINTER, PRODUCT, PRODUCT_PERSISTENT
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import blocked, persistent
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -42,6 +42,11 @@ class SeparateGridAxes(Pattern):
             return
         if any(persistent(loop, facts.values) for loop in facts.loops):
             yield self.decide(facts, "linear persistent id", ids)
+            return
+        chunks = [loop for loop in facts.loops if blocked(loop, facts.values)]
+        if chunks and not facts.contractions:
+            ends = [facts.graph.producer(v) for loop in chunks for v in (loop.low, loop.high)]
+            yield self.decide(facts, "one id per chunk of work", [*ids, *ends])
             return
         axes = {facts.values.expr(n.result) for n in ids}
         if len(axes) > 1:

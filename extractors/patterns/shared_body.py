@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, vary
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ADD_POINTER,
@@ -16,6 +13,9 @@ from extractors.patterns.cases import (
     PRODUCT,
     ROW_NORM,
 )
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.symbolic import AtomKind
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from kb.evidence import Decision
 from kb.ops import COMPARISONS
 

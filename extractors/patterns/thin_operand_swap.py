@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.idioms import queries_first, recomputed
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import queries_first, recomputed
 from kb.evidence import Decision
 
 _SWAPPED = vary(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import NORM_PERSISTENT, PRODUCT, vary
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 

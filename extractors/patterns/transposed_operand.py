@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ATTENTION,
@@ -15,6 +13,8 @@ from extractors.patterns.cases import (
     PRODUCT,
     TURN,
 )
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _VIEWED = "transpose in the load view (order=)"

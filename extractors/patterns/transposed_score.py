@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import queries_first, recomputed
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 

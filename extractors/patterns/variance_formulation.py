@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX, vary
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
-from kb.analysis.loops import Loop, Role, blocked, persistent
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
@@ -17,6 +13,10 @@ from extractors.patterns.cases import (
     SOFTMAX,
     vary,
 )
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.evidence import Decision
 
 _INSIDE = vary(

@@ -93,6 +93,13 @@ class Facts:
             p.name for p in self.kernel.entry.parameters if p.kind is ParameterKind.CONSTEXPR
         )
 
+    @cached_property
+    def tile_extents(self) -> frozenset[str]:
+        """Parameters that are extents of tiles."""
+        names = set(self.kernel.entry.parameter_names)
+        results = (r.name for node in self.graph.nodes for r in node.op.results)
+        return frozenset(e for name in results for e in self.types.shape(name) if e in names)
+
     # -- questions
 
     def access(self, node: Node) -> Access | None:
@@ -155,6 +162,17 @@ class Facts:
     def accumulators(self) -> list[tuple[Loop, str]]:
         """Loops with the results of their accumulators."""
         return [(loop, c.result) for loop in self.loops for c in loop.of(Role.ACCUMULATOR)]
+
+    def declared(self, *names: str) -> list[Lines]:
+        """Lines of the kernel's file that declare parameters of the given names, in the kernel and
+        in the helpers that they are handed to under the same name."""
+        home = self.kernel.entry.span.path
+        return [
+            p.span.lines
+            for function in self.kernel.functions
+            for p in function.parameters
+            if p.name in names and p.span.line > 0 and p.span.path == home
+        ]
 
     def flag(self, value: str | None) -> bool:
         """True when an operand is the constant True."""

@@ -1,5 +1,5 @@
 """inline(kernel) -> kernel whose helper calls are replaced by the bodies of the helpers, spans
-kept.
+kept; what a helper of another file does stands where the kernel's own file calls it.
 
 Branches whose condition is a literal after binding (a helper called with a stage number) are
 taken. A helper that leaves from inside a loop keeps its call.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kb.analysis.fold import fold
-from kb.ir import Function, Kernel, Literal, Op, Region, Value
+from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value
 from kb.ops import OpKind
 
 MAX_DEPTH = 24
@@ -29,7 +29,8 @@ Names = dict[str, str]
 
 def inline(kernel: Kernel) -> Kernel:
     """The same program with every call that can be replaced replaced."""
-    inliner = _Inliner({helper.name: helper for helper in kernel.helpers})
+    helpers = {helper.name: helper for helper in kernel.helpers}
+    inliner = _Inliner(helpers, home=kernel.entry.span.path)
     names: Names = {name: name for name in kernel.entry.parameter_names}
     body = inliner.region(kernel.entry.body, names, 0)
     kept = tuple(h for h in kernel.helpers if h.name in inliner.kept)
@@ -41,6 +42,8 @@ class _Inliner:
     helpers: dict[str, Function]
     constants: dict[str, Literal] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    home: str = ""
+    site: Span | None = None
     _copies: int = 0
     _ops: int = 0
 
@@ -70,7 +73,8 @@ class _Inliner:
         operands = tuple((role, names.get(value, value)) for role, value in op.operands)
         regions = tuple(self.region(region, names, depth, suffix) for region in op.regions)
         results = tuple(self._fresh(value, names, suffix) for value in op.results)
-        copied = replace(op, operands=operands, regions=regions, results=results)
+        span = self.site or op.span
+        copied = replace(op, operands=operands, regions=regions, results=results, span=span)
         known = fold(copied, self.constants)
         if known is not None:
             self.constants[copied.result] = known
@@ -103,7 +107,11 @@ class _Inliner:
         mark = f"_{self._copies}"
         inner: Names = {}
         head = self._bind(helper, op, names, inner, mark)
+        outer = self.site
+        if outer is None and helper.span.path != self.home:
+            self.site = op.span
         ops = self._ops_of(body[:-1], inner, depth + 1, mark)
+        self.site = outer
         returned = body[-1].inputs
         for result in op.results:
             if returned:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kb.analysis.facts import Facts
-from kb.analysis.symbolic import Expr
 from extractors.modules import ModuleText
 from extractors.read import read
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import Expr
 
 TILE = "import math\nimport cuda.tile as ct\nInt = ct.Constant[int]\n"
 POINTER = "import triton\nimport triton.language as tl\n"

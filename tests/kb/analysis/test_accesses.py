@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kb.analysis.accesses import Mode
 from extractors.patterns import cases
+from kb.analysis.accesses import Mode
 from tests.kb.analysis.support import facts, pointer, tile
 
 

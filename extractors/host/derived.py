@@ -1,0 +1,128 @@
+"""Host decisions that rest on where the values of a launch were made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.events import LaunchRecord, SearchRecord
+from extractors.host.facts import Material
+from extractors.host.origins import Origins, lines_of
+from extractors.host.render import leaves
+from extractors.host.tuning import computed
+from extractors.host.values import Choice, Expr, Value
+from kb.evidence import AxisKind, Decision, Lines
+
+SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
+"""Places of the arguments of `exhaustive_search`; source: cuTile documentation."""
+
+_FLATTENS = frozenset({"view", "reshape", "flatten"})
+"""Methods of torch tensors that give the same elements another shape."""
+
+
+def grid_lines(material: Material) -> tuple[Lines, ...]:
+    """Lines where the grids of the launches and of the searches are written and computed."""
+    origins = material.origins
+    if origins is None:
+        return ()
+    found: set[Lines] = set()
+    for launch in material.launches:
+        call = origins.call_at(launch.lines)
+        grid = _grid(call) if call is not None else None
+        if grid is not None:
+            found |= {lines_of(grid), *origins.of(grid)}
+    for search in material.searches:
+        grid = _searched(origins, search, SEARCH_GRID)
+        if grid is not None:
+            found.add(lines_of(grid))
+    return tuple(sorted(found))
+
+
+def _grid(call: ast.Call) -> ast.expr | None:
+    """The grid of `kernel[grid](...)` or of `launch(stream, grid, kernel, ...)`."""
+    if isinstance(call.func, ast.Subscript):
+        return call.func.slice
+    return call.args[1] if len(call.args) > 2 else None
+
+
+def _searched(origins: Origins, search: SearchRecord, place: int) -> ast.expr | None:
+    if search.kind != "exhaustive_search":
+        return None
+    for call in (origins.call_at(search.lines), *origins.calls_in(search.lines)):
+        if call is not None and len(call.args) > SEARCH_GRID:
+            return call.args[place] if len(call.args) > place else None
+    return None
+
+
+def hint_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
+    """Where the hints of a search come from: the table of configurations and the function that
+    makes hints of one."""
+    origins = material.origins
+    found: set[Lines] = set()
+    if search.generator is not None:
+        found.add(search.generator[1])
+    if origins is not None:
+        for place in (SEARCH_CONFIGS, SEARCH_HINTS):
+            value = _searched(origins, search, place)
+            if value is not None:
+                found |= {*origins.of(value), *origins.functions(value)}
+    return tuple(sorted(found))
+
+
+def closed_form(material: Material) -> Iterator[Decision]:
+    """Sizes and warps that a rule computes from the problem, where nothing is searched."""
+    if material.searches:
+        return
+    found: set[Lines] = set()
+    constexprs = {name for name, flag in material.signature.params if flag}
+    for launch in material.launches:
+        rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
+        for name, value in rows:
+            if _by_rule(value):
+                found |= set(material.made(launch, name))
+    if found:
+        yield Decision(
+            axis="autotuning",
+            value="closed-form rule",
+            pattern="closed-form-tile-heuristic",
+            lines=tuple(sorted(found)),
+            kind=AxisKind.HOST,
+        )
+
+
+def _by_rule(value: Value) -> bool:
+    """A number that depends on the problem by cases or by rounding."""
+    if isinstance(value, Choice):
+        return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))
+    return isinstance(value, Expr) and value.op in ("min", "max", "npow2")
+
+
+def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
+    """Arguments whose tensor was given another shape on the way to the launch."""
+    origins = material.origins
+    call = origins.call_at(launch.lines) if origins is not None else None
+    if origins is None or call is None:
+        return
+    found: dict[Lines, str] = {}
+    for position, (name, constant) in enumerate(material.signature.params):
+        value = None if constant else origins.argument(call, name, position)
+        for made in origins.statements(value) if isinstance(value, ast.Name) else []:
+            if isinstance(made, ast.Assign) and _reshapes(made.value):
+                found.setdefault(lines_of(made), name)
+    if found:
+        yield Decision(
+            axis="layout_contract",
+            value="flattened view on host",
+            pattern="host-contiguity-alignment-normalisation",
+            lines=tuple(sorted(found)),
+            kind=AxisKind.HOST,
+            subject=", ".join(dict.fromkeys(found.values())),
+        )
+
+
+def _reshapes(value: ast.expr) -> bool:
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in _FLATTENS
+    )

@@ -1,0 +1,164 @@
+"""Lines where the values of a launch were made: assignments followed backwards through names.
+
+Plain lexical resolution: a name stands for what its function, the functions around it, or the
+module assign to it; a parameter stands for what the callers in the module pass.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kb.evidence import Lines
+
+MAX_STEPS = 24
+"""Assignments that one value is followed through."""
+
+MAX_DEPTH = 3
+"""Names behind names that are followed."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_PLAIN = (ast.Attribute, ast.Subscript, ast.Name, ast.Constant)
+"""Right sides that only rename; problem extents come this way and no choice is made there."""
+
+
+@dataclass(slots=True)
+class Origins:
+    """Definitions of a module by scope; built once per module."""
+
+    tree: ast.Module
+    _owner: dict[ast.AST, _Function | None] = field(default_factory=dict)
+    _assigned: dict[_Function | None, list[tuple[ast.stmt, ast.expr, ast.expr]]] = field(
+        default_factory=dict
+    )
+    _calls: list[ast.Call] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        pending: list[tuple[ast.AST, _Function | None]] = [(self.tree, None)]
+        while pending:
+            node, owner = pending.pop()
+            self._owner[node] = owner
+            if isinstance(node, ast.Assign):
+                rows = [(node, target, node.value) for target in node.targets]
+                self._assigned.setdefault(owner, []).extend(rows)
+            elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
+                self._assigned.setdefault(owner, []).append((node, node.target, node.value))
+            elif isinstance(node, ast.Call):
+                self._calls.append(node)
+            inner = node if isinstance(node, _Function) else owner
+            pending.extend((child, inner) for child in ast.iter_child_nodes(node))
+
+    def call_at(self, lines: Lines) -> ast.Call | None:
+        """The outermost call that covers exactly these lines."""
+        found = [c for c in self._calls if lines_of(c) == lines]
+        return max(found, key=lambda c: (c.end_col_offset or 0) - c.col_offset, default=None)
+
+    def managed(self, lines: Lines) -> tuple[Lines, ...]:
+        """The heads of the `with` statements of one function around some lines, innermost only."""
+        around = [
+            node
+            for node in self._owner
+            if isinstance(node, ast.With) and node.lineno < lines[0] <= lines_of(node)[1]
+        ]
+        last = max(around, key=lambda node: node.lineno, default=None)
+        return ((last.lineno, last.lineno),) if last is not None else ()
+
+    def calls_in(self, lines: Lines) -> list[ast.Call]:
+        """Calls inside a range of lines, the longest first."""
+        inside = [c for c in self._calls if lines[0] <= c.lineno and lines_of(c)[1] <= lines[1]]
+        return sorted(inside, key=lambda c: lines_of(c)[0] - lines_of(c)[1])
+
+    def functions(self, value: ast.expr) -> tuple[Lines, ...]:
+        """Lines of the functions of the module that a value calls or names."""
+        named = {name.id for name in _names(value)}
+        return tuple(
+            lines_of(node)
+            for node in self.tree.body
+            if isinstance(node, ast.FunctionDef) and node.name in named
+        )
+
+    def argument(self, call: ast.Call, name: str, position: int) -> ast.expr | None:
+        """What a launch passes for a parameter: by keyword, in the last tuple, or by position."""
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        last = call.args[-1] if call.args else None
+        given = last.elts if isinstance(last, ast.Tuple) else call.args
+        plain = not any(isinstance(item, ast.Starred) for item in given)
+        return given[position] if plain and position < len(given) else None
+
+    def of(self, value: ast.expr | None) -> tuple[Lines, ...]:
+        """Lines of the assignments that a value was made by, sorted."""
+        if value is None:
+            return ()
+        return tuple(sorted(set(map(lines_of, self.statements(value)))))
+
+    def statements(self, value: ast.expr) -> list[ast.AST]:
+        """Assignments, and arguments of callers, that a value was made by; nearest first."""
+        found: list[ast.AST] = []
+        pending = [(name, 0) for name in _names(value)]
+        seen: set[tuple[str, _Function | None]] = set()
+        while pending and len(found) < MAX_STEPS:
+            name, depth = pending.pop(0)
+            key = (name.id, self._owner.get(name))
+            if key in seen:
+                continue
+            seen.add(key)
+            for place, made in self._made(name):
+                if isinstance(made, _PLAIN) and not isinstance(place, ast.expr):
+                    if isinstance(made, ast.Constant):
+                        found.append(place)
+                    continue
+                found.append(place)
+                if depth < MAX_DEPTH:
+                    pending += [(inner, depth + 1) for inner in _names(made)]
+        return found
+
+    def _made(self, name: ast.Name) -> Iterator[tuple[ast.AST, ast.expr]]:
+        """Assignments to a name in the nearest scope that has any, or what callers pass."""
+        scope = self._owner.get(name)
+        while True:
+            rows = [row for row in self._assigned.get(scope, []) if _binds(row[1], name.id)]
+            if rows:
+                yield from ((statement, value) for statement, _, value in rows)
+                return
+            if scope is None:
+                return
+            if name.id in _parameters(scope):
+                yield from self._passed(scope, name.id)
+                return
+            scope = self._owner.get(scope)
+
+    def _passed(self, function: _Function, name: str) -> Iterator[tuple[ast.AST, ast.expr]]:
+        if isinstance(function, ast.Lambda):
+            return
+        position = _parameters(function).index(name)
+        for call in self._calls:
+            if isinstance(call.func, ast.Name) and call.func.id == function.name:
+                value = self.argument(call, name, position)
+                if value is not None:
+                    yield value, value
+
+
+def lines_of(node: ast.AST) -> Lines:
+    """First and last line of a node."""
+    line = getattr(node, "lineno", 0)
+    return (line, getattr(node, "end_lineno", line) or line)
+
+
+def _names(value: ast.expr) -> list[ast.Name]:
+    return [
+        node
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    ]
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(target))
+
+
+def _parameters(function: _Function) -> list[str]:
+    rows = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return [row.arg for row in rows]

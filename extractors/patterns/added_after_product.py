@@ -1,0 +1,52 @@
+"""An operand that is added to a finished product before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_BIASED = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, bias, out,"),
+    ("    tl.store(out +", "    acc += tl.load(bias + n, mask=n < N)[None, :]\n    tl.store(out +"),
+)
+
+
+class AddedAfterProduct(Pattern):
+    """After the loop over the contracted axis, a load that feeds no product is added."""
+
+    name = "bias-added-in-the-epilogue"
+    axis = "fusion"
+    source = "NVIDIA, CUTLASS documentation, epilogues: bias addition before the store"
+    matches = (Case(_BIASED, "bias add"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="nothing is added"),
+        NearMiss(ATTENTION, why="the sum that divides the product is computed, not loaded"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.score_products:
+            return
+        for node in facts.graph.of(OpKind.ADD):
+            if node.loops or not self._finishes(facts, node):
+                continue
+            yield self.decide(facts, "bias add", (node,))
+            return
+
+    def _finishes(self, facts: Facts, node: Node) -> bool:
+        for product, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            if not any(facts.graph.rests_on(product, p) for p in facts.contractions):
+                continue
+            if any(facts.graph.rests_on(other, p) for p in facts.contractions):
+                continue
+            core = facts.graph.producer(facts.graph.through(other, VIEWS | CASTS))
+            access = facts.access(core) if core is not None else None
+            if access is not None and not access.is_store:
+                return any(facts.graph.rests_on(s.value, node) for s in facts.stores)
+        return False

@@ -1,0 +1,48 @@
+"""Transcendental functions that are taken as one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, POINTER, PRODUCT, SOFTMAX
+from kb.analysis.facts import Facts
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_GATE = (
+    POINTER
+    + """
+@triton.jit
+def gate(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n).to(tl.float32)
+    tl.store(out + at, v * tl.sigmoid(v), mask=at < n)
+"""
+)
+_NAMES = {
+    OpKind.RSQRT: "rsqrt", OpKind.SIGMOID: "sigmoid", OpKind.TANH: "tanh", OpKind.ERF: "erf",
+}  # fmt: skip
+
+
+class MathFunctions(Pattern):
+    """A reciprocal root, a logistic or a hyperbolic function that reaches what is stored."""
+
+    name = "transcendental-function-as-one-operation"
+    axis = "math_approximation"
+    source = "NVIDIA, CUDA Math API: error bounds; PTX ISA, rsqrt.approx, tanh.approx, ex2.approx"
+    matches = (Case(LAYER_NORM_POINTER, "rsqrt"), Case(_GATE, "sigmoid"))
+    near_misses = (
+        NearMiss(PRODUCT, why="there is no function"),
+        NearMiss(SOFTMAX, why="the exponential is another pattern's"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for kind, value in _NAMES.items():
+            used = [
+                node
+                for node in facts.graph.of(kind)
+                if any(facts.graph.rests_on(store.value, node) for store in facts.stores)
+            ]
+            if used:
+                yield self.decide(facts, value, used)

@@ -1,0 +1,46 @@
+"""Which compile-time parameters are extents of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, POINTER, PRODUCT, ROW_NORM
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_SINGLE = (
+    POINTER
+    + """
+@triton.jit
+def once(x):
+    tl.store(x, tl.load(x) + 1)
+"""
+)
+_MAKES = (OpKind.ARANGE, OpKind.FULL, OpKind.ZEROS)
+
+
+class TileExtents(Pattern):
+    """A range of lanes, or a filled tile, has the extent that a compile-time parameter gives."""
+
+    name = "tile-extent-as-compile-time-parameter"
+    axis = "tile_selection"
+    source = "Triton documentation, tl.constexpr; cuTile documentation, Constant: tile shapes"
+    matches = (
+        Case(ADD_POINTER, "compile-time parameter"),
+        Case(ROW_NORM, "compile-time parameter"),
+        Case(PRODUCT, "compile-time parameter"),
+    )
+    near_misses = (NearMiss(_SINGLE, why="single numbers have no extent"),)
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Node]] = {}
+        for node in facts.graph.of(*_MAKES):
+            for extent in facts.types.shape(node.result):
+                if extent in facts.constexprs:
+                    found.setdefault(extent, []).append(node)
+        if found:
+            where = [node for nodes in found.values() for node in nodes]
+            yield self.decide(facts, "compile-time parameter", where, ", ".join(sorted(found)))

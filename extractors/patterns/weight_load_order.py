@@ -1,0 +1,52 @@
+"""Whether the loads of the vectors that all rows share wait for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, SOFTMAX
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+
+
+class WeightLoadOrder(Pattern):
+    """Loads that no block id moves do not depend on the reduction of the row, so that they may be
+    in flight with it; or they do.
+
+    In which line they stand is no decision: independent statements may be exchanged.
+    """
+
+    name = "order-of-shared-and-own-loads"
+    axis = "load_order"
+    source = "NVIDIA, CUDA C++ Best Practices Guide: independent loads in flight hide latency"
+    matches = (
+        Case(LAYER_NORM_POINTER, "independent of the statistics"),
+        Case(ROW_NORM, "independent of the statistics"),
+    )
+    near_misses = (
+        NearMiss(SOFTMAX, why="nothing is shared by the rows"),
+        NearMiss(PRODUCT, why="operands of a product stream by"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions or not facts.reductions:
+            return
+        wide = [a for a in facts.loads if facts.types.shape(a.value) and a.loop is None]
+        shared = [a for a in wide if not _own(a)]
+        own = [a for a in wide if _own(a)]
+        if not shared or not own:
+            return
+        late = [a for a in shared if any(self._waits(facts, a, r) for r in facts.reductions)]
+        value = "weights after the statistics" if late else "independent of the statistics"
+        yield self.decide(facts, value, [*shared, *own])
+
+    def _waits(self, facts: Facts, access: Access, reduction: Node) -> bool:
+        return any(facts.graph.rests_on(value, reduction) for value in access.node.op.inputs)
+
+
+def _own(access: Access) -> bool:
+    return any(index.has(AtomKind.BLOCK) for index in access.index)

@@ -1,0 +1,60 @@
+"""Decisions that program and host tell together: one decision, with the lines of both."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.extract import extract_file
+from kb.evidence import Decision
+
+TEXT = """\
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def plus(x, y, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    inside = at < n
+    v = tl.load(x + row * n + at, mask=inside) + tl.load(y + row * n + at, mask=inside)
+    tl.store(out + row * n + at, v, mask=inside)
+
+def launch(x, y):
+    x = x.view(-1, x.shape[-1])
+    out = torch.empty_like(x)
+    rows, n = x.shape
+    size = triton.next_power_of_2(n)
+    grid = (rows,)
+    plus[grid](x, y, out, n, T=size)
+    return out
+"""
+
+
+@pytest.fixture(scope="module")
+def decisions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Decision, ...]:
+    path = tmp_path_factory.mktemp("told") / "plus.py"
+    path.write_text(TEXT)
+    (kernel,) = extract_file(path).kernels
+    return kernel.decisions
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "lines"),
+    [
+        pytest.param(
+            "tile_padding", "next_pow2 + OOB handling", {(9, 9), (17, 17)}, id="rule and its use"
+        ),
+        pytest.param("work_decomposition", "one row per CTA", {(7, 7), (18, 18)}, id="grid"),
+        pytest.param("grid_mapping", "one program per row", {(7, 7), (18, 18)}, id="ids and grid"),
+        pytest.param("autotuning", "closed-form rule", {(17, 17)}, id="nothing is searched"),
+        pytest.param("layout_contract", "flattened view on host", {(14, 14)}, id="view"),
+        pytest.param("specialization", "constexpr", {(6, 6)}, id="parameter lines"),
+    ],
+)
+def test_one_decision_with_all_lines(
+    decisions: tuple[Decision, ...], axis: str, value: str, lines: set[tuple[int, int]]
+) -> None:
+    (found,) = [d for d in decisions if d.axis == axis and d.value == value]
+    assert lines <= set(found.lines)
+    assert [d.axis for d in decisions].count("tile_padding") == 1

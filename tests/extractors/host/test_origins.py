@@ -1,0 +1,62 @@
+"""Where the values of a launch were made: names followed to assignments, callers and tables."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from extractors.host.origins import Origins
+
+TEXT = """\
+LIMIT = 4096
+def launch(x, tile):
+    rows, cols = x.shape
+    warps = 4 if cols < 2048 else 8
+    x = x.view(-1, cols)
+    kernel[(rows,)](x, cols, TILE=tile, num_warps=warps)
+
+def entry(x):
+    size = min(LIMIT, round_up(x.shape[1]))
+    launch(x, tile=size)
+
+def other(x):
+    warps = 1
+    with budget(5):
+        found = search(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def origins() -> Origins:
+    return Origins(ast.parse(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "lines"),
+    [
+        pytest.param("num_warps", 9, ((4, 4),), id="in the function; another of that name is not"),
+        pytest.param("TILE", 2, ((1, 1), (9, 9), (10, 10)), id="through the caller to the module"),
+        pytest.param("x", 0, ((5, 5), (10, 10)), id="a reshaped argument"),
+        pytest.param("cols", 1, (), id="an extent is no choice"),
+    ],
+)
+def test_assignments(
+    origins: Origins, name: str, position: int, lines: tuple[tuple[int, int], ...]
+) -> None:
+    call = origins.call_at((6, 6))
+    assert call is not None
+    found = origins.of(origins.argument(call, name, position))
+    assert set(found) <= set(lines) if name == "x" else found == lines
+
+
+def test_head_of_the_with_around_a_search(origins: Origins) -> None:
+    assert origins.managed((15, 15)) == ((14, 14),)
+    assert origins.managed((9, 9)) == ()
+
+
+def test_a_name_that_stands_for_itself_ends() -> None:
+    loop = Origins(ast.parse("def f(a):\n    a = a + 1\n    k[(1,)](a)\n"))
+    call = loop.call_at((3, 3))
+    assert call is not None
+    assert loop.of(call.args[0]) == ((2, 2),)
