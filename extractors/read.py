@@ -64,8 +64,8 @@ def _kernels(scope: Scope) -> Iterator[Kernel]:
     marked = [found for node in _functions(scope.tree) if (found := _marked(node, scope))]
     called = set().union(*(_called(node, scope) for node, _ in marked)) if marked else set()
     for node, dialect in marked:
-        launched = dialect.name == "cutile" or node not in called
-        if launched and not (dialect.name == "triton" and _returns_value(node)):
+        helper = node in called or _returns_value(node)
+        if not (dialect.marks_helpers and helper):
             yield ProgramReader(dialect).kernel(scope, node)
 
 

@@ -21,8 +21,7 @@ def emit_program(kernel: Kernel, dialect: str) -> str:
     spelling.native(spelling.dialect.module)
     bodies = [_function(kernel, function, spelling) for function in (*kernel.helpers, kernel.entry)]
     constants = [_constant(name, value, spelling) for name, value in spelling.constants.items()]
-    if spelling.dialect.name == "triton":
-        spelling.imports.add("import triton")
+    spelling.native(spelling.dialect.kernel_mark)
     imports = sorted(spelling.imports, key=lambda line: (line.startswith("from"), line))
     blocks = ["\n".join(imports)]
     if constants:
@@ -44,9 +43,8 @@ def _taken(kernel: Kernel) -> frozenset[str]:
 
 def _constant(name: str, value: Literal, spelling: Spelling) -> str:
     text = spelling.literal(value).text
-    if spelling.dialect.name == "triton":
-        return f"{name} = {spelling.native('triton.language.constexpr')}({text})"
-    return f"{name} = {text}"
+    wrapper = spelling.dialect.constant_wrapper
+    return f"{name} = {spelling.native(wrapper)}({text})" if wrapper else f"{name} = {text}"
 
 
 def _function(kernel: Kernel, function: Function, spelling: Spelling) -> str:
@@ -63,14 +61,10 @@ def _decorator(kernel: Kernel, function: Function, spelling: Spelling) -> list[s
     given = dict(function.options).get("decorator")
     if isinstance(given, str):
         return [f"@{spelling.native(given)}"]
-    if spelling.dialect.name == "triton":
-        if _runs_in_python(kernel, function):
-            return []
-        name = spelling.native("triton.jit")
-    elif function is kernel.entry:
-        name = spelling.native("cuda.tile.kernel")
-    else:
+    helper = function is not kernel.entry
+    if helper and (not spelling.dialect.marks_helpers or _runs_in_python(kernel, function)):
         return []
+    name = spelling.native(spelling.dialect.kernel_mark)
     options = [
         f"{key}={_option(key, value, spelling, function)}" for key, value in function.options
     ]
@@ -115,10 +109,9 @@ def _parameter(parameter: Parameter, spelling: Spelling) -> str:
 
 def _annotation(parameter: Parameter, spelling: Spelling) -> str:
     if parameter.kind is ParameterKind.CONSTEXPR:
-        if spelling.dialect.name == "triton":
-            return spelling.native("triton.language.constexpr")
-        inner = f"[{parameter.annotation}]" if parameter.annotation else ""
-        return spelling.native("cuda.tile.Constant") + inner
+        typed = spelling.dialect.constexpr_typed and parameter.annotation
+        inner = f"[{parameter.annotation}]" if typed else ""
+        return spelling.native(spelling.dialect.constexpr_mark) + inner
     if parameter.kind is ParameterKind.SCALAR:
         return parameter.annotation
     if parameter.annotation == "indexed_i64":

@@ -138,3 +138,11 @@ def test_make_targets(target: str, runs: list[str]) -> None:
         check=True,
     ).stdout
     assert [step for step in runs if step not in said] == []
+
+
+def test_dialects_differ_by_their_tables() -> None:
+    """Outside the tables, reader, emitter and patterns ask what a dialect does, never its name."""
+    places = [*ROOT.glob("extractors/*.py"), *ROOT.glob("generators/source/*.py")]
+    places += [ROOT / "generators" / "emit.py"]
+    for path in places:
+        assert "dialect.name ==" not in path.read_text(encoding="utf-8"), path

@@ -81,7 +81,7 @@ class Spelling:
         if isinstance(value, float) and not math.isfinite(value):
             sign = "-" if value < 0 else ""
             word = "nan" if math.isnan(value) else "inf"
-            if self.dialect.name == "triton":
+            if self.dialect.float_from_text:
                 return Text(f'float("{sign}{word}")')
             self.imports.add("import math")
             return Text(f"{sign}math.{word}", UNARY if sign else ATOM)

@@ -164,4 +164,7 @@ CUTILE = Dialect(
     helper_decorators=frozenset({f"{_M}.function"}),
     constexpr_annotations=frozenset({f"{_M}.Constant", f"{_M}.ConstantAnnotation"}),
     file="kb/dialects/cutile.py",
+    kernel_mark=f"{_M}.kernel",
+    constexpr_mark=f"{_M}.Constant",
+    constexpr_typed=True,
 )  # fmt: skip

@@ -65,6 +65,10 @@ class Dialect:
     marked.
 
     `assignment_copies`: `y = X` makes a tensor of a compile-time constant X, so y is not X.
+    `marks_helpers`: helpers carry the decorator of kernels, so only calls tell them apart.
+    `kernel_mark`, `constexpr_mark`: what an emitter writes on a kernel and on a compile-time
+    parameter; `constexpr_typed` adds the Python type in brackets. `constant_wrapper` wraps a
+    module-level constant. `float_from_text`: infinities are written as `float("inf")`.
     """
 
     name: str
@@ -77,7 +81,13 @@ class Dialect:
     helper_decorators: frozenset[str]
     constexpr_annotations: frozenset[str]
     file: str
+    kernel_mark: str
+    constexpr_mark: str
     assignment_copies: bool = False
+    marks_helpers: bool = False
+    constexpr_typed: bool = False
+    constant_wrapper: str = ""
+    float_from_text: bool = False
 
     @cached_property
     def by_path(self) -> dict[str, Row]:

@@ -240,5 +240,10 @@ TRITON = Dialect(
     helper_decorators=frozenset({"triton.jit"}),
     constexpr_annotations=frozenset({f"{_M}.constexpr", f"{_M}.core.constexpr"}),
     file="kb/dialects/triton.py",
+    kernel_mark="triton.jit",
+    constexpr_mark=f"{_M}.constexpr",
     assignment_copies=True,
+    marks_helpers=True,
+    constant_wrapper=f"{_M}.constexpr",
+    float_from_text=True,
 )
