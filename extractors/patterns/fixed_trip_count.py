@@ -1,0 +1,79 @@
+"""A loop whose trip count is known although the valid range is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import COMPARISONS, OpKind
+
+_SPLIT = (
+    TILE
+    + """
+@ct.kernel
+def part(a, b, out, size: int, LEN: Int, TM: Int, TN: Int, W: Int):
+    split = ct.bid(0)
+    first = split * LEN
+    last = ct.minimum(first + LEN, size)
+    q = ct.load(a, index=(0, 0), shape=(TM, W))
+    acc = ct.full((TM, W), 0.0, dtype=ct.float32)
+    if last > first:
+        for j in range(ct.cdiv(LEN, TN)):
+            k = ct.load(b, index=(first // TN + j, 0), shape=(TN, W))
+            s = ct.mma(q, ct.transpose(k), ct.full((TM, TN), 0.0, dtype=ct.float32))
+            acc = ct.mma(s.astype(a.dtype), k, acc)
+    ct.store(out, index=(split, 0), tile=acc)
+"""
+)
+_EXACT = vary(_SPLIT, ("range(ct.cdiv(LEN, TN))", "range(ct.cdiv(last - first, TN))"))
+
+
+class FixedTripCount(Pattern):
+    """A guard compares the clipped end of a block's range, the loop inside runs over its full
+    compile-time length."""
+
+    name = "fixed-trip-count-per-split"
+    axis = "loop_extent"
+    source = "tilelore catalogue, P24; Flash-Decoding: splits of equal length"
+    matches = (Case(_SPLIT, "fixed cdiv(LEN,TILE) + mask"),)
+    near_misses = (
+        NearMiss(_EXACT, why="the loop ends where the range ends"),
+        NearMiss(ATTENTION, why="the bound follows the extents"),
+        NearMiss(ATTENTION_POINTER, why="the bound follows the extents"),
+        NearMiss(PRODUCT, why="the bound is an extent"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in facts.loops:
+            if not any(p.inside(loop.node) for p in facts.contractions):
+                continue
+            if not self._fixed(facts, loop):
+                continue
+            clipped = [n for g in facts.guards(loop.node) for n in self._clips(facts, g)]
+            if clipped:
+                where: list[Where] = [loop.node.head, *clipped]
+                yield self.decide(facts, "fixed cdiv(LEN,TILE) + mask", where)
+
+    def _fixed(self, facts: Facts, loop: Loop) -> bool:
+        """True when the bounds need compile-time parameters only."""
+        high = facts.values.expr(loop.high)
+        low = facts.values.expr(loop.low)
+        known = facts.values.compile_time
+        return bool(set(high.atoms())) and known(high) and known(low)
+
+    def _clips(self, facts: Facts, guard: Node) -> list[Node]:
+        """The minimum of a block's range with a runtime extent that a guard compares."""
+        tests = facts.graph.roots(guard.op.inputs[0], *COMPARISONS)
+        found = []
+        for node in facts.graph.roots(guard.op.inputs[0], OpKind.MINIMUM):
+            ends = [facts.values.expr(v) for v in node.op.inputs[:2]]
+            own = [e for e in ends if e.has(AtomKind.BLOCK)]
+            if tests and len(own) == 1 and not all(map(facts.values.compile_time, ends)):
+                found.append(node)
+        return found

@@ -1,0 +1,72 @@
+"""Partial outputs of splits merged by their log-sum-exp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, SOFTMAX, TILE, vary
+from kb.analysis.exponentials import Exponential
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, OpKind
+
+MERGE = (
+    TILE
+    + """
+@ct.kernel
+def merge(parts, stat, out, S: Int, T: Int):
+    b = ct.bid(0)
+    d = ct.bid(1)
+    v = ct.reshape(ct.load(parts, index=(b, 0, d), shape=(1, S, T)), (S, T))
+    lse = ct.gather(stat, (b, ct.arange(S, dtype=ct.int32)), padding_value=-math.inf)
+    w = ct.exp2(lse - ct.max(lse))
+    acc = ct.sum(v * ct.reshape(w, (S, 1)), axis=0)
+    acc = acc / ct.sum(w)
+    ct.store(out, index=(b, d), tile=ct.reshape(acc.astype(out.dtype), (1, T)))
+"""
+)
+_MEAN = vary(MERGE, ("    w = ct.exp2(lse - ct.max(lse))\n", "    w = lse\n"))
+
+
+class MergedPartials(Pattern):
+    """Exponentials of a loaded statistic less its maximum weigh another loaded tile; the weighted
+    sum is divided by the sum of the weights."""
+
+    name = "lse-weighted-merge-of-partials"
+    axis = "reduction_combine"
+    source = "tilelore catalogue, P72; Dao et al., Flash-Decoding for long-context inference (2023)"
+    matches = (Case(MERGE, "parallel softmax over LSE"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="the exponentials are the output, they weigh nothing"),
+        NearMiss(ATTENTION, why="the scores are computed, not loaded"),
+        NearMiss(_MEAN, why="weights are used as loaded"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for weight in facts.exponentials:
+            if weight.rescale or not self._loaded(facts, weight):
+                continue
+            own = {a.array for a in facts.feeding(weight.node.result)}
+            sums = [n for n in facts.graph.of(OpKind.REDUCE_SUM) if self._on(facts, n, weight)]
+            total = [n for n in sums if {a.array for a in facts.feeding(n.result)} == own]
+            products = [p for p in facts.contractions if self._on(facts, p, weight)]
+            mixed = [n for n in (*sums, *products) if n not in total]
+            for quotient in facts.graph.of(OpKind.DIV):
+                over, under = quotient.op.inputs[:2]
+                above = [n for n in mixed if facts.graph.rests_on(over, n)]
+                below = [n for n in total if facts.graph.rests_on(under, n)]
+                if above and below:
+                    where = (weight.node, *above, *below, quotient)
+                    yield self.decide(facts, "parallel softmax over LSE", where)
+                    return
+
+    def _loaded(self, facts: Facts, weight: Exponential) -> bool:
+        """The exponent is a load less the maximum of that load, no product in between."""
+        tops = facts.graph.roots(weight.node.result, OpKind.REDUCE_MAX)
+        products = facts.graph.roots(weight.node.result, *CONTRACTIONS)
+        return bool(tops) and not products and bool(facts.feeding(weight.node.result))
+
+    def _on(self, facts: Facts, node: Node, weight: Exponential) -> bool:
+        return facts.graph.rests_on(node.result, weight.node)

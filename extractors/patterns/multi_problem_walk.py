@@ -1,0 +1,81 @@
+"""One launch that walks the tiles of several problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, TILE
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Carried, Loop, leads
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_GROUPED = (
+    TILE
+    + """
+@ct.kernel
+def many(xs, outs, TM: Int, TN: Int, STEP: Int):
+    t = ct.bid(0)
+    done = 0
+    for g in range(len(xs)):
+        x = xs[g]
+        out = outs[g]
+        wide = ct.num_tiles(x, 1, (TM, TN))
+        count = ct.num_tiles(x, 0, (TM, TN)) * wide
+        while t >= done and t < done + count:
+            own = t - done
+            v = ct.load(x, (own // wide, own % wide), shape=(TM, TN))
+            ct.store(out, (own // wide, own % wide), v)
+            t += STEP
+        done = done + count
+"""
+)
+
+
+class MultiProblemWalk(Pattern):
+    """A cursor that starts at the block id is carried over a loop of problems beside their running
+    end; an inner loop moves it on while it lies before that end."""
+
+    name = "multi-problem-persistent-walk"
+    axis = "work_decomposition"
+    source = "tilelore catalogue, P08; Triton documentation, Group GEMM tutorial"
+    matches = (Case(_GROUPED, "persistent walk with running problem end"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="one problem, one tile per block"),
+        NearMiss(PRODUCT_PERSISTENT, why="one problem"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        for problems in facts.loops:
+            for cursor in problems.carried:
+                if not facts.values.expr(cursor.init).has(AtomKind.BLOCK):
+                    continue
+                for inner in facts.loops:
+                    ends = self._ends(facts, problems, inner, cursor)
+                    if ends:
+                        where: list[Where] = [problems.node.head, inner.node.head, *ends]
+                        yield self.decide(facts, "persistent walk with running problem end", where)
+                        return
+
+    def _ends(self, facts: Facts, problems: Loop, inner: Loop, cursor: Carried) -> list[Node]:
+        """The additions that move on the end that the inner loop compares with."""
+        if not inner.node.inside(problems.node) or inner.node.op.kind != OpKind.WHILE:
+            return []
+        if not any(c.init == cursor.argument for c in inner.carried):
+            return []
+        tests = [
+            n
+            for n in facts.graph.of(OpKind.LT, OpKind.GE, OpKind.LE, OpKind.GT)
+            if n.parent is inner.node
+        ]
+        found = []
+        for end in problems.carried:
+            grown = facts.graph.producer(end.next)
+            if end is cursor or grown is None or grown.op.kind != OpKind.ADD:
+                continue
+            if any(leads(facts.graph, v, end.argument) for t in tests for v in t.op.inputs):
+                found.append(grown)
+        return found

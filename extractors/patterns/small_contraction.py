@@ -1,0 +1,43 @@
+"""A weighted sum of few rows taken by the matrix unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.merged_partials import MERGE
+from kb.analysis.facts import Facts
+from kb.evidence import Decision
+
+_BY_PRODUCT = vary(
+    MERGE,
+    (
+        "ct.sum(v * ct.reshape(w, (S, 1)), axis=0)",
+        "ct.reshape(ct.mma(w[None, :], v.astype(ct.float32), ct.zeros((1, T), dtype=ct.float32)), (T,))",  # noqa: E501
+    ),
+)
+
+
+class SmallContraction(Pattern):
+    """A matrix product whose left or right operand is a single row or column."""
+
+    name = "mma-used-for-a-small-contraction"
+    axis = "reduction_engine"
+    source = "tilelore catalogue, P73; NVIDIA, PTX ISA, mma: the smallest shapes"
+    matches = (Case(_BY_PRODUCT, "mma with M=1"),)
+    near_misses = (
+        NearMiss(MERGE, why="the sum is taken elementwise"),
+        NearMiss(PRODUCT, why="both operands are tiles"),
+        NearMiss(ATTENTION, why="both operands are tiles"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        thin = []
+        for product in facts.contractions:
+            left = facts.types.shape(product.op.operand("lhs"))
+            right = facts.types.shape(product.op.operand("rhs"))
+            if left[-2:-1] == ("1",) or (len(right) > 1 and right[-1:] == ("1",)):
+                thin.append(product)
+        if thin:
+            yield self.decide(facts, "mma with M=1", thin)

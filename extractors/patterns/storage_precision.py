@@ -1,0 +1,63 @@
+"""Arithmetic in the type that the arrays store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ADD_POINTER, COPY, PRODUCT, ROW_NORM, TILE
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.evidence import Decision
+from kb.ops import READS, OpKind
+
+_ROTATE = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, y, c, s, out, T: Int):
+    i = ct.bid(0)
+    a = ct.load(x, index=(i,), shape=(T,))
+    b = ct.load(y, index=(i,), shape=(T,))
+    p = ct.load(c, index=(i,), shape=(T,))
+    q = ct.load(s, index=(i,), shape=(T,))
+    ct.store(out, index=(i,), tile=a * p - b * q)
+"""
+)
+_ARITHMETIC = (OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA)
+
+
+class StoragePrecision(Pattern):
+    """Between load and store there is arithmetic and no cast, reduction or product."""
+
+    name = "compute-in-storage-precision"
+    axis = "compute_dtype"
+    source = "tilelore catalogue, P69; Micikevicius et al., Mixed Precision Training (2018)"
+    matches = (Case(_ROTATE, "storage dtype"), Case(ADD_POINTER, "storage dtype"))
+    near_misses = (
+        NearMiss(COPY, why="nothing is computed"),
+        NearMiss(ROW_NORM, why="rows are widened right after the load"),
+        NearMiss(PRODUCT, why="the product widens by itself"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions or facts.reductions:
+            return
+        found: list[Node] = []
+        for store in facts.stores:
+            steps = self._steps(facts, store.value)
+            if any(n.op.kind in CASTS for n in steps):
+                return
+            found += [n for n in steps if self._computes(facts, n)]
+        if found:
+            yield self.decide(facts, "storage dtype", dict.fromkeys(found))
+
+    def _steps(self, facts: Facts, value: str) -> list[Node]:
+        """Operations between the loads and a stored value."""
+        above = facts.graph.upstream(value, lambda n: n.op.kind in READS)
+        return [n for n in above if facts.feeding(n.result)]
+
+    def _computes(self, facts: Facts, node: Node) -> bool:
+        """Arithmetic whose result has the type of an array."""
+        own = node.op.kind in _ARITHMETIC and facts.types.dtype(node.result).startswith("dtypeof")
+        return own and node.op.kind not in READS
