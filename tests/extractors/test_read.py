@@ -74,6 +74,11 @@ def test_a_loop_carries_what_the_next_iteration_or_the_rest_reads(
             "if n > 1:\n    x = 1\nelse:\n    x = 2\nct.store(A, (0,), x)", ["x"], id="made in both"
         ),
         pytest.param("if n > 1:\n    x = 1\n    ct.store(A, (0,), x)", [], id="used inside only"),
+        pytest.param(
+            "x = 0\nfor i in range(n):\n    if i > 1:\n        x = i\nct.store(A, (0,), x)",
+            ["x"],
+            id="read after the loop around it",
+        ),
     ],
 )
 def test_a_branch_hands_over_what_is_read_later(body: str, results: list[str]) -> None:
