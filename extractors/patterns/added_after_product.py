@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -34,12 +35,15 @@ class AddedAfterProduct(Pattern):
         if facts.score_products:
             return
         for node in facts.graph.of(OpKind.ADD):
-            if node.loops or not self._finishes(facts, node):
+            added = None if node.loops else self._added(facts, node)
+            if added is None:
                 continue
-            yield self.decide(facts, "bias add", (node,))
+            wide = [extent for extent in facts.types.shape(added.value) if extent != "1"]
+            yield self.decide(facts, "bias add" if len(wide) < 2 else "tile add", (node,))
             return
 
-    def _finishes(self, facts: Facts, node: Node) -> bool:
+    def _added(self, facts: Facts, node: Node) -> Access | None:
+        """The load that an addition to a product takes in, when the sum is stored."""
         for product, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
             if not any(facts.graph.rests_on(product, p) for p in facts.contractions):
                 continue
@@ -48,5 +52,6 @@ class AddedAfterProduct(Pattern):
             core = facts.graph.producer(facts.graph.through(other, VIEWS | CASTS))
             access = facts.access(core) if core is not None else None
             if access is not None and not access.is_store:
-                return any(facts.graph.rests_on(s.value, node) for s in facts.stores)
-        return False
+                stored = any(facts.graph.rests_on(s.value, node) for s in facts.stores)
+                return access if stored else None
+        return None

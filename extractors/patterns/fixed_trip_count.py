@@ -55,7 +55,7 @@ class FixedTripCount(Pattern):
                 continue
             if not self._fixed(facts, loop):
                 continue
-            clipped = [n for g in facts.guards(loop.node) for n in self._clips(facts, g)]
+            clipped = [n for g in facts.guards(loop.node) for n in self._clips(facts, loop, g)]
             if clipped:
                 where: list[Where] = [loop.node.head, *clipped]
                 yield self.decide(facts, "fixed cdiv(LEN,TILE) + mask", where)
@@ -67,13 +67,14 @@ class FixedTripCount(Pattern):
         known = facts.values.compile_time
         return bool(set(high.atoms())) and known(high) and known(low)
 
-    def _clips(self, facts: Facts, guard: Node) -> list[Node]:
+    def _clips(self, facts: Facts, loop: Loop, guard: Node) -> list[Node]:
         """The minimum of a block's range with a runtime extent that a guard compares."""
         tests = facts.graph.roots(guard.op.inputs[0], *COMPARISONS)
         found = []
         for node in facts.graph.roots(guard.op.inputs[0], OpKind.MINIMUM):
             ends = [facts.values.expr(v) for v in node.op.inputs[:2]]
-            own = [e for e in ends if e.has(AtomKind.BLOCK)]
+            length = {a for a in facts.values.expr(loop.high).atoms() if not a.args}
+            own = [e for e in ends if e.has(AtomKind.BLOCK) and length & set(e.atoms())]
             if tests and len(own) == 1 and not all(map(facts.values.compile_time, ends)):
                 found.append(node)
         return found

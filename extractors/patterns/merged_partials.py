@@ -27,6 +27,7 @@ def merge(parts, stat, out, S: Int, T: Int):
     ct.store(out, index=(b, d), tile=ct.reshape(acc.astype(out.dtype), (1, T)))
 """
 )
+_SCORED = vary(MERGE, ("    w = ct.exp2(", "    lse = ct.sum(v, axis=1) * lse\n    w = ct.exp2("))
 _MEAN = vary(MERGE, ("    w = ct.exp2(lse - ct.max(lse))\n", "    w = lse\n"))
 
 
@@ -41,6 +42,7 @@ class MergedPartials(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="the exponentials are the output, they weigh nothing"),
         NearMiss(ATTENTION, why="the scores are computed, not loaded"),
+        NearMiss(_SCORED, why="the exponents are computed from two arrays"),
         NearMiss(_MEAN, why="weights are used as loaded"),
     )
 
@@ -66,7 +68,7 @@ class MergedPartials(Pattern):
         """The exponent is a load less the maximum of that load, no product in between."""
         tops = facts.graph.roots(weight.node.result, OpKind.REDUCE_MAX)
         products = facts.graph.roots(weight.node.result, *CONTRACTIONS)
-        return bool(tops) and not products and bool(facts.feeding(weight.node.result))
+        return bool(tops) and not products and bool(facts.held_loads(weight.score))
 
     def _on(self, facts: Facts, node: Node, weight: Exponential) -> bool:
         return facts.graph.rests_on(node.result, weight.node)

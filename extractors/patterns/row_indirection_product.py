@@ -29,6 +29,10 @@ def rows(a, b, out, ids, K, sa, sb, so, TOP: tl.constexpr, TM: tl.constexpr, TN:
 _GATHER_ONLY = _MOE.replace(
     "out + m[:, None] * so", "out + (tl.program_id(0) * TM + tl.arange(0, TM))[:, None] * so"
 )
+_SEGMENT = _MOE.replace(
+    "tl.load(ids + tl.program_id(0) * TM + tl.arange(0, TM))",
+    "tl.load(ids + tl.program_id(0)) + tl.arange(0, TM)",
+)
 
 
 class RowIndirectionProduct(Pattern):
@@ -39,6 +43,7 @@ class RowIndirectionProduct(Pattern):
     source = "tilelore catalogue, P42; vLLM and Megablocks: fused permutation in expert products"
     matches = (Case(_MOE, "gather rows in the K loop + scatter rows"),)
     near_misses = (
+        NearMiss(_SEGMENT, why="one number is loaded, the start of a segment"),
         NearMiss(PRODUCT, why="tiles are found by block ids"),
         NearMiss(PRODUCT_POINTER, why="rows are found by block ids"),
         NearMiss(_GATHER_ONLY, why="the output rows are in order"),
@@ -52,7 +57,7 @@ class RowIndirectionProduct(Pattern):
             for access in facts.held_loads(product.op.operand(role))
         ]
         for listed in facts.loads:
-            if not facts.types.shape(listed.value):
+            if all(extent == "1" for extent in facts.types.shape(listed.value)):
                 continue
             read = [a for a in operands if a is not listed and _placed(facts, a, listed)]
             written = [a for a in facts.stores if _placed(facts, a, listed)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from kb.ir import walk
+from kb.analysis.inline import inline
+from kb.ir import Span, alpha_digest, kernel_ops, walk
 from kb.ops import OpKind
 from tests.kb.analysis.support import pointer, stored, tile
 
@@ -87,3 +90,26 @@ def test_values_stay_unique() -> None:
     names = [r.name for op in walk(found.graph.function.body) for r in op.results]
     assert len(names) == len(set(names))
     assert str(stored(found)) == "4 * block(0)"
+
+
+def test_a_helper_of_another_file_stands_where_it_is_called() -> None:
+    kernel = tile(
+        "x, T: Int",
+        "ct.store(x, index=(0,), tile=twice(ct.bid(0)))",
+        helpers="def twice(a):\n    return a * 2\n",
+    ).kernel
+    away = tuple(replace(h, span=replace(h.span, path="other.py")) for h in kernel.helpers)
+    (call,) = [op for op in kernel_ops(kernel) if op.kind == OpKind.CALL]
+    (product,) = [
+        op for op in kernel_ops(inline(replace(kernel, helpers=away))) if op.kind == "mul"
+    ]
+    assert product.span == call.span
+
+
+def test_lines_of_parameters_are_notes() -> None:
+    kernel = tile("x, T: Int", "ct.store(x, index=(0,), tile=ct.bid(0))").kernel
+    entry = kernel.entry
+    assert all(p.span.line > 0 for p in entry.parameters)
+    bare = replace(entry, parameters=tuple(replace(p, span=Span(0)) for p in entry.parameters))
+    assert bare == entry
+    assert alpha_digest(replace(kernel, entry=bare)) == alpha_digest(kernel)
