@@ -84,7 +84,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
         yield Decision(
             axis="autotuning",
             value="closed-form rule",
-            pattern="closed-form-tile-heuristic",
+            pattern="launch-values-by-a-closed-form-rule",
             lines=tuple(sorted(found)),
             kind=AxisKind.HOST,
         )
