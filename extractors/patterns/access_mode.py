@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_LSE, POINTER, ROW_NORM
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

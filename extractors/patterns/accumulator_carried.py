@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
-    ATTENTION,
-    BACKWARD_KEYS,
-    NORM_BACKWARD,
-    PRODUCT,
-    ROW_NORM,
-    TURN,
-)
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, TURN
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, Role, accumulating

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, SOFTMAX_CHUNKS, vary
+from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role

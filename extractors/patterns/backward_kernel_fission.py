@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_BACKWARD
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS
+from extractors.patterns.cases_rows import NORM_BACKWARD
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, ATTENTION_POINTER, SOFTMAX, TILE
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, TILE
+from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from kb.analysis.exponentials import is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

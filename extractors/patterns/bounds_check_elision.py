@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ROW_NORM, SOFTMAX, vary
+from extractors.patterns.cases import vary
+from extractors.patterns.cases_rows import ROW_NORM, SOFTMAX
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import CONVOLUTION, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_rows import CONVOLUTION
 from kb.analysis.convolution import convolution, decoding
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind

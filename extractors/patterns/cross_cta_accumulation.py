@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases_rows import NORM_BACKWARD
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role

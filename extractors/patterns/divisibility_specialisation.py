@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import (
-    ADD_POINTER,
-    ATTENTION,
-    ATTENTION_POINTER,
-    BACKWARD_KEYS,
-    PRODUCT,
-)
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, POINTER
+from extractors.patterns.cases import ATTENTION, POINTER
+from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision

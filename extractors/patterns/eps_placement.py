@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import LAYER_NORM_POINTER, PRODUCT, ROW_NORM, vary
+from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import normalisations

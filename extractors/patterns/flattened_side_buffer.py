@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, ROW_NORM
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
+from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

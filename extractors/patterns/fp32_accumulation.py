@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
-    ATTENTION,
-    COPY,
-    NORM_BACKWARD,
-    POINTER,
-    PRODUCT,
-    SOFTMAX,
-    vary,
-)
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
+from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, POINTER, PRODUCT
+from extractors.patterns.cases import POINTER, PRODUCT
+from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts

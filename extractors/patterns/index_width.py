@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, LAYER_NORM_POINTER, TURN
+from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision

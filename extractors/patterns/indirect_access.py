@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, vary
+from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, ROW_NORM, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, vary
+from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role

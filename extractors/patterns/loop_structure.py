@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import (
+from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases_rows import (
     ADD_POINTER,
-    ATTENTION,
     NORM_PERSISTENT,
     ROW_NORM,
     ROW_NORM_CHUNKS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, SOFTMAX, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, vary
+from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import Mask, masks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import LAYER_NORM_POINTER, POINTER, PRODUCT, SOFTMAX
+from extractors.patterns.cases import POINTER, PRODUCT
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, SOFTMAX, TILE, vary
+from extractors.patterns.cases import ATTENTION, TILE, vary
+from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

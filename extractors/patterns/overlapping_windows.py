@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, POINTER, ROW_NORM
+from extractors.patterns.cases import POINTER
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
-    ADD_POINTER,
-    ATTENTION,
-    ATTENTION_POINTER,
-    PRODUCT,
-    SOFTMAX,
-    vary,
-)
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision

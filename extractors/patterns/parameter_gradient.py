@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, NORM_BACKWARD, PRODUCT, SOFTMAX_CHUNKS, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases_rows import NORM_BACKWARD, SOFTMAX_CHUNKS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind

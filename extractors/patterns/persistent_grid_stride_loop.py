@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import NORM_PERSISTENT, PRODUCT, PRODUCT_PERSISTENT, SOFTMAX, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.loops import persistent
 from kb.evidence import Decision

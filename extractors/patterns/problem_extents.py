@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, COPY, POINTER, PRODUCT_POINTER, ROW_NORM
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER
+from extractors.patterns.cases_rows import COPY, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, POINTER, TURN
+from extractors.patterns.cases import POINTER
+from extractors.patterns.cases_rows import ADD_POINTER, TURN
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import NORM_BACKWARD, PRODUCT, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
+from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision

@@ -6,14 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import (
-    ATTENTION,
-    ATTENTION_LSE,
-    BACKWARD_KEYS,
-    NORM_BACKWARD,
-    ROW_NORM,
-    SOFTMAX,
-)
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
+from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node

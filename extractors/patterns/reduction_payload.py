@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, SOFTMAX
+from extractors.patterns.cases import POINTER
+from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
+from extractors.patterns.cases import ATTENTION, PRODUCT
+from extractors.patterns.cases_rows import (
     ADD_POINTER,
-    ATTENTION,
     LAYER_NORM_POINTER,
-    PRODUCT,
     ROW_NORM,
     ROW_NORM_CHUNKS,
     SOFTMAX,

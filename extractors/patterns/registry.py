@@ -10,7 +10,7 @@ from pathlib import Path
 
 from extractors.patterns.base import Pattern
 
-_NOT_PATTERNS = frozenset({"base", "registry", "cases"})
+_NOT_PATTERNS = frozenset({"base", "registry", "cases", "cases_rows"})
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, LAYER_NORM_POINTER, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.analysis.idioms import against_extent, comparisons

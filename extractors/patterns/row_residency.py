@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
+from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases_rows import (
     ADD_POINTER,
     NORM_PERSISTENT,
-    PRODUCT,
     ROW_NORM,
     ROW_NORM_CHUNKS,
     SOFTMAX,

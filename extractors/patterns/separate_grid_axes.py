@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import LAYER_NORM_POINTER, POINTER, PRODUCT, PRODUCT_PERSISTENT
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent

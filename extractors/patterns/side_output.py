@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
-    ADD_POINTER,
-    ATTENTION,
-    ATTENTION_LSE,
-    LAYER_NORM_POINTER,
-    PRODUCT,
-    ROW_NORM,
-)
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, PRODUCT
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, COPY, vary
+from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases_rows import COPY
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind

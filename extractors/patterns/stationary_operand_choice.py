@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, NORM_PERSISTENT, PRODUCT
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases_rows import NORM_PERSISTENT
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

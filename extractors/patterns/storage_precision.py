@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ADD_POINTER, COPY, PRODUCT, ROW_NORM, TILE
+from extractors.patterns.cases import PRODUCT, TILE
+from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision

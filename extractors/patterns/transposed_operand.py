@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import (
-    ATTENTION,
-    ATTENTION_POINTER,
-    BACKWARD_KEYS,
-    COPY,
-    PRODUCT,
-    TURN,
-)
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases_rows import COPY, TURN
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision

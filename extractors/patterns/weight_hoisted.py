@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import (
-    ATTENTION,
-    NORM_BACKWARD,
-    NORM_PERSISTENT,
-    PRODUCT_PERSISTENT,
-    SOFTMAX,
-    vary,
-)
+from extractors.patterns.cases import ATTENTION, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases_rows import NORM_BACKWARD, NORM_PERSISTENT, SOFTMAX
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node

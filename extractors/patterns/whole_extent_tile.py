@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ADD_POINTER, ATTENTION, LAYER_NORM_POINTER, PRODUCT
+from extractors.patterns.cases import ATTENTION, PRODUCT
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import CONVOLUTION, PRODUCT_POINTER, vary
+from extractors.patterns.cases import PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import CONVOLUTION
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind

@@ -13,7 +13,7 @@ from platformdirs import user_cache_path
 
 from extractors.detect import detect
 from extractors.modules import ModuleText
-from extractors.patterns import cases
+from extractors.patterns import cases, cases_rows
 from extractors.read import read
 from tests.extractors import rewriting
 
@@ -26,14 +26,14 @@ KERNELS = {
     "product": cases.PRODUCT,
     "persistent product": cases.PRODUCT_PERSISTENT,
     "product by pointers": cases.PRODUCT_POINTER,
-    "row norm": cases.ROW_NORM,
-    "row norm in chunks": cases.ROW_NORM_CHUNKS,
-    "persistent norm": cases.NORM_PERSISTENT,
-    "gradient of a norm": cases.NORM_BACKWARD,
-    "layer norm by pointers": cases.LAYER_NORM_POINTER,
-    "softmax": cases.SOFTMAX,
-    "softmax in chunks": cases.SOFTMAX_CHUNKS,
-    "transpose": cases.TURN,
+    "row norm": cases_rows.ROW_NORM,
+    "row norm in chunks": cases_rows.ROW_NORM_CHUNKS,
+    "persistent norm": cases_rows.NORM_PERSISTENT,
+    "gradient of a norm": cases_rows.NORM_BACKWARD,
+    "layer norm by pointers": cases_rows.LAYER_NORM_POINTER,
+    "softmax": cases_rows.SOFTMAX,
+    "softmax in chunks": cases_rows.SOFTMAX_CHUNKS,
+    "transpose": cases_rows.TURN,
 }
 CHANGES: dict[str, Callable[[str], str]] = {
     "renamed": rewriting.rename,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extractors.patterns import cases
+from extractors.patterns import cases_rows
 from kb.analysis.accesses import Mode
 from tests.kb.analysis.support import facts, pointer, tile
 
@@ -54,7 +54,7 @@ def test_padding_of_pointers(load: str, padding: str) -> None:
 
 
 def test_offsets_are_told_from_bases() -> None:
-    found = facts(cases.LAYER_NORM_POINTER)
+    found = facts(cases_rows.LAYER_NORM_POINTER)
     assert {a.array for a in found.loads} == {"x", "w", "b"}
     assert {a.array for a in found.stores} == {"y", "mean_out", "rstd_out"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from extractors.detect import Detection, detect
 from extractors.modules import ModuleText
-from extractors.patterns import cases
+from extractors.patterns import cases, cases_rows
 from extractors.read import read
 
 
@@ -24,15 +24,15 @@ def detection(text: str) -> Detection:
         pytest.param(cases.PRODUCT, "gemm", id="product"),
         pytest.param(cases.PRODUCT_PERSISTENT, "gemm", id="persistent product"),
         pytest.param(cases.PRODUCT_POINTER, "gemm", id="product by pointers"),
-        pytest.param(cases.CONVOLUTION, "conv2d", id="convolution"),
-        pytest.param(cases.ROW_NORM, "rmsnorm", id="row norm"),
-        pytest.param(cases.NORM_BACKWARD, "rmsnorm_backward", id="gradient of a norm"),
-        pytest.param(cases.LAYER_NORM_POINTER, "layernorm", id="layer norm"),
-        pytest.param(cases.SOFTMAX, "softmax", id="softmax"),
-        pytest.param(cases.SOFTMAX_CHUNKS, "softmax", id="softmax in chunks"),
-        pytest.param(cases.TURN, "transpose", id="transpose"),
-        pytest.param(cases.COPY, "access_map", id="copy"),
-        pytest.param(cases.ADD_POINTER, "elementwise", id="sum of two"),
+        pytest.param(cases_rows.CONVOLUTION, "conv2d", id="convolution"),
+        pytest.param(cases_rows.ROW_NORM, "rmsnorm", id="row norm"),
+        pytest.param(cases_rows.NORM_BACKWARD, "rmsnorm_backward", id="gradient of a norm"),
+        pytest.param(cases_rows.LAYER_NORM_POINTER, "layernorm", id="layer norm"),
+        pytest.param(cases_rows.SOFTMAX, "softmax", id="softmax"),
+        pytest.param(cases_rows.SOFTMAX_CHUNKS, "softmax", id="softmax in chunks"),
+        pytest.param(cases_rows.TURN, "transpose", id="transpose"),
+        pytest.param(cases_rows.COPY, "access_map", id="copy"),
+        pytest.param(cases_rows.ADD_POINTER, "elementwise", id="sum of two"),
     ],
 )
 def test_operation(text: str, operation: str) -> None:
@@ -52,7 +52,7 @@ def test_roles_come_from_use() -> None:
 
 
 def test_roles_of_pointers() -> None:
-    roles = {p.name: str(p.role) for p in detection(cases.LAYER_NORM_POINTER).parameters}
+    roles = {p.name: str(p.role) for p in detection(cases_rows.LAYER_NORM_POINTER).parameters}
     assert roles["sx"] == roles["sy"] == "stride"
     assert roles["n"] == "problem size"
     assert roles["T"] == "tile size"
@@ -68,10 +68,10 @@ def test_constraints_of_attention() -> None:
 
 
 def test_findings() -> None:
-    dead = cases.vary(cases.ROW_NORM, ("T: Int):", "T: Int, B: Int):"))
+    dead = cases.vary(cases_rows.ROW_NORM, ("T: Int):", "T: Int, B: Int):"))
     assert [(f.rule, f.lines[0][0]) for f in detection(dead).findings] == [("unused-parameter", 7)]
-    assert not detection(cases.ROW_NORM).findings
-    padded = cases.vary(cases.SOFTMAX, ("padding_value=-math.inf", "padding_value=0.0"))
+    assert not detection(cases_rows.ROW_NORM).findings
+    padded = cases.vary(cases_rows.SOFTMAX, ("padding_value=-math.inf", "padding_value=0.0"))
     assert [f.rule for f in detection(padded).findings] == ["padding-not-neutral"]
     narrow = cases.vary(cases.PRODUCT, ("dtype=ct.float32", "dtype=ct.float16"))
     assert [f.rule for f in detection(narrow).findings] == ["narrow-accumulator"]
