@@ -16,19 +16,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = "```"
+TABLES = ("table.md", "results.md", "report.md", "report_sm_90.md")
 
 
 def demo_excerpt(log: str) -> str:
     """Headings and the last table of a demo run, as a code block."""
     lines = [line.rstrip() for line in log.splitlines()]
     heads = [line for line in lines if line.startswith("== ")]
-    last = max((i for i, line in enumerate(lines) if line.startswith("== ")), default=0)
-    return "\n".join([FENCE, *heads[:-1], *lines[last:], FENCE])
+    done = next((i for i, line in enumerate(lines) if line.startswith("What was done")), len(lines))
+    tail = [line for line in lines[done:] if not line.startswith(("real", "user", "sys"))]
+    return "\n".join([FENCE, *heads, "", *tail]).rstrip() + f"\n{FENCE}"
 
 
 def summary(text: str) -> str:
     """The part of a report that stands in the README: no title, nothing from `## Kernels` on."""
-    head = text.partition("## Kernels")[0]
+    head = text.partition("## Kernels")[0].partition("\n\n| kernel | verdict")[0]
     lines = [line.replace("## ", "**", 1) + "**" if line.startswith("## ") else line
              for line in head.splitlines() if not line.startswith("# ")]  # fmt: skip
     return "\n".join(lines).strip()
@@ -38,11 +40,11 @@ def filled(text: str, folder: Path) -> str:
     """README text with each marked part replaced by its table."""
 
     def part(match: re.Match[str]) -> str:
-        found = [folder / match["name"] / name for name in ("table.md", "results.md")]
-        table = next((path for path in found if path.is_file()), None)
-        if table is None:
+        tables = [folder / match["name"] / name for name in TABLES]
+        texts = [summary(path.read_text(encoding="utf-8")) for path in tables if path.is_file()]
+        if not texts:
             return match[0]
-        body = summary(table.read_text(encoding="utf-8"))
+        body = "\n\n".join(texts)
         return f"<!-- begin:{match['name']} -->\n{body}\n<!-- end:{match['name']} -->"
 
     pattern = r"<!-- begin:(?P<name>\w+) -->\n.*?<!-- end:(?P=name) -->"
