@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from generators.compile_model import Argument, ArgumentKind, Scalar, Signature
-from generators.lower.analysis import inline
 from generators.lower.extents import Extents
 from generators.reference.machine import Machine
 from generators.reference.rules_values import HANDLERS
 from generators.reference.values import STORAGE, Array, DType, EvaluationError, is_constant
 from generators.signatures import candidates
 from generators.usage import Role, Usage
+from kb.analysis.inline import inline
 from kb.ir import Kernel, Op, walk
 from kb.ops import OpKind
 

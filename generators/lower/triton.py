@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from generators.lower import accesses, tiles
-from generators.lower.analysis import inline
 from generators.lower.cleanup import drop_unused
 from generators.lower.lowering import Lowering
 from generators.lower.split import split_loops
 from generators.lower.views import LoweredParameter
+from kb.analysis.inline import inline
 from kb.errors import CannotEmit
 from kb.ir import Function, Kernel, Parameter, ParameterKind
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from generators.rewrites.analysis import Facts, Node, inline
 from generators.rewrites.edit import Draft
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.inline import inline
 from kb.dialects.registry import dialect as dialect_named
 from kb.errors import CannotEmit
 from kb.ir import Function, Kernel

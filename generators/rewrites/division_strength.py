@@ -3,9 +3,9 @@ element."""
 
 from __future__ import annotations
 
-from generators.rewrites.analysis import Node
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.reciprocals import to_division, to_reciprocal
+from kb.analysis.graph import Node
 from kb.ir import Kernel
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 

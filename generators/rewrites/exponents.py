@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.rewrites.analysis import CASTS, VIEWS, Exponential, Node
 from generators.rewrites.base import NotApplicable, Site
 from generators.rewrites.scores import scaling
+from kb.analysis.exponentials import Exponential
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.ir import Op
 from kb.ops import COMPARISONS, CONTRACTIONS, TERMINATORS, WRITES, OpKind
 

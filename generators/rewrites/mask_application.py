@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from generators.rewrites.analysis import Applied, Mask, masks
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
+from kb.analysis.idioms import Applied, Mask, masks
 from kb.ir import Kernel
 from kb.ops import OpKind
 

@@ -6,9 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from generators.rewrites.analysis import AtomKind, Expr, Facts, Loop, Mask, Node
 from generators.rewrites.base import NotApplicable, Site
 from generators.rewrites.edit import Block, Cursor, Step
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import Mask
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.ir import ParameterKind
 from kb.ops import OpKind
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.rewrites.analysis import COPIES, AtomKind, Expr, Loop, Mask, Node, floor_div, masks
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
 from generators.rewrites.mask_bounds import BoundWriter, Limits, limits_of
+from kb.analysis.graph import COPIES, Node
+from kb.analysis.idioms import Mask, masks
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import AtomKind, Expr, floor_div
 from kb.ir import Kernel
 from kb.ops import EFFECT, OpKind
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
-from generators.rewrites.analysis import Exponential, Facts, Node, Statistic, is_log2e
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
 from generators.rewrites.edit import Step
 from generators.rewrites.exponents import Scaled, only_exponents, terms_of
+from kb.analysis.exponentials import Exponential, Statistic, is_log2e
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.ir import Kernel
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.rewrites.analysis import Access, Mode
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
+from kb.analysis.accesses import Access, Mode
 from kb.ir import Kernel
 from kb.ops import OpKind
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from generators.rewrites.analysis import COPIES, Node
 from generators.rewrites.base import Site
 from generators.rewrites.edit import Step
+from kb.analysis.graph import COPIES, Node
 from kb.ops import OpKind
 
 Chosen = Callable[[Site, Node], bool]

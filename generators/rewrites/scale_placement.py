@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from generators.rewrites.analysis import CASTS, VIEWS, Node, masks
 from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from generators.rewrites.edit import Step
 from generators.rewrites.scores import (
@@ -14,6 +13,8 @@ from generators.rewrites.scores import (
     scaling,
     score_maxima,
 )
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import masks
 from kb.ir import Kernel
 from kb.ops import CONTRACTIONS, OpKind
 

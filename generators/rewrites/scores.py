@@ -3,7 +3,8 @@ on the way."""
 
 from __future__ import annotations
 
-from generators.rewrites.analysis import CASTS, VIEWS, Facts, Node
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 ELEMENTWISE = VIEWS | CASTS | {

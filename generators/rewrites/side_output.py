@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from generators.rewrites.analysis import Access, AtomKind, Expr, Facts, Loop, Mode, Node, Role
 from generators.rewrites.base import NotApplicable, Rewrite, Site
 from generators.rewrites.edit import Cursor
 from generators.rewrites.signature import (
@@ -14,6 +13,11 @@ from generators.rewrites.signature import (
     with_parameters,
     without_parameters,
 )
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Loop, Role
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.ir import Function, Kernel, Parameter, ParameterKind
 from kb.ops import OpKind
 
