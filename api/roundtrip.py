@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
@@ -31,6 +32,8 @@ MAX_SLOW = 2
 """How many compiles of the original may time out or crash before its signature is given up."""
 
 _REASON_CHARS = 400
+_MACHINE_PATHS = re.compile(r"/[^\s\"']*/(?:site-packages|tilelore-compile-\w+)/")
+"""Folders of one machine in a compiler's words; a report reads the same wherever it was made."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -260,7 +263,7 @@ def _same(left: CompileResult, right: CompileResult) -> tuple[bool, bool, str]:
 
 
 def _short(message: str) -> str:
-    flat = " ".join(message.split())
+    flat = _MACHINE_PATHS.sub("", " ".join(message.split()))
     return flat if len(flat) <= _REASON_CHARS else f"…{flat[-_REASON_CHARS:]}"
 
 
