@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
+from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -76,8 +77,8 @@ class Fp32Accumulation(Pattern):
         return next(iter(cast or computed), value)
 
     def _promoted(self, facts: Facts, dtype: str) -> bool:
-        """Reductions of Triton widen 16-bit floats that no cast has widened before."""
-        narrow = dtype.startswith("dtypeof") and facts.kernel.dialect == "triton"
+        """Reductions of some dialects widen 16-bit floats that no cast has widened before."""
+        narrow = dtype.startswith("dtypeof") and reductions_widen(facts.kernel.dialect)
         return narrow and not facts.contractions
 
     def _widened(self, facts: Facts) -> list[Node]:

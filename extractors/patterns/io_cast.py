@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 
 
@@ -42,7 +43,7 @@ class IoCast(Pattern):
         elif wide:
             value = "upcast on load, implicit cast on store"
             yield self.decide(facts, value, [*wide, *self._silent(facts)])
-        elif not common and facts.kernel.dialect == "triton":
+        elif not common and stores_cast(facts.kernel.dialect):
             silent = self._silent(facts)
             if silent:
                 yield self.decide(facts, "implicit cast on store", silent)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 
 from kb.analysis.graph import COPIES, Graph, Node, is_view
 from kb.analysis.values import Values
+from kb.dialects.registry import reductions_widen
 from kb.ir import Parameter, ParameterKind, Region, TileType, TypeKind
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 UNKNOWN = TileType(TypeKind.UNKNOWN)
-WIDENED_BY_MAXIMUM = frozenset({"triton"})
-"""Dialects whose max and min of narrow floats come back as 32-bit floats (triton.language 3.9,
-standard.py)."""
 
 _SCALARS = {"int": "i32", "float": "f32", "bool": "i1"}
 _SAME = COPIES | {
@@ -176,7 +174,7 @@ class Types:
             dtype = "i32"
         elif node.op.kind in (OpKind.REDUCE_MAX, OpKind.REDUCE_MIN):
             narrow = dtype in ("f16", "bf16") or dtype.startswith("dtypeof(")
-            dtype = "f32" if narrow and self.dialect in WIDENED_BY_MAXIMUM else dtype
+            dtype = "f32" if narrow and reductions_widen(self.dialect) else dtype
         return _shaped(dtype, shape)
 
     def _contracted(self, node: Node) -> TileType:

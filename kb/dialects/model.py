@@ -69,6 +69,8 @@ class Dialect:
     `kernel_mark`, `constexpr_mark`: what an emitter writes on a kernel and on a compile-time
     parameter; `constexpr_typed` adds the Python type in brackets. `constant_wrapper` wraps a
     module-level constant. `float_from_text`: infinities are written as `float("inf")`.
+    `reductions_widen`: reductions and extrema of 16-bit floats come back in 32 bits.
+    `stores_cast`: a store narrows to the dtype of its array without a word in the program.
     """
 
     name: str
@@ -88,6 +90,8 @@ class Dialect:
     constexpr_typed: bool = False
     constant_wrapper: str = ""
     float_from_text: bool = False
+    reductions_widen: bool = False
+    stores_cast: bool = False
 
     @cached_property
     def by_path(self) -> dict[str, Row]:

@@ -17,3 +17,15 @@ def dialect(name: str) -> Dialect:
         known = ", ".join(sorted(DIALECTS))
         raise UnknownName(f"no dialect is called {name!r}.", hint=f"Choose one of: {known}.")
     return found
+
+
+def reductions_widen(name: str) -> bool:
+    """Whether a dialect widens 16-bit floats when it reduces them; False for an unknown one."""
+    found = DIALECTS.get(name)
+    return found is not None and found.reductions_widen
+
+
+def stores_cast(name: str) -> bool:
+    """Whether stores of a dialect cast by themselves; False for an unknown one."""
+    found = DIALECTS.get(name)
+    return found is not None and found.stores_cast

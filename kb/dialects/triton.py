@@ -246,4 +246,6 @@ TRITON = Dialect(
     marks_helpers=True,
     constant_wrapper=f"{_M}.constexpr",
     float_from_text=True,
+    reductions_widen=True,  # triton.language 3.9, standard.py
+    stores_cast=True,
 )
