@@ -207,7 +207,7 @@ def _source(file: SourceFile, data: bytes, dialects: Sequence[str]) -> Source:
 
 
 def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKnowledge:
-    signatures = {kernel.name: _signature(kernel) for kernel in found.kernels}
+    signatures = {kernel.name: signature_of(kernel) for kernel in found.kernels}
     hosts: Mapping[str, HostFacts] = {}
     if signatures:
         loader = SiblingTables(file.root)
@@ -227,7 +227,8 @@ def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKno
     )
 
 
-def _signature(kernel: Kernel) -> KernelSignature:
+def signature_of(kernel: Kernel) -> KernelSignature:
+    """What the host reader must know of a kernel that was read."""
     return KernelSignature(
         name=kernel.name,
         params=tuple((p.name, p.kind is ParameterKind.CONSTEXPR) for p in kernel.entry.parameters),

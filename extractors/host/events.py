@@ -92,6 +92,7 @@ class SearchRecord:
     cases: tuple[Case, ...] = ()
     generator: tuple[str, Lines, tuple[str, ...]] | None = None
     has_hints: bool = False
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,39 @@ def read_host(
     `loader` gives sibling modules as text; without it, what they define is unknown. `profile` fixes
     the target, so that capability branches fold; without it they stay as conditions.
     """
+    reader, events = _read(module, path, kernels, loader, profile)
+    origins = Origins(module)
+    return {
+        kernel: _facts(reader, module, signature, events, origins)
+        for kernel, signature in kernels.items()
+    }
+
+
+def read_searches(
+    module: ast.Module,
+    *,
+    path: str,
+    kernels: Mapping[str, KernelSignature],
+    loader: ModuleLoader | None = None,
+    profile: TargetProfile | None = None,
+) -> tuple[SearchRecord, ...]:
+    """Every search that the module attaches to a kernel of its own or calls, by line.
+
+    Arguments as for `read_host`. A search of a sibling module is left out.
+    """
+    reader, _ = _read(module, path, kernels, loader, profile)
+    own = [one for one in reader.searches.values() if one.module in ("", reader.main)]
+    return tuple(sorted(own, key=lambda one: one.lines))
+
+
+def _read(
+    module: ast.Module,
+    path: str,
+    kernels: Mapping[str, KernelSignature],
+    loader: ModuleLoader | None,
+    profile: TargetProfile | None,
+) -> tuple[Interpreter, dict[int, list[object]]]:
+    """The module evaluated and its entry functions read: the reader, and the events of each."""
     reader = Interpreter(Machine(), kernels, loader, profile)
     name = (loader.name_of(path) if loader else "") or "main"
     frame = reader.load_main(module, name, path)
@@ -45,11 +78,7 @@ def read_host(
     reader.roots = {id(func.node) for func in entries}
     _enter_all(reader, entries, events)
     _enter_all(reader, [func for func in functions if id(func.node) not in reader.called], events)
-    origins = Origins(module)
-    return {
-        kernel: _facts(reader, module, signature, events, origins)
-        for kernel, signature in kernels.items()
-    }
+    return reader, events
 
 
 def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, list[object]]) -> None:
@@ -138,6 +167,7 @@ def _facts(
         diagnostics=_diagnostics(reader, material),
         autotune_lines=tuple(search.lines for search in material.searches),
         grid_lines=grid_lines(material),
+        material=material,
     )
 
 

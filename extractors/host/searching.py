@@ -45,6 +45,7 @@ class Searching(Calls):
         if target.kind == "autotune":
             record = self.new_search("triton.autotune", options.get("configs"), target.lines)
             record.kernel, record.key = value, self.sequence(options.get("key", ()))
+            record.module = value.module
             record.prune = options.get("prune_configs_by")
             for name in ("reset_to_zero", "restore_value"):
                 row = self.sequence(options[name]) if options.get(name) is not None else ()
