@@ -28,6 +28,7 @@ from extractors.read import read
 from generators.compile_model import CompileJob
 from generators.compile_pool import CompilerPool, PoolSettings
 from generators.emit import emit_program
+from generators.rewrites.equality import renamed, same_program
 from generators.rewrites.registry import apply, axes, rewrites
 from kb.analysis.facts import Facts
 from kb.errors import CannotEmit, TileloreError
@@ -91,13 +92,14 @@ def flip(
     except CannotEmit as problem:
         return Flip(sampled.id, axis, value, refused=problem.message)
     along = {axis, *rewrites()[axis].follows}
-    same = alpha_digest(back) == alpha_digest(kernel)
+    back = renamed(back, kernel)
+    exact = alpha_digest(back) == alpha_digest(kernel)
     return Flip(
         sampled.id, axis, value,
         detected=not verify(after) and (axis, value) in {(a, v) for a, v, _ in seen},
         unchanged={c for c in choices(kernel) ^ seen if c[0] not in along} == set(),
-        same_program=same,
-        same_code=True if same else same_code(back, kernel, sampled, pool),
+        same_program=exact or same_program(back, kernel),
+        same_code=True if exact else same_code(back, kernel, sampled, pool),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Denormal results are flushed to zero by a flag on the operation."""
+"""Denormal results are flushed to zero, or kept, by a flag on the operation."""
 
 from __future__ import annotations
 
@@ -12,20 +12,36 @@ from kb.evidence import Decision
 
 
 class FlushToZero(Pattern):
-    """An arithmetic operation has the flag set."""
+    """The flag is given on an arithmetic operation: set, or expressly not set.
+
+    An operation that says nothing decides nothing: it keeps denormals because its dialect does.
+    """
 
     name = "flush-to-zero-on-transcendental-arith-ops"
     axis = "denormal_mode"
     source = "NVIDIA, PTX ISA, ex2.approx.ftz.f32"
-    matches = (Case(ATTENTION, "ftz"), Case(SOFTMAX, "ftz"))
+    matches = (
+        Case(ATTENTION, "ftz"),
+        Case(SOFTMAX, "ftz"),
+        Case(vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), "ieee denormals"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="no operation has the flag"),
         NearMiss(
-            vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), why="the flag is off"
+            vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")),
+            why="the flag is off",
+            value="ftz",
+        ),
+        NearMiss(
+            vary(SOFTMAX, (", flush_to_zero=True", "")),
+            why="the flag is not given, its default is no decision",
+            value="ieee denormals",
         ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        flushed = [n for n in facts.graph.nodes if facts.flag(n.op.operand("ftz"))]
-        if flushed:
-            yield self.decide(facts, "ftz", flushed)
+        given = [(facts.values.literal(n.op.operand("ftz")), n) for n in facts.graph.nodes]
+        for flag, value in ((True, "ftz"), (False, "ieee denormals")):
+            nodes = [node for seen, node in given if seen is flag]
+            if nodes:
+                yield self.decide(facts, value, nodes)

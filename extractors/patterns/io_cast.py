@@ -9,7 +9,7 @@ from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 
@@ -66,7 +66,7 @@ class IoCast(Pattern):
                 if user.op.kind in CASTS and facts.types.dtype(user.result).startswith("dtypeof"):
                     if any(facts.graph.rests_on(p.result, user) for p in facts.contractions):
                         found.append(user)
-                elif user.op.kind in VIEWS and len(pending) < 8:
+                elif user.op.kind in VIEWS | TURNS and len(pending) < 8:
                     pending.append(user.result)
         return found
 

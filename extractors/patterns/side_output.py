@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.types import broadcast
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
@@ -55,4 +57,9 @@ class SideOutput(Pattern):
 
 
 def _width(facts: Facts, store: Access) -> int:
-    return len([extent for extent in facts.types.shape(store.value) if extent != "1"])
+    """Axes that a store runs over: those of its element indices, else those of its value."""
+    shape = facts.types.shape(store.value)
+    if store.mode is Mode.ELEMENT:
+        places = facts.values.items(store.node.op.operand("index"))
+        shape = reduce(broadcast, (facts.types.shape(place) for place in places), ())
+    return len([extent for extent in shape if extent != "1"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions
+from generators.rewrites.base import NotApplicable, Rewrite, Site, change_functions, refuse_mixed
 from kb.ir import Kernel
 
 FLUSHED = "ftz"
@@ -24,12 +24,14 @@ class DenormalMode(Rewrite):
         seen: list[bool] = []
         wanted = value == FLUSHED
         changed = change_functions(kernel, lambda site: _turn(site, wanted, seen))
-        if changed is None and wanted not in seen and not (seen == [] and not wanted):
+        if changed is None and wanted not in seen:
             raise NotApplicable(
                 "no operation says whether it flushes denormals.",
                 where=f"{kernel.entry.span} {kernel.name}",
                 hint="Write flush_to_zero on the operations that may.",
             )
+        if changed is not None and wanted in seen:
+            refuse_mixed(kernel, value)
         return changed or kernel
 
 

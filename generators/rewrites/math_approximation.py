@@ -37,10 +37,11 @@ class MathApproximation(Rewrite):
     def apply(self, kernel: Kernel, value: str) -> Kernel:
         """Change the base of every exponential of the softmax."""
         seen: list[str] = []
-        flushes = _flushes(kernel)
         if value == NATURAL:
-            changed = change_functions(kernel, lambda site: _to_natural(site, seen))
+            others = _flushes(kernel, but=OpKind.EXP2)
+            changed = change_functions(kernel, lambda site: _to_natural(site, seen, others))
         else:
+            flushes = _flushes(kernel)
             changed = change_functions(kernel, lambda site: _to_base_two(site, seen, flushes))
         if changed is None and not seen:
             raise NotApplicable(
@@ -55,10 +56,26 @@ def _own(site: Site, *, base2: bool) -> list[Exponential]:
     return [e for e in site.facts.exponentials if e.base2 is base2 and site.owns(e.node)]
 
 
-def _flushes(kernel: Kernel) -> bool:
-    """True when an operation of the program flushes denormals: a new exp2 then does, too."""
+def _flushes(kernel: Kernel, but: OpKind | None = None) -> bool:
+    """True when an operation of the program, except those of one kind, flushes denormals: a new
+    exp2 then does, too."""
     facts = Facts(kernel)
-    return any(facts.flag(node.op.operand("ftz")) for node in facts.graph.nodes)
+    nodes = (node for node in facts.graph.nodes if node.op.kind != but)
+    return any(facts.flag(node.op.operand("ftz")) for node in nodes)
+
+
+def _refuse_lost_flags(site: Site, powers: list[Exponential], others: bool) -> None:
+    """Base e must not lose what base two says and the way back could not tell."""
+    if site.knows(OpKind.EXP, "ftz") or not site.knows(OpKind.EXP2, "ftz"):
+        return
+    for power in powers:
+        if site.facts.flag(power.node.op.operand("ftz")) is not others:
+            raise NotApplicable(
+                "exp cannot say whether it flushes denormals, and its exp2 says otherwise than "
+                "the rest of the program.",
+                where=str(power.node.op.span),
+                hint="Give every operation that may flush the same flag (axis denormal_mode).",
+            )
 
 
 def _refuse_loaded(exponentials: list[Exponential]) -> None:
@@ -73,7 +90,7 @@ def _refuse_loaded(exponentials: list[Exponential]) -> None:
 # -- to: base e
 
 
-def _to_natural(site: Site, seen: list[str]) -> bool:
+def _to_natural(site: Site, seen: list[str], others: bool) -> bool:
     powers = _own(site, base2=True)
     if _own(site, base2=False):
         seen.append(NATURAL)
@@ -81,6 +98,7 @@ def _to_natural(site: Site, seen: list[str]) -> bool:
     if not folded:
         return False  # powers of two that are wanted as such
     _refuse_loaded(powers)
+    _refuse_lost_flags(site, powers, others)
     terms = terms_of(site, powers)
     if terms.bare or len(folded) != len(powers):
         where = _place(site, terms.bare[0]) if terms.bare else str(powers[0].node.op.span)

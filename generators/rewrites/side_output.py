@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from generators.rewrites.base import NotApplicable, Rewrite, Site
 from generators.rewrites.edit import Cursor
+from generators.rewrites.equality import renamed, same_program
 from generators.rewrites.signature import (
     NewParameter,
     free_name,
@@ -53,7 +54,7 @@ class SideOutput(Rewrite):
         """Add or take away the store."""
         stored = [(site, store) for site in _sites(kernel) for store in _statistics(site)]
         if value == NONE:
-            return _without(kernel, stored) if stored else kernel
+            return self._dropped(kernel, stored) if stored else kernel
         if stored:
             return kernel
         for site in _sites(kernel):
@@ -65,6 +66,18 @@ class SideOutput(Rewrite):
             where=f"{kernel.entry.span} {kernel.name}",
             hint="The axis speaks of attention that stores (batch, head, rows, columns) by tiles.",
         )
+
+    def _dropped(self, kernel: Kernel, stored: list[tuple[Site, Access]]) -> Kernel:
+        """Raises NotApplicable when the store is not the one that the way back would write."""
+        changed = _without(kernel, stored)
+        back = self.apply(changed, STORED)
+        if not same_program(kernel, renamed(back, kernel)):
+            raise NotApplicable(
+                "the statistic is stored in another form than the one that is written here.",
+                where=str(stored[0][1].node.op.span),
+                hint="Store it flat, as batch * heads * rows numbers, without a condition.",
+            )
+        return changed
 
 
 def _sites(kernel: Kernel) -> list[Site]:

@@ -54,5 +54,15 @@ def _has(kernel: Kernel, value: str) -> bool:
     """True when the program normalises in this way already."""
     site = Site(kernel, kernel.entry)
     found = [n for n in site.facts.graph.of(OpKind.DIV) if _normalises(site, n)]
-    ones = [n for n in found if site.facts.values.literal(n.op.inputs[0]) == 1]
+    scaled = [
+        n for n in found if not site.facts.graph.roots(n.op.inputs[0], OpKind.FOR, OpKind.WHILE)
+    ]
+    ones = [n for n in scaled if site.facts.values.literal(n.op.inputs[0]) == 1]
+    if len(ones) < len(scaled):
+        raise NotApplicable(
+            "the reciprocal of the sum carries another factor.",
+            where=str(next(n for n in scaled if n not in ones).op.span),
+            hint="Multiply by the factor in a step of its own: divided at once, the two could "
+            "not be told apart again.",
+        )
     return bool(ones) if value == MULTIPLIED else len(found) > len(ones)
