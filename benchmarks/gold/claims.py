@@ -1,0 +1,111 @@
+"""Constraints and findings against the gold, whose texts are prose.
+
+A constraint of ours states one of the gold when both stand on a common line, or when both name a
+common parameter and relate it alike (power of two, divisible, equal, ordered). A finding of ours
+states a defect of the gold when both have a common line and the message names something that the
+text of the defect names (a parameter, an axis, a function). Precision is over everything that we
+say of the kernels; the gold does not list every true constraint or note, so it is a lower bound.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.gold.decisions import rate
+from benchmarks.gold.entries import Entry, overlap, ranges
+from kb.evidence import Finding, Lines
+from kb.knowledge import KernelKnowledge
+from kb.space import Constraint
+
+RELATIONS = {
+    "power of two": re.compile(r"power.?of.?two|powers of two|pow2|2\^k"),
+    "divisible": re.compile(r"%|multiple|divid|divisib"),
+    "equal": re.compile(r"==|\bequal"),
+    "ordered": re.compile(r"<=|>=|<|>|\bin \{|\bmax\b"),
+}
+"""How a text relates what it names."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:_\w+|\d|(?<=[A-Z])[A-Z]\w*)|\b[A-Z]\b|[A-Za-z]\w*_\w+")
+_WORD = re.compile(r"[A-Za-z_]\w+")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A constraint or defect, of the gold (`ours` False) or of ours, and whether the other side
+    has it."""
+
+    package: str
+    kernel: str
+    kind: str
+    ours: bool
+    text: str
+    lines: list[Lines]
+    met: bool
+
+
+def compare(entry: Entry, known: KernelKnowledge) -> list[Claim]:
+    """Constraints and defects of one kernel, from both sides."""
+    place = (str(entry["package"]), str(entry["kernel"]))
+    stated = [
+        (_text(item), ranges(item.get("lines"))) for item in entry.get("constraints") or ()
+    ]
+    found = []
+    for text, lines in stated:
+        met = any(_same_constraint(text, lines, c) for c in known.constraints)
+        found.append(Claim(*place, "constraint", False, text, lines, met))
+    for constraint in known.constraints:
+        met = any(_same_constraint(text, lines, constraint) for text, lines in stated)
+        lines = [constraint.lines] if constraint.lines else []
+        found.append(Claim(*place, "constraint", True, constraint.expression, lines, met))
+    defects = [(_text(item), ranges(item.get("lines"))) for item in entry.get("defects") or ()]
+    for text, lines in defects:
+        met = any(_same_finding(text, lines, f) for f in known.findings)
+        found.append(Claim(*place, "finding", False, text, lines, met))
+    for finding in known.findings:
+        met = any(_same_finding(text, lines, finding) for text, lines in defects)
+        told = f"{finding.rule}: {finding.message}"
+        found.append(Claim(*place, "finding", True, told, list(finding.lines), met))
+    return found
+
+
+def _text(item: dict[str, Any]) -> str:
+    return str(item.get("text") or item.get("expr") or item.get("desc"))
+
+
+def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
+    if ours.lines and overlap([ours.lines], lines):
+        return True
+    named = set(_IDENTIFIER.findall(text)) & set(_WORD.findall(ours.expression))
+    alike = {
+        name
+        for name, pattern in RELATIONS.items()
+        if pattern.search(text) and pattern.search(ours.expression)
+    }
+    return bool(named and alike)
+
+
+def _same_finding(text: str, lines: list[Lines], ours: Finding) -> bool:
+    named = set(_IDENTIFIER.findall(text)) & set(_WORD.findall(ours.message))
+    return bool(named) and overlap(ours.lines, lines)
+
+
+def summary(claims: list[Claim], kind: str) -> dict[str, Any]:
+    """Counts and rates of one kind."""
+    gold = [c for c in claims if c.kind == kind and not c.ours]
+    ours = [c for c in claims if c.kind == kind and c.ours]
+    return {
+        "gold": len(gold),
+        "recall": rate(sum(c.met for c in gold), len(gold)),
+        "ours": len(ours),
+        "precision_lower_bound": rate(sum(c.met for c in ours), len(ours)),
+    }
+
+
+def show(claims: list[Claim]) -> None:
+    """Print what one side has and the other has not."""
+    for claim in claims:
+        if not claim.met:
+            side = "EXTRA " if claim.ours else "MISS  "
+            print(f"{side} {claim.kind:10} {claim.kernel:40} {claim.lines} {claim.text[:150]}")

@@ -1,0 +1,83 @@
+"""Gold files and the extracted kernels that their entries speak of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from api.corpora import fetch, pinned
+from api.extract import extract_or_explain
+from api.sources import SourceFile
+from kb.evidence import Lines
+from kb.knowledge import KernelKnowledge, SourceKnowledge
+
+Entry = dict[str, Any]
+"""One kernel of a gold file: package, version, file, kernel, decisions, tuning, constraints,
+defects."""
+
+
+def load(gold: Path) -> list[Entry]:
+    """Every kernel of a gold file."""
+    entries: list[Entry] = yaml.safe_load(gold.read_text(encoding="utf-8"))
+    return entries
+
+
+def ranges(text: object) -> list[Lines]:
+    """Line ranges of the gold: `67, 114-118`, or a pair; none when it gives no lines."""
+    if text is None:
+        return []
+    if isinstance(text, list):
+        return [(int(text[0]), int(text[1]))]
+    found: list[Lines] = []
+    for part in str(text).split(","):
+        first, _, last = part.strip().partition("-")
+        found.append((int(first), int(last or first)))
+    return found
+
+
+def overlap(left: Sequence[Lines], right: Sequence[Lines]) -> bool:
+    """True when two lists of ranges share a line."""
+    return any(a[0] <= b[1] and b[0] <= a[1] for a in left for b in right)
+
+
+class Reader:
+    """Extracted files of a corpus, each read once; `seconds` per file.
+
+    A package is looked for in `corpus`, then among the pinned wheels.
+    """
+
+    def __init__(self, corpus: Path | None) -> None:
+        self.corpus = corpus
+        self.seconds: dict[str, float] = {}
+        self._read: dict[Path, SourceKnowledge] = {}
+
+    def kernel(self, entry: Entry) -> KernelKnowledge | None:
+        """The kernel that a gold entry speaks of; None when the package is not there or the file
+        holds no such kernel that is read."""
+        root = self._root(str(entry["package"]))
+        path = root / str(entry["file"]) if root is not None else None
+        if root is None or path is None or not path.is_file():
+            return None
+        if path not in self._read:
+            began = time.perf_counter()
+            shown = str(entry["file"])
+            self._read[path] = extract_or_explain(SourceFile(path=path, root=root, shown=shown))
+            self.seconds[shown] = round(time.perf_counter() - began, 3)
+        kernels = self._read[path].kernels
+        return next((k for k in kernels if k.kernel.name == entry["kernel"]), None)
+
+    def _root(self, package: str) -> Path | None:
+        if self.corpus is not None and (self.corpus / package).is_dir():
+            return self.corpus / package
+        return _wheel(package.replace("_", "-"))
+
+
+@cache
+def _wheel(package: str) -> Path | None:
+    requirement = pinned().get(package)
+    return fetch(requirement).folder if requirement else None
