@@ -71,6 +71,8 @@ class Attributes(Tensors):
 
     def _of_class(self, owner: ClassValue, name: str) -> Value:
         found = self.class_attribute(owner, name)
+        if isinstance(found, Func) and _is_marked(found, "classmethod"):
+            return Partial(found, (owner,), ())
         if found is not ABSENT:
             return found
         if name == "apply":
@@ -88,16 +90,11 @@ class Attributes(Tensors):
         if isinstance(cls, ClassValue):
             found = self.class_attribute(cls, name)
             if isinstance(found, Func):
-                static = any(
-                    isinstance(item, ast.Name) and item.id == "staticmethod"
-                    for item in getattr(found.node, "decorator_list", [])
-                )
-                prop = any(
-                    isinstance(item, ast.Name) and item.id == "property"
-                    for item in getattr(found.node, "decorator_list", [])
-                )
-                if prop:
+                if _is_marked(found, "property"):
                     return self.call_function(found, (owner,), {}, node)
+                if _is_marked(found, "classmethod"):
+                    return Partial(found, (cls,), ())
+                static = _is_marked(found, "staticmethod")
                 return found if static else Partial(found, (owner,), ())
             if found is not ABSENT:
                 return found
@@ -279,6 +276,14 @@ class Attributes(Tensors):
         node: ast.AST,
     ) -> Value:
         raise NotImplementedError
+
+
+def _is_marked(func: Func, builtin: str) -> bool:
+    """Whether a method has the decorator of Python's own that is named."""
+    return any(
+        isinstance(item, ast.Name) and item.id == builtin
+        for item in getattr(func.node, "decorator_list", [])
+    )
 
 
 TENSOR_METHODS = frozenset(

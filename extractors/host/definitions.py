@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from extractors.host.core import function_lines, lines_of
 from extractors.host.expr import sym
@@ -160,6 +161,10 @@ class Definitions(Statements):
         own."""
         before = dict(self.machine.heap)
         flow = self.run(node.body, frame)
+        if node.handlers and _gives_up(flow):
+            self.machine.heap = before
+            flow = self.run(node.handlers[0].body, frame)
+            return self._finally(node, flow, frame)
         kept = self.machine.heap
         for handler in node.handlers:
             self.machine.heap = before
@@ -175,6 +180,9 @@ class Definitions(Statements):
         self.machine.heap = kept
         if isinstance(flow, Flow) and flow.kind is Kind.NORMAL and node.orelse:
             flow = self.run(node.orelse, frame)
+        return self._finally(node, flow, frame)
+
+    def _finally(self, node: ast.Try, flow: AnyFlow, frame: Frame) -> AnyFlow:
         if node.finalbody:
             self.run(node.finalbody, frame)
         return NORMAL if isinstance(flow, Flow) and flow.kind is Kind.RAISE else flow
@@ -220,6 +228,13 @@ class Definitions(Statements):
         raise NotImplementedError
 
 
+def _gives_up(flow: AnyFlow) -> bool:
+    """Whether a body returns what Python would have raised at."""
+    value = flow.value if isinstance(flow, Flow) else None
+    return isinstance(value, Unknown) and value.raised
+
+
+@lru_cache(maxsize=4096)
 def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function yields (inner functions do not count)."""
     pending: list[ast.AST] = list(node.body)

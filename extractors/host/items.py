@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from extractors.host import device
 from extractors.host.core import Core, lines_of
 from extractors.host.events import PickRecord
 from extractors.host.expr import (
@@ -22,6 +23,7 @@ from extractors.host.values import (
     BoundLaunch,
     Builtin,
     Choice,
+    ClassValue,
     Expr,
     External,
     Frame,
@@ -84,6 +86,11 @@ class Items(Core):
             return self._item(owner, key, node)
         if isinstance(owner, Expr):
             return self._symbolic_item(owner, key)
+        if isinstance(owner, External) and owner.path == device.PROPERTIES and isinstance(key, str):
+            return self.attribute(owner, key, node)
+        if isinstance(owner, ClassValue) and isinstance(key, str):
+            member = self.class_attribute(owner, key)
+            return Unknown(f"`{owner.name}` has no `{key}`", True) if member is ABSENT else member
         if isinstance(owner, (External, Builtin)):
             return owner
         if isinstance(owner, Unknown):
@@ -182,4 +189,7 @@ class Items(Core):
         raise NotImplementedError
 
     def view_of(self, tensor: Value) -> Value:
+        raise NotImplementedError
+
+    def class_attribute(self, cls: ClassValue, name: str) -> Value:
         raise NotImplementedError

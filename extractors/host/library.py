@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable
 
-from extractors.host import tables
+from extractors.host import device, tables
 from extractors.host.containers import Containers
 from extractors.host.core import lines_of
 from extractors.host.expr import (
@@ -20,7 +20,6 @@ from extractors.host.expr import (
     is_known,
     make,
     negate,
-    sym,
 )
 from extractors.host.machine import TensorFact
 from extractors.host.operations import is_callable, text_of, type_test
@@ -113,10 +112,9 @@ class Library(Containers):
         self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
     ) -> Value:
         machine = self.machine
-        if path in tables.CAPABILITY:
-            return self.profile.capability if self.profile else sym("capability")
-        if path in tables.PROPERTIES or path.endswith(".get_device_properties"):
-            return External("device properties")
+        told = device.answer(path, self.profile)
+        if told is not ABSENT:
+            return told
         if path in tables.NEXT_POWER and args:
             return machine.lift(lambda one: self.rounded("npow2", one, node), args[0])
         if path in tables.CEIL_DIVIDE and len(args) > 1:
@@ -286,20 +284,12 @@ class Library(Containers):
 
     def constants(self) -> dict[str, Value]:
         """Values of libraries that host code computes with, and device facts."""
-        profile = self.profile
-        facts: dict[str, Value] = {
-            f"device properties.{key}": sym(name) for key, name in tables.PROPERTY_NAMES.items()
-        }
-        if profile is not None:
-            facts["device properties.multi_processor_count"] = profile.sms
-            facts["device properties.shared_memory_per_block_optin"] = profile.shared_bytes
-            facts["device properties.major"], facts["device properties.minor"] = profile.capability
         return {
             "math.inf": math.inf,
             "math.pi": math.pi,
             "math.e": math.e,
             "math.nan": math.nan,
-            **facts,
+            **device.attributes(self.profile),
         }
 
     def outcome(self, search: int) -> Value:

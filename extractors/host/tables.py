@@ -91,8 +91,6 @@ BUDGET = frozenset({"cuda.tile.compiler_timeout"})
 CONSTEXPR = frozenset({"triton.language.constexpr", "triton.language.core.constexpr"})
 NAMESPACE = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
 TABLE = frozenset({"collections.OrderedDict", "collections.defaultdict", "builtins.dict"})
-CAPABILITY = frozenset({"torch.cuda.get_device_capability"})
-PROPERTIES = frozenset({"torch.cuda.get_device_properties"})
 WRAPPED = frozenset(
     {"torch.library.wrap_triton", "torch._library.triton.wrap_triton", "torch.library.triton_op"}
 )

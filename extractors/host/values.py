@@ -22,9 +22,13 @@ MAX_EXPRESSION_DEPTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value that cannot be told from the source; `reason` says why."""
+    """A value that cannot be told from the source; `reason` says why.
+
+    `raised`: Python would raise here, which a handler around it may catch.
+    """
 
     reason: str
+    raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,61 @@
+"""What libraries answer about the device when a target profile is given: all targets are NVIDIA's.
+
+Source: the public interfaces of torch.cuda, torch.version and triton.runtime.driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extractors.host.events import TargetProfile
+from extractors.host.expr import sym
+from extractors.host.tables import PROPERTY_NAMES
+from extractors.host.values import ABSENT, External, Value
+
+PROPERTIES = "device properties"
+TARGET = "device target"
+OTHER_VENDORS = ("xpu", "hpu", "npu", "mps", "musa", "mlu")
+
+
+def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
+    """Values of attribute paths; facts of the device are symbols without a profile."""
+    facts: dict[str, Value] = {
+        f"{PROPERTIES}.{key}": sym(name) for key, name in PROPERTY_NAMES.items()
+    }
+    if profile is None:
+        return facts
+    major, minor = profile.capability
+    return facts | {
+        f"{PROPERTIES}.multi_processor_count": profile.sms,
+        f"{PROPERTIES}.multiprocessor_count": profile.sms,
+        f"{PROPERTIES}.shared_memory_per_block_optin": profile.shared_bytes,
+        f"{PROPERTIES}.max_shared_mem": profile.shared_bytes,
+        f"{PROPERTIES}.major": major,
+        f"{PROPERTIES}.minor": minor,
+        f"{PROPERTIES}.warp_size": 32,
+        f"{PROPERTIES}.warpSize": 32,
+        f"{TARGET}.backend": "cuda",
+        f"{TARGET}.arch": major * 10 + minor,
+        f"{TARGET}.warp_size": 32,
+        "torch.version.hip": None,
+        "torch.version.xpu": None,
+    }
+
+
+def answer(path: str, profile: TargetProfile | None) -> Value:
+    """What a call without known arguments gives; ABSENT when it asks nothing about the device."""
+    if path.endswith(".get_device_properties"):
+        return External(PROPERTIES)
+    if path == "torch.cuda.get_device_capability":
+        return profile.capability if profile else sym("capability")
+    if profile is None:
+        return ABSENT
+    if path.endswith("driver.active.get_current_target"):
+        return External(TARGET)
+    if path == "torch.cuda.is_available":
+        return True
+    if path == "torch.cuda.device_count":
+        return 1
+    if path in {f"torch.{vendor}.is_available" for vendor in OTHER_VENDORS}:
+        return False
+    return ABSENT
