@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import eq, is_
 
 from extractors.host.assume import Path, resolve
 from extractors.host.expr import choose
@@ -193,14 +194,23 @@ def merge(cond: Expr, left: Value, right: Value) -> Value:
 def merge_heaps(
     cond: Expr, left: dict[int, Content], right: dict[int, Content], base: dict[int, Content]
 ) -> dict[int, Content]:
-    """One heap from two branches, object by object."""
+    """One heap from two branches, object by object.
+
+    Both sides began as copies of one heap, so most often they hold the same objects in one order.
+    """
+    if len(left) == len(right) and all(map(eq, left, right)):
+        if all(map(is_, left.values(), right.values())):
+            return left
     merged = dict(left)
     for oid, content in right.items():
-        first = left.get(oid, base.get(oid))
+        first = left.get(oid)
+        if first is content:
+            continue
+        first = base.get(oid) if first is None else first
         merged[oid] = content if first is None else _merge_content(cond, first, content)
-    for oid, content in left.items():
-        if oid not in right and oid in base:
-            merged[oid] = _merge_content(cond, content, base[oid])
+    for oid in left.keys() - right.keys():
+        if oid in base:
+            merged[oid] = _merge_content(cond, left[oid], base[oid])
     return merged
 
 

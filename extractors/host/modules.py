@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import warnings
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Protocol
 
@@ -111,6 +112,7 @@ class TextLoader:
         return tuple((name, text) for name, text in self.texts.items() if name.endswith(".yaml"))
 
 
+@lru_cache(maxsize=128)
 def parse_quietly(text: str) -> ast.Module | None:
     """The syntax tree, or None when the text is not Python."""
     try:

@@ -1,7 +1,8 @@
-"""Python source text as a standard `ast` tree, through libcst.
+"""Python source text as a standard `ast` tree, through Python's own parser or libcst.
 
-libcst reads every Python grammar since 3.0 whatever Python runs it. What it reads is converted to
-`ast` nodes, so that all later rooms walk one well-known tree. Nothing is compiled or executed.
+What the running Python reads is taken as it reads it (`native`). libcst reads every Python grammar
+since 3.0 whatever Python runs it, and says what is wrong where none does; what it reads is
+converted to `ast` nodes: all later rooms walk one well-known tree. Nothing is compiled or executed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from extractors.syntax.bounds import check_depth
+from extractors.syntax.native import native_tree
 from extractors.syntax.places import Places
 from extractors.syntax.problems import syntax_problem
 from extractors.syntax.statements import StatementReader
@@ -49,6 +51,12 @@ def parse_module(text: str, path: str) -> ast.Module:
     """
     source = _checked(text, path)
     check_depth(source, path)
+    tree = native_tree(source, lambda part: concrete_tree(part, path))
+    return concrete_tree(source, path) if tree is None else tree
+
+
+def concrete_tree(source: str, path: str) -> ast.Module:
+    """The same through libcst, for a text whose line ends are newlines. SyntaxProblem."""
     try:
         module = cst.parse_module(source)
         ranges = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
