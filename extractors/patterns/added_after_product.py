@@ -29,6 +29,7 @@ class AddedAfterProduct(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="nothing is added"),
         NearMiss(ATTENTION, why="the sum that divides the product is computed, not loaded"),
+        NearMiss(PRODUCT_POINTER, why="nothing is added"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

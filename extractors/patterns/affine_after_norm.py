@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -30,7 +31,10 @@ class AffineAfterNorm(Pattern):
         Case(vary(ROW_NORM, ("v * r * g", "v * r * (1.0 + g)")), "weight + offset"),
         Case(vary(ROW_NORM, ("v * r * g", "v * r")), "none"),
     )
-    near_misses = (NearMiss(SOFTMAX, why="no normalisation by a root"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="no normalisation by a root"),
+        NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for norm in normalisations(facts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
@@ -24,7 +24,10 @@ class ApproximateDivision(Pattern):
         Case(SOFTMAX, "approx"),
         Case(vary(ATTENTION, ("RoundingMode.APPROX", "RoundingMode.RN")), "rn"),
     )
-    near_misses = (NearMiss(PRODUCT, why="no rounding mode is given"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="no rounding mode is given"),
+        NearMiss(PRODUCT_POINTER, why="no rounding mode is given"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node]] = {}

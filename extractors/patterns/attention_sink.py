@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -32,6 +33,7 @@ class AttentionSink(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="the maximum starts at minus infinity"),
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),
+        NearMiss(FLASH_POINTER, why="the maximum starts at minus infinity"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import recomputed
@@ -20,10 +21,14 @@ class BackwardKernelFission(Pattern):
     name = "backward-kernel-fission"
     axis = "kernel_boundaries"
     source = "Dao, FlashAttention-2 (2023), section 3.2, backward pass"
-    matches = (Case(BACKWARD_KEYS, "two kernels, S recomputed twice"),)
+    matches = (
+        Case(BACKWARD_KEYS, "two kernels, S recomputed twice"),
+        Case(BACKWARD_KEYS_POINTER, "two kernels, S recomputed twice"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="a forward pass"),
         NearMiss(NORM_BACKWARD, why="no probabilities are rebuilt"),
+        NearMiss(FLASH_POINTER, why="a forward pass"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

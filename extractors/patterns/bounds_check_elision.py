@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -25,7 +26,10 @@ class BoundsCheckElision(Pattern):
         Case(ROW_NORM, "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
     )
-    near_misses = (NearMiss(SOFTMAX, why="the check is always made"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="the check is always made"),
+        NearMiss(SOFTMAX_POINTER, why="the check is always made"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         elided: list[Node | Access] = []

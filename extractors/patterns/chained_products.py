@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision
@@ -29,6 +30,7 @@ class ChainedProducts(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="every product has an accumulator of its own"),
         NearMiss(PRODUCT, why="the accumulator comes from the iteration before"),
+        NearMiss(FLASH_POINTER, why="every product has an accumulator of its own"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

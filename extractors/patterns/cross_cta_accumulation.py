@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
@@ -27,10 +28,12 @@ class CrossCtaAccumulation(Pattern):
     matches = (
         Case(NORM_BACKWARD, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC, "atomics"),
+        Case(NORM_BACKWARD_POINTER, "per-CTA partial buffer + second stage"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
+        NearMiss(PRODUCT_POINTER, why="one block owns its output tile"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

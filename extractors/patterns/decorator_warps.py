@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -21,6 +22,7 @@ class DecoratorWarps(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="the decorator speaks of occupancy only"),
         NearMiss(PRODUCT, why="the decorator has no options"),
+        NearMiss(SOFTMAX_POINTER, why="the decorator speaks of occupancy only"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

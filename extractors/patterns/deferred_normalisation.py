@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -32,6 +33,10 @@ class DeferredNormalisation(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
         NearMiss(PRODUCT, why="nothing is divided"),
+        NearMiss(
+            SOFTMAX_POINTER,
+            why="numerator and denominator come from one tile, no loop carries them",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -44,10 +45,12 @@ class DegenerateRowGuard(Pattern):
             ),
             "clamp l >= eps",
         ),
+        Case(FLASH_POINTER, "none (NaN)"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
+        NearMiss(PRODUCT_POINTER, why="no running maximum"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

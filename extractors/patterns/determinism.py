@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -29,7 +29,11 @@ class Determinism(Pattern):
     source = (
         "Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic (1991)"
     )
-    matches = (Case(_ATOMIC, "order depends on atomics"), Case(PRODUCT, "bitwise stable"))
+    matches = (
+        Case(_ATOMIC, "order depends on atomics"),
+        Case(PRODUCT, "bitwise stable"),
+        Case(PRODUCT_POINTER, "bitwise stable"),
+    )
     near_misses = (
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
     )

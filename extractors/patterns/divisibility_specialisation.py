@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -28,6 +29,7 @@ class DivisibilitySpecialisation(Pattern):
     near_misses = (
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
         NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
+        NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role, accumulating
 from kb.evidence import Decision
@@ -30,6 +30,7 @@ class DualAccumulators(Pattern):
         NearMiss(PRODUCT, why="one product"),
         NearMiss(ATTENTION, why="the second product takes the first one's result"),
         NearMiss(BACKWARD_KEYS, why="the products have no operand in common"),
+        NearMiss(PRODUCT_POINTER, why="one product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -29,10 +30,12 @@ class DualOrientation(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "load once, use as X and X^T"),
         Case(_TWICE, "load twice in two layouts"),
+        Case(BACKWARD_KEYS_POINTER, "load once, use as X and X^T"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="every tile enters one product"),
         NearMiss(PRODUCT, why="every tile enters one product"),
+        NearMiss(FLASH_POINTER, why="every tile enters one product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

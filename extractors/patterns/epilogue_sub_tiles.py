@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import TURN
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -30,6 +30,7 @@ class EpilogueSubTiles(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the accumulator is stored whole"),
         NearMiss(TURN, why="there is no product"),
+        NearMiss(PRODUCT_POINTER, why="the accumulator is stored whole"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -31,6 +31,7 @@ class EpsPlacement(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="no root"),
         NearMiss(vary(ROW_NORM, (" / N + eps)", " / N)")), why="nothing is added"),
+        NearMiss(PRODUCT_POINTER, why="no root"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

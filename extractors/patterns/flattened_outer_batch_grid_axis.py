@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
+from extractors.patterns.cases_pointer import FLASH_POINTER, PRODUCT_PERSISTENT_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind, Expr
@@ -19,13 +20,20 @@ class FlattenedOuterBatchGridAxis(Pattern):
     name = "flattened-outer-batch-grid-axis-with-div-mod-decode"
     axis = "grid_mapping"
     source = "NVIDIA, CUDA C++ Programming Guide, grid y and z hold 65535 blocks"
-    matches = (Case(ATTENTION, "batch*heads on one axis"),)
+    matches = (
+        Case(ATTENTION, "batch*heads on one axis"),
+        Case(FLASH_POINTER, "batch*heads on one axis"),
+    )
     near_misses = (
         NearMiss(
             PRODUCT_PERSISTENT,
             why="quotients of a grouped order locate tiles, they are no outer axes",
         ),
         NearMiss(PRODUCT, why="both block ids are used as they are"),
+        NearMiss(
+            PRODUCT_PERSISTENT_POINTER,
+            why="quotients of a grouped order locate tiles, they are no outer axes",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

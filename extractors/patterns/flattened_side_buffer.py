@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -28,6 +29,7 @@ class FlattenedSideBuffer(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="every array is addressed by its own axes"),
         NearMiss(ROW_NORM, why="rows and columns are two indices"),
+        NearMiss(FLASH_POINTER, why="every array is addressed by its own axes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

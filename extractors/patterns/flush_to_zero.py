@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -37,6 +37,7 @@ class FlushToZero(Pattern):
             why="the flag is not given, its default is no decision",
             value="ieee denormals",
         ),
+        NearMiss(PRODUCT_POINTER, why="no operation has the flag"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

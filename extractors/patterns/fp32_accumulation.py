@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
+from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
@@ -46,7 +47,10 @@ class Fp32Accumulation(Pattern):
         Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
     )
-    near_misses = (NearMiss(COPY, why="nothing is summed"),)
+    near_misses = (
+        NearMiss(COPY, why="nothing is summed"),
+        NearMiss(COPY_POINTER, why="nothing is summed"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         places: dict[str, list[Node]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -19,13 +20,19 @@ class GqaHeadSharing(Pattern):
     name = "gqa-head-sharing-by-integer-division"
     axis = "kv_head_mapping"
     source = "Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models (2023)"
-    matches = (Case(ATTENTION, "integer-division sharing"),)
+    matches = (
+        Case(ATTENTION, "integer-division sharing"),
+        Case(FLASH_POINTER, "integer-division sharing"),
+    )
     near_misses = (
         NearMiss(
             vary(ATTENTION, ("kv = head // R", "kv = head")),
             why="every query head has its own key head",
         ),
         NearMiss(BACKWARD_KEYS, why="the query head is built from the key head, not divided"),
+        NearMiss(
+            BACKWARD_KEYS_POINTER, why="the query head is built from the key head, not divided"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_PERSISTENT
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -25,6 +26,7 @@ class GroupGradient(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="one query head per block"),
         NearMiss(PRODUCT_PERSISTENT, why="the accumulator starts anew for every output tile"),
+        NearMiss(FLASH_POINTER, why="one query head per block"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
+from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
@@ -20,13 +21,17 @@ class GroupedRasterisation(Pattern):
     name = "grouped-rasterisation"
     axis = "rasterization"
     source = "Triton documentation, Matrix Multiplication tutorial, L2 cache optimizations"
-    matches = (Case(PRODUCT_PERSISTENT, "grouped-M"),)
+    matches = (
+        Case(PRODUCT_PERSISTENT, "grouped-M"),
+        Case(PRODUCT_PERSISTENT_POINTER, "grouped-M"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
         NearMiss(
             ATTENTION,
             why="quotient and remainder by one number find batch and head, nothing is grouped",
         ),
+        NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

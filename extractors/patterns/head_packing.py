@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -33,6 +34,7 @@ class HeadPacking(Pattern):
         NearMiss(ATTENTION, why="the block id counts query tiles, rows are positions"),
         NearMiss(BACKWARD_KEYS, why="the queries stream by"),
         NearMiss(PRODUCT, why="there are no scores"),
+        NearMiss(FLASH_POINTER, why="the block id counts query tiles, rows are positions"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

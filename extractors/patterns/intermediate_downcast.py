@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -23,7 +24,8 @@ class IntermediateDowncast(Pattern):
         "Dao et al., FlashAttention (2022): P is rounded to the input type for the second product"
     )
     matches = (Case(ATTENTION, "cast P to input dtype"), Case(BACKWARD_KEYS, "cast P to input dtype"),  # noqa: E501
-               Case(vary(ATTENTION, ("p.astype(a.dtype)", "p")), "keep fp32/tf32"))  # fmt: skip
+               Case(vary(ATTENTION, ("p.astype(a.dtype)", "p")), "keep fp32/tf32"),
+Case(FLASH_POINTER, "cast P to input dtype"))  # fmt: skip
     near_misses = (
         NearMiss(
             vary(

@@ -34,6 +34,7 @@ class LinearTileId(Pattern):
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over tiles, not the block id, is taken apart"),
         NearMiss(ATTENTION, why="quotient and remainder find batch and head, not tiles"),
+        NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -33,10 +34,12 @@ class LogSumExpStatistic(Pattern):
         Case(ATTENTION_LSE, "base-2 LSE"),
         Case(vary(ATTENTION_LSE, ("ct.log2(", "ct.log(")), "natural LSE"),
         Case(_PAIR, "(m,l) pair"),
+        Case(FLASH_POINTER_LSE, "base-2 LSE"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="nothing but the output is stored"),
         NearMiss(ROW_NORM, why="a root is stored, no logarithm"),
+        NearMiss(FLASH_POINTER, why="nothing but the output is stored"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

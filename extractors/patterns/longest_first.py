@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
@@ -25,8 +26,15 @@ class LongestFirst(Pattern):
     name = "longest-processing-time-first-l2-head-swizzle-for-causal-work"
     axis = "rasterization"
     source = "Graham, Bounds on Multiprocessing Timing Anomalies (1969); FlashAttention-3 scheduler"
-    matches = (Case(ATTENTION, "natural order"), Case(_REVERSED, "LPT reversed q-tiles"))
-    near_misses = (NearMiss(PRODUCT, why="every tile costs the same"),)
+    matches = (
+        Case(ATTENTION, "natural order"),
+        Case(_REVERSED, "LPT reversed q-tiles"),
+        Case(FLASH_POINTER, "natural order"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="every tile costs the same"),
+        NearMiss(PRODUCT_POINTER, why="every tile costs the same"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:

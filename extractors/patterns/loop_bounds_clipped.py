@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    PRODUCT,
+    PRODUCT_POINTER,
+    vary,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import between_lanes, masks
@@ -36,7 +43,10 @@ class LoopBoundsClipped(Pattern):
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
         Case(_UNCLIPPED, "full extent + mask"),
     )
-    near_misses = (NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
+        NearMiss(PRODUCT_POINTER, why="the bound is the whole extent and nothing is masked"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]

@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows import (
     ROW_NORM_CHUNKS,
     SOFTMAX_CHUNKS,
 )
+from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Loop, blocked, persistent
 from kb.evidence import Decision
@@ -32,9 +33,11 @@ class LoopStructure(Pattern):
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
+        Case(ROW_NORM_POINTER, "no loop (resident)"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced, so there is no axis to loop over"),
+        NearMiss(ADD, why="nothing is reduced, so there is no axis to loop over"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
@@ -33,6 +34,7 @@ class MaskRealisation(Pattern):
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),
+        NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

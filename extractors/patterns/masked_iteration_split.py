@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import Mask, masks
@@ -33,8 +35,12 @@ class MaskedIterationSplit(Pattern):
             vary(ATTENTION, ("j >= edge", "j * TN + TN > edge * TN")),
             "single loop + opaque branch (not split)",
         ),
+        Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
     )
-    near_misses = (NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
+        NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         inside = [m for m in masks(facts) if m.node.loop is not None]

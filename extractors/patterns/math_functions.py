@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
+from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -32,10 +33,11 @@ class MathFunctions(Pattern):
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
     source = "NVIDIA, CUDA Math API: error bounds; PTX ISA, rsqrt.approx, tanh.approx, ex2.approx"
-    matches = (Case(LAYER_NORM_POINTER, "rsqrt"), Case(_GATE, "sigmoid"))
+    matches = (Case(LAYER_NORM_POINTER, "rsqrt"), Case(_GATE, "sigmoid"), Case(LAYER_NORM, "rsqrt"))
     near_misses = (
         NearMiss(PRODUCT, why="there is no function"),
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
+        NearMiss(PRODUCT_POINTER, why="there is no function"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

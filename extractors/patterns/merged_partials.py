@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -45,6 +46,7 @@ class MergedPartials(Pattern):
         NearMiss(ATTENTION, why="the scores are computed, not loaded"),
         NearMiss(_SCORED, why="the exponents are computed from two arrays"),
         NearMiss(_MEAN, why="weights are used as loaded"),
+        NearMiss(SOFTMAX_POINTER, why="the exponentials are the output, they weigh nothing"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

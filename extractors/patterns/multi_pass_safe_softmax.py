@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -21,10 +23,15 @@ class MultiPassSafeSoftmax(Pattern):
     name = "multi-pass-safe-softmax"
     axis = "softmax_scheme"
     source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), algorithm 2"
-    matches = (Case(SOFTMAX, "single resident tile"), Case(SOFTMAX_CHUNKS, "safe 3-pass"))
+    matches = (
+        Case(SOFTMAX, "single resident tile"),
+        Case(SOFTMAX_CHUNKS, "safe 3-pass"),
+        Case(SOFTMAX_POINTER, "single resident tile"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum runs along with the sum"),
         NearMiss(NORM_PERSISTENT, why="no exponential"),
+        NearMiss(FLASH_POINTER, why="the maximum runs along with the sum"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

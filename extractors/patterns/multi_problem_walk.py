@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, TILE
+from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, TILE
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, leads
@@ -46,6 +46,7 @@ class MultiProblemWalk(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="one problem, one tile per block"),
         NearMiss(PRODUCT_PERSISTENT, why="one problem"),
+        NearMiss(PRODUCT_POINTER, why="one problem, one tile per block"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import normalisations
@@ -23,6 +24,7 @@ class NormKind(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
         NearMiss(PRODUCT, why="no root"),
+        NearMiss(SOFTMAX_POINTER, why="a sum of exponentials, no root"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -21,7 +21,10 @@ class OccupancyHint(Pattern):
         Case(SOFTMAX, "fixed: 4"),
         Case(vary(SOFTMAX, ("occupancy=4", "occupancy=ct.ByTarget(sm_90=4)")), "ByTarget"),
     )
-    near_misses = (NearMiss(PRODUCT, why="the decorator has no options"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="the decorator has no options"),
+        NearMiss(PRODUCT_POINTER, why="the decorator has no options"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         entry = facts.kernel.entry

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
+from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -27,9 +28,13 @@ class OneOutputTilePerCta(Pattern):
         Case(PRODUCT, "one tile per CTA"),
         Case(ATTENTION, "one tile per CTA"),
         Case(ROW_NORM, "one row per CTA"),
+        Case(PRODUCT_POINTER, "one tile per CTA"),
     )
     near_misses = (
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
+        NearMiss(
+            PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -25,6 +26,7 @@ class OnlineSoftmax(Pattern):
     near_misses = (
         NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
         NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
+        NearMiss(SOFTMAX_CHUNKS_POINTER, why="the maximum is final before the sum begins"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
@@ -27,11 +28,16 @@ class ParameterGradient(Pattern):
     name = "weight-gradient-summed-over-rows"
     axis = "parameter_gradient"
     source = "tilelore catalogue, axis parameter_gradient; Triton, Layer Normalization tutorial"
-    matches = (Case(NORM_BACKWARD, "per-CTA partials then reduce"), Case(_ATOMIC, "atomics"))
+    matches = (
+        Case(NORM_BACKWARD, "per-CTA partials then reduce"),
+        Case(_ATOMIC, "atomics"),
+        Case(NORM_BACKWARD_POINTER, "per-CTA partials then reduce"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(SOFTMAX_CHUNKS, why="the sum belongs to one row"),
+        NearMiss(PRODUCT_POINTER, why="one block owns its output tile"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

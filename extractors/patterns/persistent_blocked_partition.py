@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, blocked
@@ -44,6 +45,7 @@ class PersistentBlockedPartition(Pattern):
     near_misses = (
         NearMiss(NORM_BACKWARD, why="items are strided over the blocks"),
         NearMiss(ATTENTION, why="the loop runs over keys, and its bound is a mask's"),
+        NearMiss(NORM_BACKWARD_POINTER, why="items are strided over the blocks"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

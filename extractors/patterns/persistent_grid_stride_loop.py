@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX
 from kb.analysis.facts import Facts
 from kb.analysis.loops import persistent
@@ -22,6 +23,7 @@ class PersistentGridStrideLoop(Pattern):
         Case(PRODUCT_PERSISTENT, "persistent grid-stride"),
         Case(NORM_PERSISTENT, "persistent grid-stride"),
         Case(SOFTMAX, "persistent grid-stride"),
+        Case(PRODUCT_PERSISTENT_POINTER, "persistent grid-stride"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the block id is used once"),
@@ -29,6 +31,7 @@ class PersistentGridStrideLoop(Pattern):
             vary(SOFTMAX, ("range(ct.bid(0), ROWS, ct.num_blocks(0))", "range(0, ROWS, 4)")),
             why="every block walks the same rows",
         ),
+        NearMiss(PRODUCT_POINTER, why="the block id is used once"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

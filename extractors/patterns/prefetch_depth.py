@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import COPY
+from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -30,7 +31,10 @@ class PrefetchDepth(Pattern):
         ),
         Case(PRODUCT, "compiler-inferred"),
     )
-    near_misses = (NearMiss(COPY, why="no loop, no hint"),)
+    near_misses = (
+        NearMiss(COPY, why="no loop, no hint"),
+        NearMiss(COPY_POINTER, why="no loop, no hint"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         hinted = [a for a in facts.accesses if a.latency is not None]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import COPY
+from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -31,6 +32,7 @@ class RebasedView(Pattern):
     near_misses = (
         NearMiss(COPY, why="the whole array is addressed"),
         NearMiss(PRODUCT, why="the whole array is addressed"),
+        NearMiss(COPY_POINTER, why="the whole array is addressed"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, PRODUCT_POINTER, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -34,6 +34,7 @@ class RecomputedIndices(Pattern):
     near_misses = (
         NearMiss(PRODUCT_POINTER, why="the positions are kept over the loop"),
         NearMiss(ATTENTION_POINTER, why="the positions are kept over the loop"),
+        NearMiss(PRODUCT, why="the positions are kept over the loop"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision
@@ -41,7 +42,10 @@ class ReductionPayload(Pattern):
     axis = "reduction_payload"
     source = "tilelore catalogue, P96; Triton documentation, argmax: tie_break_left"
     matches = (Case(_ARGMAX, "argmax op"), Case(_SELECT, "max + min(where(eq,idx,N))"))
-    near_misses = (NearMiss(SOFTMAX, why="only the maximum's value is used"),)
+    near_misses = (
+        NearMiss(SOFTMAX, why="only the maximum's value is used"),
+        NearMiss(SOFTMAX_POINTER, why="only the maximum's value is used"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         native = facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN)

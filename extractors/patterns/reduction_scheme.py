@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows import (
     ROW_NORM_CHUNKS,
     SOFTMAX,
 )
+from extractors.patterns.cases_rows_pointer import ADD
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role, blocked, persistent
@@ -33,7 +34,10 @@ class ReductionScheme(Pattern):
         Case(ATTENTION, "online with rescale"),
         Case(PRODUCT, "sequential loop into an accumulator"),
     )
-    near_misses = (NearMiss(ADD_POINTER, why="nothing is reduced"),)
+    near_misses = (
+        NearMiss(ADD_POINTER, why="nothing is reduced"),
+        NearMiss(ADD, why="nothing is reduced"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         online = [

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from extractors.patterns.base import Pattern
 
-_NOT_PATTERNS = frozenset({"base", "registry", "cases", "cases_rows"})
+_NOT_PATTERNS = ("base", "registry", "cases")
+"""Beginnings of the names of modules that hold no pattern."""
 
 
 @cache
@@ -19,7 +20,7 @@ def patterns() -> tuple[Pattern, ...]:
     folder = str(Path(__file__).parent)
     found: dict[str, Pattern] = {}
     for info in pkgutil.iter_modules([folder]):
-        if info.name in _NOT_PATTERNS:
+        if info.name.startswith(_NOT_PATTERNS):
             continue
         module = importlib.import_module(f"extractors.patterns.{info.name}")
         own = [

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.analysis.idioms import against_extent, comparisons
@@ -20,7 +21,10 @@ class RezeroPaddedLanes(Pattern):
     name = "re-zero-padded-lanes-after-a-shift"
     axis = "boundary_handling"
     source = "tilelore catalogue, P67"
-    matches = (Case(LAYER_NORM_POINTER, "where(mask, x-mean, 0)"),)
+    matches = (
+        Case(LAYER_NORM_POINTER, "where(mask, x-mean, 0)"),
+        Case(LAYER_NORM, "where(mask, x-mean, 0)"),
+    )
     near_misses = (
         NearMiss(
             vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c")),

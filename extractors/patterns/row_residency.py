@@ -14,6 +14,7 @@ from extractors.patterns.cases_rows import (
     SOFTMAX,
     SOFTMAX_CHUNKS,
 )
+from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -40,6 +41,7 @@ class RowResidency(Pattern):
         Case(SOFTMAX, "single tile, row cached in registers"),
         Case(ROW_NORM_CHUNKS, "multi-pass reload (2 passes)"),
         Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
+        Case(ROW_NORM_POINTER, "single tile, row cached in registers"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),

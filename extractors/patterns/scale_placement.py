@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    PRODUCT,
+    PRODUCT_POINTER,
+    vary,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -38,7 +45,10 @@ class ScalePlacement(Pattern):
         ),
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
     )
-    near_misses = (NearMiss(PRODUCT, why="the product is no score: no exponential follows"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="the product is no score: no exponential follows"),
+        NearMiss(PRODUCT_POINTER, why="the product is no score: no exponential follows"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if recomputed(facts):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -34,6 +35,7 @@ class SecondaryInduction(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the loop variable is the index"),
         NearMiss(SOFTMAX_CHUNKS, why="the loop variable is scaled"),
+        NearMiss(PRODUCT_DESCRIPTOR, why="the loop variable is the index"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ir import walk
@@ -33,6 +33,7 @@ class SharedBody(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the entry itself loads and stores"),
         NearMiss(PRODUCT_PERSISTENT, why="there is no helper"),
+        NearMiss(PRODUCT_POINTER, why="the entry itself loads and stores"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -41,6 +42,7 @@ class SharedStride(Pattern):
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="every array has its own stride"),
         NearMiss(PRODUCT_POINTER, why="every array has its own stride"),
+        NearMiss(LAYER_NORM, why="every array has its own stride"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

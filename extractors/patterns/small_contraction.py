@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.merged_partials import MERGE
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -30,6 +30,7 @@ class SmallContraction(Pattern):
         NearMiss(MERGE, why="the sum is taken elementwise"),
         NearMiss(PRODUCT, why="both operands are tiles"),
         NearMiss(ATTENTION, why="both operands are tiles"),
+        NearMiss(PRODUCT_POINTER, why="both operands are tiles"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

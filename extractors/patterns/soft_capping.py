@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import COPY
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -31,6 +32,7 @@ class SoftCapping(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="scores go to the maximum as they are"),
         NearMiss(_GELU, why="an activation, no scores"),
+        NearMiss(FLASH_POINTER, why="scores go to the maximum as they are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

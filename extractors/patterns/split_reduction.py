@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -43,6 +43,7 @@ class SplitReduction(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
+        NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

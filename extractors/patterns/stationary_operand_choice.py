@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
+from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -25,8 +27,12 @@ class StationaryOperandChoice(Pattern):
         Case(ATTENTION, "Q-stationary (loop KV)"),
         Case(BACKWARD_KEYS, "KV-stationary (loop Q)"),
         Case(PRODUCT, "C-stationary GEMM"),
+        Case(FLASH_POINTER, "Q-stationary (loop KV)"),
     )
-    near_misses = (NearMiss(NORM_PERSISTENT, why="the weight stays, but no product is taken"),)
+    near_misses = (
+        NearMiss(NORM_PERSISTENT, why="the weight stays, but no product is taken"),
+        NearMiss(NORM_PERSISTENT_POINTER, why="the weight stays, but no product is taken"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         seen: set[Node] = set()

@@ -31,7 +31,10 @@ class Tf32Operands(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),  # noqa: E501
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),  # noqa: E501
     )  # fmt: skip
-    near_misses = (NearMiss(PRODUCT, why="operands enter as they were loaded"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="operands enter as they were loaded"),
+        NearMiss(PRODUCT_POINTER, why="operands enter as they were loaded"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -22,7 +22,10 @@ class TmaChoice(Pattern):
         Case(NORM_PERSISTENT, "allow_tma=False"),
         Case(vary(NORM_PERSISTENT, ("allow_tma=False", "allow_tma=True")), "allow_tma=True"),
     )
-    near_misses = (NearMiss(PRODUCT, why="the compiler may choose"),)
+    near_misses = (
+        NearMiss(PRODUCT, why="the compiler may choose"),
+        NearMiss(PRODUCT_POINTER, why="the compiler may choose"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    PRODUCT,
+    PRODUCT_POINTER,
+)
 from extractors.patterns.cases_rows import COPY, TURN
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -34,6 +40,11 @@ class TransposedOperand(Pattern):
             value="permute/transpose the loaded tile",
         ),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
+        NearMiss(
+            PRODUCT_POINTER,
+            why="both operands are loaded as they lie",
+            value="permute/transpose the loaded tile",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import queries_first, recomputed
@@ -36,8 +37,12 @@ class TransposedScore(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "S^T = K Q^T so P^T is produced directly"),
         Case(_STRAIGHT, "S = QK^T then transpose P for P^T dO"),
+        Case(BACKWARD_KEYS_POINTER, "S^T = K Q^T so P^T is produced directly"),
     )
-    near_misses = (NearMiss(ATTENTION, why="a forward pass: probabilities enter as they are"),)
+    near_misses = (
+        NearMiss(ATTENTION, why="a forward pass: probabilities enter as they are"),
+        NearMiss(FLASH_POINTER, why="a forward pass: probabilities enter as they are"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not recomputed(facts):

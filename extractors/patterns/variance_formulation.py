@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import LAYER_NORM, ROW_NORM_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
@@ -30,10 +31,12 @@ class VarianceFormulation(Pattern):
     matches = (
         Case(LAYER_NORM_POINTER, "two-pass centred"),
         Case(_ONE_PASS, "one-pass E[x^2]-E[x]^2"),
+        Case(LAYER_NORM, "two-pass centred"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="no mean is taken away"),
         NearMiss(SOFTMAX, why="no squares"),
+        NearMiss(ROW_NORM_POINTER, why="no mean is taken away"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -31,6 +32,7 @@ class WeightLoadOrder(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="nothing is shared by the rows"),
         NearMiss(PRODUCT, why="operands of a product stream by"),
+        NearMiss(SOFTMAX_POINTER, why="nothing is shared by the rows"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT_POINTER, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import CONVOLUTION
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -30,6 +30,7 @@ class WrappedRows(Pattern):
     near_misses = (
         NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
         NearMiss(CONVOLUTION, why="remainders find a column, the quotient finds its row"),
+        NearMiss(PRODUCT, why="positions are used as they are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -1,0 +1,163 @@
+# ruff: noqa: E501
+"""The sample kernels of `cases` and `cases_rows` again, with pointers and masks. Written for this
+purpose.
+"""
+
+from __future__ import annotations
+
+from extractors.patterns.cases import POINTER, vary
+
+FLASH_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def attend(a, b, c, out, rate, shift, size, sb, sh, sm, tb, th, tn, ob, oh, om, W: tl.constexpr, G: tl.constexpr,
+           TM: tl.constexpr, TN: tl.constexpr, R: tl.constexpr, TRI: tl.constexpr, WHOLE: tl.constexpr):
+    x = tl.program_id(0)
+    y = tl.program_id(1)
+    bat = y // G
+    head = y % G
+    kv = head // R
+    rate = rate * 1.4426950408889634
+    at = x * TM + tl.arange(0, TM)
+    rows = at + shift
+    cols0 = tl.arange(0, TN)
+    lane = tl.arange(0, W)
+    top = tl.full([TM], float("-inf"), tl.float32)
+    tot = tl.zeros([TM], tl.float32)
+    acc = tl.zeros([TM, W], tl.float32)
+    fixed = tl.load(a + bat * sb + head * sh + at[:, None] * sm + lane[None, :], mask=at[:, None] < size, other=0.0)
+    if TRI:
+        edge = tl.minimum((shift + x * TM) // TN, size // TN)
+        last = tl.cdiv(tl.minimum(shift + (x + 1) * TM, size), TN)
+    else:
+        edge = size // TN
+        last = tl.cdiv(size, TN)
+    for j in range(0, last):
+        cols = j * TN + cols0
+        k = tl.load(b + bat * tb + kv * th + cols[None, :] * tn + lane[:, None], mask=cols[None, :] < size, other=0.0)
+        s = tl.dot(fixed, k)
+        if (TRI or not WHOLE) and j >= edge:
+            keep = cols[None, :] < size
+            if TRI:
+                keep = keep & (rows[:, None] >= cols[None, :])
+            s += tl.where(keep, 0.0, float("-inf"))
+        new = tl.maximum(top, tl.max(s, 1) * rate)
+        p = tl.exp2(s * rate - new[:, None])
+        part = tl.sum(p, 1)
+        fade = tl.exp2(top - new)
+        tot = tot * fade + part
+        acc = acc * fade[:, None]
+        v = tl.load(c + bat * tb + kv * th + cols[:, None] * tn + lane[None, :], mask=cols[:, None] < size, other=0.0)
+        acc = tl.dot(p.to(a.dtype.element_ty), v, acc)
+        top = new
+    acc = acc / tot[:, None]
+    tl.store(out + bat * ob + head * oh + at[:, None] * om + lane[None, :], acc.to(out.dtype.element_ty), mask=at[:, None] < size)
+"""
+)
+"""Online softmax over streamed keys and values, causal or not, with grouped heads."""
+
+FLASH_POINTER_LSE = (
+    vary(
+        FLASH_POINTER,
+        ("out, rate,", "out, stat, rate,"),
+        ("R: tl.constexpr,", "R: tl.constexpr, LEN: tl.constexpr,"),
+    )
+    + """    info = top + tl.log2(tot)
+    tl.store(stat + bat * (G * LEN) + head * LEN + at, info, mask=at < size)
+"""
+)
+"""The same, with the statistic saved for a backward pass."""
+
+BACKWARD_KEYS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def back(a, b, c, d, gb, gc, stat, dots, rate, size, sb, sh, sm, tb, th, tn, W: tl.constexpr, G: tl.constexpr,
+         LEN: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr, R: tl.constexpr, TRI: tl.constexpr):
+    x = tl.program_id(0)
+    y = tl.program_id(1)
+    bat = y // G
+    kv = y % G
+    rate2 = rate * 1.4426950408889634
+    lane = tl.arange(0, W)
+    cols = x * TN + tl.arange(0, TN)
+    gk = tl.zeros([TN, W], tl.float32)
+    gv = tl.zeros([TN, W], tl.float32)
+    place = bat * tb + kv * th + cols[:, None] * tn + lane[None, :]
+    inside = cols[:, None] < size
+    k = tl.load(b + place, mask=inside, other=0.0)
+    v = tl.load(c + place, mask=inside, other=0.0)
+    if TRI:
+        first = x * TN // TM
+    else:
+        first = 0
+    for h in range(R):
+        head = kv * R + h
+        base = bat * (R * G * LEN) + head * LEN
+        for m in range(first, tl.cdiv(size, TM)):
+            rows = m * TM + tl.arange(0, TM)
+            to = bat * sb + head * sh + rows[:, None] * sm + lane[None, :]
+            q = tl.load(a + to, mask=rows[:, None] < size, other=0.0)
+            o = tl.load(d + to, mask=rows[:, None] < size, other=0.0)
+            lse = tl.load(stat + base + rows)
+            dot = tl.load(dots + base + rows)
+            s = tl.dot(k, tl.trans(q))
+            p = tl.exp2(s * rate2 - lse[None, :])
+            if TRI:
+                p = tl.where(cols[:, None] <= rows[None, :], p, 0.0)
+            gv = tl.dot(p.to(a.dtype.element_ty), o, gv)
+            dp = tl.dot(v, tl.trans(o))
+            ds = p * (dp - dot[None, :])
+            gk = tl.dot(ds.to(a.dtype.element_ty), q, gk)
+    gk = gk * rate
+    tl.store(gb + place, gk.to(gb.dtype.element_ty), mask=inside)
+    tl.store(gc + place, gv.to(gc.dtype.element_ty), mask=inside)
+"""
+)
+"""Gradients of keys and values: keys stay, queries of the whole head group stream by."""
+
+PRODUCT_PERSISTENT_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def product(a, b, out, M, N, K, sa, sb, so, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr, GROUP: tl.constexpr):
+    rows = tl.cdiv(M, TM)
+    cols = tl.cdiv(N, TN)
+    for t in range(tl.program_id(0), rows * cols, tl.num_programs(0)):
+        wide = GROUP * cols
+        g = t // wide
+        first = g * GROUP
+        high = tl.minimum(rows - first, GROUP)
+        m = (first + (t % high)) * TM + tl.arange(0, TM)
+        n = ((t % wide) // high) * TN + tl.arange(0, TN)
+        acc = tl.zeros((TM, TN), dtype=tl.float32)
+        for i in range(tl.cdiv(K, TK)):
+            k = i * TK + tl.arange(0, TK)
+            x = tl.load(a + m[:, None] * sa + k[None, :], mask=k[None, :] < K, other=0.0)
+            y = tl.load(b + k[:, None] * sb + n[None, :], mask=k[:, None] < K, other=0.0)
+            acc = tl.dot(x, y, acc)
+        tl.store(out + m[:, None] * so + n[None, :], acc.to(out.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
+"""
+)
+"""A matrix product whose blocks walk the output tiles in groups of rows."""
+
+PRODUCT_DESCRIPTOR = (
+    POINTER
+    + """
+@triton.jit
+def product(a, b, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr):
+    m = tl.program_id(0)
+    n = tl.program_id(1)
+    left = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[TM, TK])
+    right = tl.make_tensor_descriptor(b, shape=[K, N], strides=[N, 1], block_shape=[TK, TN])
+    to = tl.make_tensor_descriptor(out, shape=[M, N], strides=[N, 1], block_shape=[TM, TN])
+    acc = tl.zeros((TM, TN), dtype=tl.float32)
+    for k in range(tl.cdiv(K, TK)):
+        x = left.load([m * TM, k * TK])
+        y = right.load([k * TK, n * TN])
+        acc = tl.dot(x, y, acc)
+    to.store([m * TM, n * TN], acc.to(out.dtype.element_ty))
+"""
+)
+"""A matrix product with descriptors, one output tile per block."""

@@ -1,0 +1,221 @@
+# ruff: noqa: E501
+"""The sample kernels over rows again, with pointers and masks; and some of the pointer kernels with
+tiles of views. Written for this purpose.
+"""
+
+from __future__ import annotations
+
+from extractors.patterns.cases import POINTER, TILE
+
+ROW_NORM_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, w, out, stat, sx, so, N: tl.constexpr, eps, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    inside = at < N
+    v = tl.load(x + row * sx + at, mask=inside, other=0.0).to(tl.float32)
+    r = tl.rsqrt(tl.sum(v * v, axis=0) / N + eps)
+    tl.store(stat + row, r)
+    g = tl.load(w + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + row * so + at, (v * r * g).to(x.dtype.element_ty), mask=inside)
+"""
+)
+"""Root-mean-square normalisation of a row that stays in registers."""
+
+ROW_NORM_CHUNKS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, w, out, sx, so, N, eps, T: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, T)
+    part = tl.zeros([T], dtype=tl.float32)
+    for j in range(0, N, T):
+        at = j + lanes
+        v = tl.load(x + row * sx + at, mask=at < N, other=0.0).to(tl.float32)
+        part += v * v
+    r = tl.rsqrt(tl.sum(part, axis=0) / N + eps)
+    for j in range(0, N, T):
+        at = j + lanes
+        v = tl.load(x + row * sx + at, mask=at < N, other=0.0).to(tl.float32)
+        g = tl.load(w + at, mask=at < N, other=0.0).to(tl.float32)
+        tl.store(out + row * so + at, (v * r * g).to(x.dtype.element_ty), mask=at < N)
+"""
+)
+"""The same in two passes over chunks of the row."""
+
+NORM_PERSISTENT_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, w, out, M, N, sx, so, eps, TM: tl.constexpr, TN: tl.constexpr):
+    cols = tl.arange(0, TN)
+    g = tl.load(w + cols, mask=cols < N, other=0.0).to(tl.float32)
+    for i in range(tl.program_id(0), tl.cdiv(M, TM), tl.num_programs(0)):
+        rows = i * TM + tl.arange(0, TM)
+        inside = (rows[:, None] < M) & (cols[None, :] < N)
+        v = tl.load(x + rows[:, None] * sx + cols[None, :], mask=inside, other=0.0).to(tl.float32)
+        r = tl.rsqrt(tl.sum(v * v, axis=1) / N + eps)
+        y = v * r[:, None] * g[None, :]
+        tl.store(out + rows[:, None] * so + cols[None, :], y.to(x.dtype.element_ty), mask=inside)
+"""
+)
+"""Blocks that walk row tiles and keep the weight."""
+
+NORM_BACKWARD_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def back(gx, gy, x, w, stat, parts, M, N, sx, sp, TM: tl.constexpr, TN: tl.constexpr):
+    own = tl.program_id(0)
+    cols = tl.arange(0, TN)
+    g = tl.load(w + cols, mask=cols < N, other=0.0).to(tl.float32)
+    acc = tl.zeros([TN], dtype=tl.float32)
+    for i in range(own, tl.cdiv(M, TM), tl.num_programs(0)):
+        rows = i * TM + tl.arange(0, TM)
+        inside = (rows[:, None] < M) & (cols[None, :] < N)
+        to = rows[:, None] * sx + cols[None, :]
+        v = tl.load(x + to, mask=inside, other=0.0).to(tl.float32)
+        dy = tl.load(gy + to, mask=inside, other=0.0).to(tl.float32)
+        r = tl.load(stat + rows, mask=rows < M, other=0.0)
+        hat = v * r[:, None]
+        wdy = dy * g[None, :]
+        c = tl.sum(hat * wdy, axis=1) / N
+        tl.store(gx + to, ((wdy - hat * c[:, None]) * r[:, None]).to(gx.dtype.element_ty), mask=inside)
+        acc += tl.sum(dy * hat, axis=0)
+    tl.store(parts + own * sp + cols, acc, mask=cols < N)
+"""
+)
+"""Gradient of a normalisation: statistics are read, the weight's part is summed over the rows of a
+block."""
+
+SOFTMAX_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def soft(out, x, ROWS, N, so, sx, T: tl.constexpr):
+    lanes = tl.arange(0, T)
+    inside = lanes < N
+    for row in range(tl.program_id(0), ROWS, tl.num_programs(0)):
+        v = tl.load(x + row * sx + lanes, mask=inside, other=-float("inf")).to(tl.float32)
+        e = tl.exp(v - tl.max(v, axis=0))
+        d = tl.sum(e, axis=0)
+        y = e / d
+        tl.store(out + row * so + lanes, y.to(x.dtype.element_ty), mask=inside)
+"""
+)
+"""Softmax of rows that stay in registers."""
+
+SOFTMAX_CHUNKS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def soft(out, x, N, so, sx, T: tl.constexpr):
+    row = tl.program_id(0)
+    top = -float("inf")
+    tot = 0.0
+    lanes = tl.arange(0, T)
+    for j in range(0, N, T):
+        v = tl.load(x + row * sx + j + lanes, mask=j + lanes < N, other=-float("inf")).to(tl.float32)
+        top = tl.maximum(top, tl.max(v, axis=0))
+    for j in range(0, N, T):
+        v = tl.load(x + row * sx + j + lanes, mask=j + lanes < N, other=-float("inf")).to(tl.float32)
+        tot = tot + tl.sum(tl.exp(v - top), axis=0)
+    inv = 1.0 / tot
+    for j in range(0, N, T):
+        v = tl.load(x + row * sx + j + lanes, mask=j + lanes < N, other=-float("inf")).to(tl.float32)
+        tl.store(out + row * so + j + lanes, (tl.exp(v - top) * inv).to(x.dtype.element_ty), mask=j + lanes < N)
+"""
+)
+"""Softmax in three passes over chunks."""
+
+TURN_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, out, M, N, sx, so, TM: tl.constexpr, TN: tl.constexpr):
+    m = tl.program_id(0) * TM + tl.arange(0, TM)
+    n = tl.program_id(1) * TN + tl.arange(0, TN)
+    v = tl.load(x + m[:, None] * sx + n[None, :], mask=(m[:, None] < M) & (n[None, :] < N), other=0.0)
+    tl.store(out + n[:, None] * so + m[None, :], tl.trans(v), mask=(n[:, None] < N) & (m[None, :] < M))
+"""
+)
+"""A transpose."""
+
+COPY_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def copy(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)
+"""
+)
+"""A copy: nearly no decision."""
+
+LAYER_NORM = (
+    TILE
+    + """
+@ct.kernel
+def norm(x, w, b, out, mean_out, rstd_out, N: Int, eps: ct.Constant[float], T: Int):
+    row = ct.bid(0)
+    at = ct.arange(T, dtype=ct.int32)
+    inside = at < N
+    v = ct.astype(ct.gather(x, (row, at), padding_value=0.0), ct.float32)
+    mean = ct.sum(v, axis=0, keepdims=False) / N
+    c = v - mean
+    c0 = ct.where(inside, c, 0.0)
+    var = ct.sum(c0 * c0, axis=0, keepdims=False) / N
+    r = ct.rsqrt(var + eps)
+    ct.scatter(mean_out, row, mean)
+    ct.scatter(rstd_out, row, r)
+    g = ct.astype(ct.gather(w, at), ct.float32)
+    h = ct.astype(ct.gather(b, at), ct.float32)
+    ct.scatter(out, (row, at), ct.astype(c * r * g + h, x.dtype))
+"""
+)
+"""Layer normalisation of one row."""
+
+ADD = (
+    TILE
+    + """
+@ct.kernel
+def plus(x, y, out, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,), padding_mode=ct.PaddingMode.ZERO)
+    w = ct.load(y, index=(i,), shape=(T,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, index=(i,), tile=v + w)
+"""
+)
+"""An elementwise sum."""
+
+CONVOLUTION_TILE = (
+    TILE
+    + """
+@ct.kernel
+def conv(x, w, out, P: Int, Q: Int, C: Int, H: Int, V: Int, KO: Int, R: Int, S: Int, STEP: Int, PAD: Int, DIL: Int,
+         CG: Int, TM: Int, TK: Int, TC: Int):
+    m = ct.bid(0) * TM + ct.arange(TM, dtype=ct.int32)
+    ko = ct.bid(1) * TK + ct.arange(TK, dtype=ct.int32)
+    g = ct.bid(2)
+    q = m % Q
+    p = (m // Q) % P
+    n = m // Q // P
+    acc = ct.full((TM, TK), 0.0, dtype=ct.float32)
+    blocks = ct.cdiv(CG, TC)
+    for t in range(R * S * blocks):
+        c = (t % blocks) * TC + ct.arange(TC, dtype=ct.int32)
+        rs = t // blocks
+        r = rs // S
+        s = rs % S
+        h = r * DIL - PAD + STEP * p
+        v = s * DIL - PAD + STEP * q
+        a = ct.gather(x, (n[:, None], (g * CG + c)[None, :], h[:, None], v[:, None]), padding_value=0.0)
+        b = ct.gather(w, (ko[None, :], c[:, None], r, s), padding_value=0.0)
+        acc = ct.mma(a, b, acc)
+    ct.scatter(out, (n[:, None], ko[None, :], p[:, None], q[:, None]), ct.astype(acc, out.dtype))
+"""
+)
+"""A convolution as an implicit matrix product, gathered by position."""
