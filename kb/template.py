@@ -195,40 +195,38 @@ def _facts_json(facts: tuple[DonorFact, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def _inherited_json(axis: InheritedAxis) -> dict[str, Any]:
+def _ruled_json(axis: InheritedAxis | AdaptedAxis | AddedAxis) -> dict[str, Any]:
     return {
         "axis": axis.axis,
         "kind": axis.kind.value,
-        "values": list(axis.values),
         "via": list(axis.via),
         "reason": axis.reason,
         "rule": axis.rule,
+    }
+
+
+def _inherited_json(axis: InheritedAxis) -> dict[str, Any]:
+    return {
+        **_ruled_json(axis),
+        "values": list(axis.values),
         "derived_from": _facts_json(axis.facts),
     }
 
 
 def _adapted_json(axis: AdaptedAxis) -> dict[str, Any]:
     return {
-        "axis": axis.axis,
-        "kind": axis.kind.value,
+        **_ruled_json(axis),
         "candidates": list(axis.candidates),
         "donor_values": list(axis.donor_values),
         "kernels": list(axis.kernels),
-        "via": list(axis.via),
-        "reason": axis.reason,
-        "rule": axis.rule,
         "derived_from": _facts_json(axis.facts),
     }
 
 
 def _added_json(axis: AddedAxis) -> dict[str, Any]:
     return {
-        "axis": axis.axis,
-        "kind": axis.kind.value,
+        **_ruled_json(axis),
         "candidates": list(axis.candidates),
-        "via": list(axis.via),
-        "reason": axis.reason,
-        "rule": axis.rule,
         "question": axis.question,
         "asked_of": axis.asked.value if axis.asked else None,
     }
