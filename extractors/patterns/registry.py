@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from functools import cache
 from pathlib import Path
 
 from extractors.patterns.base import Pattern
 
-_NOT_PATTERNS = ("base", "registry", "cases")
-"""Beginnings of the names of modules that hold no pattern."""
+_NOT_PATTERNS = re.compile(r"base|registry|cases(_\w+)?")
+"""Names of the modules that hold no pattern."""
 
 
 @cache
@@ -20,7 +21,7 @@ def patterns() -> tuple[Pattern, ...]:
     folder = str(Path(__file__).parent)
     found: dict[str, Pattern] = {}
     for info in pkgutil.iter_modules([folder]):
-        if info.name.startswith(_NOT_PATTERNS):
+        if _NOT_PATTERNS.fullmatch(info.name):
             continue
         module = importlib.import_module(f"extractors.patterns.{info.name}")
         own = [
