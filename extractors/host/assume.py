@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extractors.host.expr import choose, is_known, is_memo, is_number, make, negate
+from extractors.host.expr import OPPOSITE, choose, is_known, is_memo, is_number, make, negate
 from extractors.host.values import Choice, Expr, Unknown, Value
 
 
@@ -54,7 +54,7 @@ def _follows(fact: Expr, holds: bool, asked: Expr, budget: int = 16) -> bool | N
     """What `fact` being `holds` says about `asked`."""
     if fact == asked:
         return holds
-    if negate(fact) == asked:
+    if _opposite(fact, asked):
         return not holds
     if budget and ((fact.op == "and" and holds) or (fact.op == "or" and not holds)):
         for part in fact.args:
@@ -76,6 +76,15 @@ def _follows(fact: Expr, holds: bool, asked: Expr, budget: int = 16) -> bool | N
     if fact.op == "none" and holds and asked.op in ("==", "!=") and fact.args[0] == asked.args[0]:
         return asked.op == "!=" if is_known(asked.args[1]) and asked.args[1] is not None else None
     return None
+
+
+def _opposite(fact: Expr, asked: Expr) -> bool:
+    """Whether `asked` is the negation of `fact`, without making it."""
+    if fact.op == "not":
+        return bool(fact.args[0] == asked)
+    if fact.op in OPPOSITE:
+        return asked.op == OPPOSITE[fact.op] and asked.args == fact.args
+    return asked.op == "not" and asked.args[0] == fact
 
 
 def _ordered(asked: Expr, value: Value) -> bool | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import lru_cache
 
 from extractors.host.assume import Path
 from extractors.host.builtin_calls import BuiltinCalls
@@ -189,13 +191,12 @@ class Interpreter(BuiltinCalls):
             machine.depth = 0
 
 
-def written_in_functions(tree: ast.Module) -> set[str]:
+@lru_cache(maxsize=128)
+def written_in_functions(tree: ast.Module) -> frozenset[str]:
     """Module-level names whose contents a function changes."""
     names: set[str] = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        for item in ast.walk(node):
+    for function in _outermost_functions(tree):
+        for item in ast.walk(function):
             if isinstance(item, ast.Subscript) and isinstance(item.ctx, (ast.Store, ast.Del)):
                 if isinstance(item.value, ast.Name):
                     names.add(item.value.id)
@@ -209,7 +210,17 @@ def written_in_functions(tree: ast.Module) -> set[str]:
                     "add",
                 ):
                     names.add(owner.id)
-    return names
+    return frozenset(names)
+
+
+def _outermost_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        elif isinstance(node, (ast.mod, ast.stmt, ast.excepthandler, ast.match_case)):
+            pending.extend(ast.iter_child_nodes(node))
 
 
 def is_entry_value(value: Value) -> bool:
