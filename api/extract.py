@@ -27,8 +27,10 @@ from extractors.host.read import read_host
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read
 from extractors.syntax.python import MAX_BYTES, decode
+from kb.analysis.numerics import numerics_of
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import AxisKind, Decision, Diagnostic, Lines, Severity
+from kb.graph.axis_numerics import axis_classes
 from kb.ir import Kernel, ParameterKind
 from kb.knowledge import KernelKnowledge, Source, SourceKnowledge
 from kb.planner.expressions import parse
@@ -277,6 +279,7 @@ def _combined(
     constraints: tuple[Constraint, ...],
 ) -> KernelKnowledge:
     """One record of what the program and the host code around it say."""
+    launches = tuple(_bound(launch, kernel) for launch in facts.launches)
     return KernelKnowledge(
         kernel=kernel,
         source=replace(source, dialect=kernel.dialect),
@@ -285,11 +288,14 @@ def _combined(
         parameters=detection.parameters,
         decisions=merged_decisions(_told_together(detection.decisions, facts)),
         tuning=facts.tuning,
-        launches=tuple(_bound(launch, kernel) for launch in facts.launches),
+        launches=launches,
         constraints=constraints,
         findings=tuple(dict.fromkeys((*facts.findings, *detection.findings))),
         operations=detection.operations,
         opaque=detection.opaque,
+        numerics=numerics_of(
+            detection.facts, facts.tuning, detection.parameters, launches, axis_classes()
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from kb.evidence import Decision, Diagnostic, Finding, Lines
+from kb.evidence import AxisNumerics, Decision, Diagnostic, Finding, Lines
 from kb.graph.encode import VERSION, encode
 from kb.knowledge import KernelKnowledge, SourceKnowledge
 from kb.space import Constraint, GuardedPoints, Point, Scalar, Tuning
@@ -73,6 +73,17 @@ def kernel_json(knowledge: KernelKnowledge, iri: str) -> dict[str, Any]:
         "constraints": [constraint_json(constraint) for constraint in knowledge.constraints],
         "findings": [finding_json(finding) for finding in knowledge.findings],
         "coverage": {"operations": knowledge.operations, "opaque": knowledge.opaque},
+        "numerics": [numerics_json(row) for row in knowledge.numerics],
+    }
+
+
+def numerics_json(row: AxisNumerics) -> dict[str, Any]:
+    """Whether a tuned name can change bits."""
+    return {
+        "name": row.name,
+        "numerics": row.numerics.value,
+        "reason": row.reason,
+        "lines": _ranges(row.lines),
     }
 
 

@@ -21,7 +21,10 @@ from kb.space import Constraint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What the program itself tells; the host side adds tuning, launches and stated constraints."""
+    """What the program itself tells; the host side adds tuning, launches and stated constraints.
+
+    `facts` are kept for questions that need both sides.
+    """
 
     decisions: tuple[Decision, ...]
     operation: str | None
@@ -30,6 +33,7 @@ class Detection:
     findings: tuple[Finding, ...]
     operations: int
     opaque: int
+    facts: Facts
 
 
 def decisions_of(facts: Facts) -> tuple[Decision, ...]:
@@ -66,4 +70,5 @@ def _detect(kernel: Kernel) -> Detection:
         findings=findings_of(facts),
         operations=len(ops),
         opaque=sum(op.kind == OpKind.OPAQUE for op in ops),
+        facts=facts,
     )

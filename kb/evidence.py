@@ -26,6 +26,24 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+class Numerics(StrEnum):
+    """Whether changing an axis can change the bits of a result."""
+
+    STABLE = "bitwise stable"
+    CHANGES = "can change bits"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisNumerics:
+    """The numerics class of one tuned name of a kernel, why it is so, and the lines that show it."""
+
+    name: str
+    numerics: Numerics
+    reason: str
+    lines: tuple[Lines, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or

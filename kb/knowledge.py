@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kb.evidence import Decision, Diagnostic, Finding, Lines
+from kb.evidence import AxisNumerics, Decision, Diagnostic, Finding, Lines
 from kb.ir import Kernel
 from kb.space import Constraint, Launch, Tuning
 
@@ -65,6 +65,7 @@ class KernelKnowledge:
     findings: tuple[Finding, ...]
     operations: int
     opaque: int
+    numerics: tuple[AxisNumerics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

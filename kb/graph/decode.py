@@ -6,7 +6,15 @@ from collections.abc import Iterable
 
 from pyoxigraph import Quad
 
-from kb.evidence import AxisKind, Decision, Finding, Lines, Severity
+from kb.evidence import (
+    AxisKind,
+    AxisNumerics,
+    Decision,
+    Finding,
+    Lines,
+    Numerics,
+    Severity,
+)
 from kb.graph import names
 from kb.graph.facts import Reading, whole
 from kb.ir_text import parse
@@ -40,6 +48,16 @@ def decode(quads: Iterable[Quad], program_text: str) -> KernelKnowledge:
         findings=tuple(finding_of(reading, n) for n in reading.parts(kernel, "tl:hasFinding")),
         operations=reading.integer(kernel, "tl:operationCount"),
         opaque=reading.integer(kernel, "tl:opaqueCount"),
+        numerics=tuple(_numerics(reading, n) for n in reading.parts(kernel, "tl:hasNumerics")),
+    )
+
+
+def _numerics(reading: Reading, node: str) -> AxisNumerics:
+    return AxisNumerics(
+        name=reading.text(node, "tl:name"),
+        numerics=Numerics(reading.text(node, "tl:numerics")),
+        reason=reading.text(node, "tl:because"),
+        lines=reading.lines(node),
     )
 
 

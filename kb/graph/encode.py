@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyoxigraph import NamedNode, Quad
 
-from kb.evidence import Decision, Finding
+from kb.evidence import AxisNumerics, Decision, Finding
 from kb.graph import names
 from kb.graph.facts import Facts, Rel, canonical
 from kb.ir_text import program_digest, to_text
@@ -90,6 +90,10 @@ def _knowledge_facts(knowledge: KernelKnowledge, digest: str) -> Facts:
     for index, finding in enumerate(knowledge.findings):
         node = facts.node("", "tl:hasFinding", "tl:Finding", f"/finding/{index}", index)
         finding_facts(facts, node, finding)
+    keys = names.distinct([row.name for row in knowledge.numerics])
+    for index, (row, key) in enumerate(zip(knowledge.numerics, keys, strict=True)):
+        place = f"/numerics/{key}"
+        _numerics(facts, row, facts.node("", "tl:hasNumerics", "tl:AxisNumerics", place, index))
     return facts
 
 
@@ -114,6 +118,13 @@ def _parameter(facts: Facts, parameter: ParameterFact, place: str, index: int) -
     facts.add(node, "tl:role", parameter.role.value)
     facts.maybe(node, "tl:dtype", parameter.dtype)
     facts.maybe(node, "tl:rank", parameter.rank)
+
+
+def _numerics(facts: Facts, row: AxisNumerics, node: str) -> None:
+    facts.add(node, "tl:name", row.name)
+    facts.add(node, "tl:numerics", row.numerics.value)
+    facts.add(node, "tl:because", row.reason)
+    facts.lines(node, row.lines)
 
 
 def decision_facts(facts: Facts, node: str, decision: Decision) -> None:

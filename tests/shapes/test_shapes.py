@@ -18,14 +18,14 @@ PREFIXES = "".join(
     for line in CONFORMING.read_text(encoding="utf-8").splitlines()
     if line.startswith("@prefix")
 )
-NODE_SHAPES = 48
-PROPERTY_SHAPES = 260
+NODE_SHAPES = 49
+PROPERTY_SHAPES = 273
 COUNTS = {
-    "minCount": 155,
-    "maxCount": 141,
-    "class": 87,
-    "datatype": 125,
-    "in": 12,
+    "minCount": 164,
+    "maxCount": 153,
+    "class": 88,
+    "datatype": 130,
+    "in": 19,
     "pattern": 11,
     "nodeKind": 11,
     "equals": 4,
@@ -37,7 +37,7 @@ COUNTS = {
     "hasValue": 21,
     "minInclusive": 18,
     "minExclusive": 1,
-    "minLength": 93,
+    "minLength": 98,
 }
 
 
@@ -208,7 +208,7 @@ def decision(**change: str) -> str:
 def axis(extra: str, kinds: str = "tl:DesignAxis") -> str:
     return (
         f'x:a a {kinds} ; rdfs:label "a" ; skos:definition "d" ; dcterms:source "s" ;'
-        f' tl:scope "common" ; {extra} .'
+        f' tl:scope "common" ; tl:numerics "unknown" ; tl:numericsRationale "r" ; {extra} .'
     )
 
 

@@ -14,7 +14,15 @@ from pyoxigraph import parse as parse_rdf
 from extractors.modules import ModuleText
 from extractors.read import read
 from kb.errors import InputError
-from kb.evidence import AxisKind, Decision, Finding, Measurement, Severity
+from kb.evidence import (
+    AxisKind,
+    AxisNumerics,
+    Decision,
+    Finding,
+    Measurement,
+    Numerics,
+    Severity,
+)
 from kb.graph import names
 from kb.graph.decode import decode
 from kb.graph.decode_program import decode_program
@@ -168,6 +176,11 @@ def sample() -> KernelKnowledge:
         ),
         operations=sum(1 for _ in kernel_ops(kernel)),
         opaque=0,
+        numerics=(
+            AxisNumerics(
+                name="TILE", numerics=Numerics.CHANGES, reason="it is summed.", lines=((8, 9),)
+            ),
+        ),
     )
 
 
