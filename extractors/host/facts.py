@@ -38,6 +38,7 @@ class HostFacts:
     diagnostics: tuple[Diagnostic, ...] = ()
     autotune_lines: tuple[Lines, ...] = ()
     grid_lines: tuple[Lines, ...] = ()
+    material: Material | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)
