@@ -48,9 +48,7 @@ class Claim:
 def compare(entry: Entry, known: KernelKnowledge) -> list[Claim]:
     """Constraints and defects of one kernel, from both sides."""
     place = (str(entry["package"]), str(entry["kernel"]))
-    stated = [
-        (_text(item), ranges(item.get("lines"))) for item in entry.get("constraints") or ()
-    ]
+    stated = [(_text(item), ranges(item.get("lines"))) for item in entry.get("constraints") or ()]
     found = []
     for text, lines in stated:
         met = any(_same_constraint(text, lines, c) for c in known.constraints)

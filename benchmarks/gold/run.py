@@ -24,9 +24,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from benchmarks.gold import claims, decisions, spaces
-from benchmarks.gold.entries import Reader, load, overlap
-from benchmarks.gold.table import table
+from benchmarks.gold import claims, decisions, spaces  # noqa: E402
+from benchmarks.gold.entries import Reader, load, overlap  # noqa: E402
+from benchmarks.gold.table import table  # noqa: E402
 
 
 @dataclass

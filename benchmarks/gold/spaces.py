@@ -85,9 +85,7 @@ def _bag(values: Iterable[object]) -> Bag:
 
 
 def _ours(tuning: Tuning) -> set[Bag]:
-    return {
-        _bag(value for _, value in point) for space in tuning.spaces for point in space.points
-    }
+    return {_bag(value for _, value in point) for space in tuning.spaces for point in space.points}
 
 
 def _gold(spaces: Iterable[dict[str, Any]]) -> set[Bag]:

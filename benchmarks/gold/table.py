@@ -16,9 +16,7 @@ MATCHES = (
 )
 
 
-def table(
-    results: list[Result], missing: list[tuple[str, str]], machine: dict[str, str]
-) -> str:
+def table(results: list[Result], missing: list[tuple[str, str]], machine: dict[str, str]) -> str:
     """Two tables and how to read them."""
     lines = [
         "| gold | package | kernels' decisions | recall | undisputed | inside kernels | precision "

@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
 
 _ATOMIC = vary(
     NORM_BACKWARD,
@@ -36,22 +39,30 @@ class Determinism(Pattern):
     )
     near_misses = (
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
+        NearMiss(
+            NORM_BACKWARD,
+            why="every block stores its own partial sum",
+            value="order depends on atomics",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        added = [
-            a
-            for a in facts.stores
-            if a.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
-        ]
+        added = [a for a in facts.stores if a.node.op.kind in _ADDS]
         floats = [a for a in added if self._float(facts, a.value)]
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
-        elif (facts.contractions or facts.reductions) and not any(
-            a.is_atomic for a in facts.stores
-        ):
+        elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
             sums = [*facts.contractions, *facts.reductions]
             yield self.decide(facts, "bitwise stable", [*sums, *facts.stores])
+
+    def _settled(self, facts: Facts, access: Access) -> bool:
+        """A plain store at places that no loaded tile chooses, or an atomic that counts."""
+        if access.is_atomic:
+            dtype = facts.types.dtype(access.value)
+            return access.node.op.kind in _ADDS and dtype.startswith(("i", "u"))
+        tables = [a.node for a in facts.loads if facts.types.shape(a.value)]
+        places = [v for role, v in access.node.op.operands if role not in ("value", "mask")]
+        return not any(facts.graph.rests_on(v, node) for v in places for node in tables)
 
     def _float(self, facts: Facts, value: str) -> bool:
         dtype = facts.types.dtype(value)

@@ -15,7 +15,7 @@ from extractors.patterns.cases_rows import (
 )
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from kb.analysis.facts import Facts
-from kb.analysis.loops import Loop, blocked, persistent
+from kb.analysis.loops import Loop, persistent
 from kb.evidence import Decision
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
@@ -36,17 +36,16 @@ class LoopStructure(Pattern):
         Case(ROW_NORM_POINTER, "no loop (resident)"),
     )
     near_misses = (
-        NearMiss(ADD_POINTER, why="nothing is reduced, so there is no axis to loop over"),
-        NearMiss(ADD, why="nothing is reduced, so there is no axis to loop over"),
+        NearMiss(ADD_POINTER, why="no loop and nothing reduced"),
+        NearMiss(ADD, why="no loop and nothing reduced"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.reductions and not facts.contractions:
-            return
         outer = [
             loop
             for loop in facts.loops
-            if persistent(loop, facts.values) or self._rows(facts, loop)
+            if persistent(loop, facts.values)
+            or (loop in facts.item_loops and not facts.contractions)
         ]
         for loop in outer:
             yield self.decide(facts, "persistent outer loop", (loop.node.head,))
@@ -54,13 +53,11 @@ class LoopStructure(Pattern):
             loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)
         ]
         heads: list[Where] = [loop.node.head for loop in inner]
+        reduced = [*facts.reductions, *facts.contractions]
         if inner:
             yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)
-        elif not outer:
-            yield self.decide(facts, "no loop (resident)", [*facts.reductions, *facts.contractions])
-
-    def _rows(self, facts: Facts, loop: Loop) -> bool:
-        return blocked(loop, facts.values) and not facts.contractions
+        elif not outer and reduced:
+            yield self.decide(facts, "no loop (resident)", reduced)
 
     def _nested(self, loop: Loop, outer: list[Loop]) -> bool:
         """True inside another loop of the reduced axis."""

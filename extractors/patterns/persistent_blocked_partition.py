@@ -10,8 +10,8 @@ from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, blocked
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.items import counted, walked
+from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.evidence import Decision
 
 _BLOCKED = vary(
@@ -32,6 +32,16 @@ _COUNTED = vary(
 )
 
 
+_BLOCKED_POINTER = vary(
+    NORM_BACKWARD_POINTER,
+    ("TN: tl.constexpr):", "TN: tl.constexpr, PER: tl.constexpr):"),
+    (
+        "for i in range(own, tl.cdiv(M, TM), tl.num_programs(0)):",
+        "for i in range(own * PER, tl.minimum((own + 1) * PER, M)):",
+    ),
+)
+
+
 class PersistentBlockedPartition(Pattern):
     """Work items run from the block id times a chunk to the next multiple."""
 
@@ -41,6 +51,7 @@ class PersistentBlockedPartition(Pattern):
     matches = (
         Case(_BLOCKED, "persistent blocked (contiguous chunk per CTA)"),
         Case(_COUNTED, "persistent blocked (contiguous chunk per CTA)"),
+        Case(_BLOCKED_POINTER, "persistent blocked (contiguous chunk per CTA)"),
     )
     near_misses = (
         NearMiss(NORM_BACKWARD, why="items are strided over the blocks"),
@@ -59,33 +70,15 @@ class PersistentBlockedPartition(Pattern):
         carried = loop.of(Role.SUM, Role.ACCUMULATOR)
         if facts.contractions or (not carried and not self._stores(facts, loop)):
             return []
+        bounds: list[str | None] = []
         if blocked(loop, facts.values):
-            bounds = (loop.low, loop.high)
-            return [
-                n for b in bounds if (n := facts.graph.producer(facts.graph.core(b))) is not None
-            ]
-        return self._counted(facts, loop)
+            bounds = [loop.low, loop.high]
+        elif persistent(loop, facts.values):
+            return []
+        else:
+            bounds += walked(loop, facts.values)
+        made = [facts.graph.producer(facts.graph.core(b)) for b in bounds]
+        return [n for n in made if n is not None] or counted(facts.graph, facts.values, loop)[:1]
 
     def _stores(self, facts: Facts, loop: Loop) -> bool:
         return any(a.node.inside(loop.node) for a in facts.stores)
-
-    def _counted(self, facts: Facts, loop: Loop) -> list[Node]:
-        """block * chunk + loop variable, with the chunk as trip count."""
-        count = facts.values.expr(loop.high).atom if loop.high is not None else None
-        step = facts.values.expr(loop.induction).atom if loop.induction is not None else None
-        if count is None or step is None or count.kind is not AtomKind.PARAMETER:
-            return []
-        found = []
-        for node in facts.graph.nodes:
-            if node.result and node.inside(loop.node):
-                expr = facts.values.exprs.get(node.result)
-                if expr is None or len(expr.terms) != 2 or expr.coefficient(step).constant != 1:
-                    continue
-                others = [f for f, _ in expr.terms if step not in f]
-                if (
-                    others
-                    and count in others[0]
-                    and any(a.kind is AtomKind.BLOCK for a in others[0])
-                ):
-                    found.append(node)
-        return found[:1]

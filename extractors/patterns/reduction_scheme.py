@@ -16,7 +16,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import ADD
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Role, blocked, persistent
+from kb.analysis.loops import Carried, Loop, Role, leads
 from kb.evidence import Decision
 
 
@@ -54,8 +54,9 @@ class ReductionScheme(Pattern):
         carried = [
             c
             for loop in facts.loops
-            if not persistent(loop, facts.values)
+            if loop not in facts.item_loops
             for c in loop.of(Role.SUM)
+            if self._partial(facts, loop, c)
         ]
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         if carried and facts.reductions and not facts.contractions:
@@ -81,10 +82,24 @@ class ReductionScheme(Pattern):
             value = "two dependent reductions" if pairs else "one reduction over a resident row"
             yield self.decide(facts, value, nodes)
 
+    def _partial(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
+        """True when a reduction takes the carried sum in after the loop, or each step adds a
+        reduction that does not look at the sum."""
+        for reduction in facts.reductions:
+            read = reduction.op.inputs[0]
+            if not reduction.inside(loop.node):
+                own = facts.graph.producer(carried.result)
+                if own is not None and facts.graph.rests_on(read, own):
+                    return leads(facts.graph, read, carried.result)
+            elif facts.graph.rests_on(carried.next, reduction):
+                if not leads(facts.graph, read, carried.argument):
+                    return True
+        return False
+
     def _of_item(self, facts: Facts, reduction: Node) -> bool:
         """True in a loop over work items, whose rows are reduced one by one."""
         loop = facts.loop(reduction.loop)
-        return loop is not None and blocked(loop, facts.values)
+        return loop is not None and loop in facts.item_loops
 
     def _rescales(self, facts: Facts, loop: Node) -> bool:
         return any(e.rescale and e.node.inside(loop) for e in facts.exponentials)

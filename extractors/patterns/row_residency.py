@@ -18,7 +18,6 @@ from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -99,7 +98,7 @@ class RowResidency(Pattern):
         """True when the lanes of a load move with a loop over the row."""
         for loop in facts.loops:
             if (
-                persistent(loop, facts.values)
+                loop in facts.item_loops
                 or not access.node.inside(loop.node)
                 or loop.induction is None
             ):

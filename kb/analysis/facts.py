@@ -11,6 +11,7 @@ from kb.analysis.accesses import Access, AccessReader
 from kb.analysis.exponentials import Exponential, exponentials_of
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
+from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, loops_of
 from kb.analysis.types import Types
 from kb.analysis.values import Values
@@ -51,6 +52,11 @@ class Facts:
     def loops(self) -> tuple[Loop, ...]:
         """Loops in program order."""
         return loops_of(self.graph, self.values)
+
+    @cached_property
+    def item_loops(self) -> tuple[Loop, ...]:
+        """Loops over work items of one block: rows or tiles, one after the other."""
+        return item_loops(self.graph, self.values, self.loops)
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:

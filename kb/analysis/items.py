@@ -1,0 +1,63 @@
+"""Loops over work items: a block takes several rows or tiles, one after the other."""
+
+from __future__ import annotations
+
+from kb.analysis.graph import Graph, Node
+from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.values import Values
+from kb.ops import OpKind
+
+
+def item_loops(graph: Graph, values: Values, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """Loops that stride over items by the number of blocks, or walk a chunk of them that the block
+    id places."""
+    return tuple(
+        loop
+        for loop in loops
+        if persistent(loop, values)
+        or blocked(loop, values)
+        or walked(loop, values)
+        or counted(graph, values, loop)
+    )
+
+
+def counted(graph: Graph, values: Values, loop: Loop) -> list[Node]:
+    """The steps that make `block * chunk + loop variable` where the chunk is the trip count."""
+    count = values.expr(loop.high).atom if loop.high is not None else None
+    step = values.expr(loop.induction).atom if loop.induction is not None else None
+    if count is None or step is None or count.kind is not AtomKind.PARAMETER:
+        return []
+    return [
+        node
+        for node in graph.nodes
+        if node.result
+        and node.inside(loop.node)
+        and _offset(values.exprs.get(node.result), step, count)
+    ]
+
+
+def _offset(expr: Expr | None, step: Atom, count: Atom) -> bool:
+    if expr is None or len(expr.terms) != 2 or expr.coefficient(step).constant != 1:
+        return False
+    others = [factors for factors, _ in expr.terms if step not in factors]
+    return bool(others) and count in others[0] and _placed(others[0])
+
+
+def walked(loop: Loop, values: Values) -> list[str]:
+    """First values of the counters of a `while` loop that begin at a multiple of the block id."""
+    if loop.node.op.kind != OpKind.WHILE:
+        return []
+    begun = [carried.init for carried in loop.of(Role.COUNTER)]
+    return [
+        value
+        for value in begun
+        if any(
+            _placed(factors) and (len(factors) > 1 or times != 1)
+            for factors, times in values.expr(value).terms
+        )
+    ]
+
+
+def _placed(factors: tuple[Atom, ...]) -> bool:
+    return any(atom.kind is AtomKind.BLOCK for atom in factors)
