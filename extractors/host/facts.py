@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from extractors.host.events import (
     CheckRecord,
@@ -100,7 +101,7 @@ class Material:
         node = function_at(self.tree, self.signature.name, self.signature.lines)
         if node is None:
             return frozenset()
-        return frozenset(name for name, _ in self.signature.params if name not in read_names(node))
+        return frozenset(name for name, _ in self.signature.params) - read_names(node)
 
     def tied(self, search: SearchRecord) -> list[LaunchRecord]:
         """Launches that take the winner of a search."""
@@ -135,9 +136,7 @@ def uses_axis(launch: LaunchRecord, search: int) -> bool:
 
 def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | None:
     """The definition of a function, by name and place."""
-    found = [
-        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name
-    ]
+    found = [node for node in _functions(tree) if node.name == name]
     exact = [
         node
         for node in found
@@ -146,6 +145,12 @@ def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | 
     return next(iter(exact or found), None)
 
 
+@lru_cache(maxsize=64)
+def _functions(tree: ast.Module) -> tuple[ast.FunctionDef, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+@lru_cache(maxsize=1024)
 def read_names(node: ast.FunctionDef) -> frozenset[str]:
     """Names that a function body reads."""
     return frozenset(
