@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -43,7 +43,10 @@ class AccessMode(Pattern):
         Case(ROW_NORM, "element gather/pointer"),
         Case(ADD_POINTER, "element gather/pointer"),
     )
-    near_misses = (NearMiss(_SCALAR, why="single numbers are read and written, no tile"),)
+    near_misses = (
+        NearMiss(_SCALAR, why="single numbers are read and written, no tile"),
+        NearMiss(PRODUCT, why="whole tiles are loaded", value="element gather/pointer"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}

@@ -23,13 +23,25 @@ _SINK = vary(
 )  # fmt: skip
 
 
+_SINK_POINTER = vary(
+    FLASH_POINTER,
+    ("out, rate,", "out, sinks, rate,"),
+    ('    top = tl.full([TM], float("-inf"), tl.float32)',
+     "    sink = tl.load(sinks + head)\n    top = tl.full([TM], 0.0, tl.float32) + sink"),
+    ("    acc = acc / tot[:, None]", "    tot = tot + tl.exp2(sink - top)\n    acc = acc / tot[:, None]"),  # noqa: E501
+)  # fmt: skip
+
+
 class AttentionSink(Pattern):
     """The running maximum starts from a loaded number, which also enters the sum after the loop."""
 
     name = "attention-sink-as-virtual-key"
     axis = "softmax_variant"
     source = "Xiao et al., Efficient Streaming Language Models with Attention Sinks (2023)"
-    matches = (Case(_SINK, "sink in the running max init + denominator in the epilogue"),)
+    matches = (
+        Case(_SINK, "sink in the running max init + denominator in the epilogue"),
+        Case(_SINK_POINTER, "sink in the running max init + denominator in the epilogue"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum starts at minus infinity"),
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),

@@ -28,6 +28,19 @@ _LATE = vary(
 )
 
 
+_SCALED_POINTER = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, scales, out,"),
+    ("acc += tl.dot(x, y)",
+     "acc += tl.dot(x, y) * tl.load(scales + m * tl.cdiv(K, TK) + t, mask=m < M, other=0.0)[:, None]"),  # noqa: E501
+)  # fmt: skip
+_LATE_POINTER = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, scales, out,"),
+    ("    tl.store(out +", "    acc = acc * tl.load(scales + m, mask=m < M, other=0.0)[:, None]\n    tl.store(out +"),  # noqa: E501
+)  # fmt: skip
+
+
 class BlockScaledAccumulation(Pattern):
     """Every step's product is scaled before it is added; or the whole sum is, after the loop."""
 
@@ -37,6 +50,8 @@ class BlockScaledAccumulation(Pattern):
     matches = (
         Case(_SCALED, "per-K-block promotion acc += dot*scale"),
         Case(_LATE, "scale in epilogue"),
+        Case(_SCALED_POINTER, "per-K-block promotion acc += dot*scale"),
+        Case(_LATE_POINTER, "scale in epilogue"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),

@@ -6,14 +6,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import vary
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
-from kb.ops import COMPARISONS
+from kb.ops import COMPARISONS, OpKind
+
+_ELIDED = (
+    POINTER
+    + """
+@triton.jit
+def double(x, out, N: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, T)
+    row = tl.program_id(0)
+    if T == N:
+        v = tl.load(x + row * N + at)
+    else:
+        v = tl.load(x + row * N + at, mask=at < N)
+    tl.store(out + row * N + at, v + v, mask=at < N)
+"""
+)
 
 
 class BoundsCheckElision(Pattern):
@@ -25,6 +40,7 @@ class BoundsCheckElision(Pattern):
     matches = (
         Case(ROW_NORM, "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
+        Case(_ELIDED, "ALIGNED kernel variant"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="the check is always made"),
@@ -44,3 +60,28 @@ class BoundsCheckElision(Pattern):
             yield self.decide(facts, "check_bounds = (TILE != N)", elided)
         if off:
             yield self.decide(facts, "not needed", off)
+        variants = [
+            n for branch in facts.graph.of(OpKind.IF) for n in self._variants(facts, branch)
+        ]
+        if variants:
+            yield self.decide(facts, "ALIGNED kernel variant", variants)
+
+    def _variants(self, facts: Facts, branch: Node) -> list[Node | Access]:
+        """Of a branch that compile-time numbers decide, accesses of one array with a mask on one
+        side and without one on the other."""
+        test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
+        if test is None or test.op.kind not in COMPARISONS:
+            return []
+        if not all(facts.values.compile_time(facts.values.expr(v)) for v in test.op.inputs):
+            return []
+        inside = [a for a in facts.accesses if a.node.parent is branch]
+        pairs = [
+            (a, b)
+            for a in inside
+            for b in inside
+            if a.node.branch != b.node.branch
+            and a.array == b.array
+            and a.mask is None
+            and b.mask is not None
+        ]
+        return [test, *(access for pair in pairs for access in pair)] if pairs else []

@@ -20,13 +20,24 @@ _CHAINED = vary(
 )  # fmt: skip
 
 
+_CHAINED_POINTER = vary(
+    FLASH_POINTER,
+    ("s = tl.dot(fixed, k)",
+     "s = tl.dot(fixed, k)\n        k2 = tl.load(c + bat * tb + kv * th + cols[None, :] * tn + lane[:, None])\n"  # noqa: E501
+     "        s = tl.dot(fixed, k2, s)"),
+)  # fmt: skip
+
+
 class ChainedProducts(Pattern):
     """The third operand of a product is another product of the same iteration."""
 
     name = "chained-mma-accumulation-over-concatenated-contraction-dims"
     axis = "contraction_split"
     source = "DeepSeek-AI, DeepSeek-V2 (2024), multi-head latent attention"
-    matches = (Case(_CHAINED, "two MMAs into one accumulator"),)
+    matches = (
+        Case(_CHAINED, "two MMAs into one accumulator"),
+        Case(_CHAINED_POINTER, "two MMAs into one accumulator"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="every product has an accumulator of its own"),
         NearMiss(PRODUCT, why="the accumulator comes from the iteration before"),

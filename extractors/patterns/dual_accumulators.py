@@ -19,13 +19,25 @@ _TWIN = vary(
 )  # fmt: skip
 
 
+_TWIN_POINTER = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, c, out,"),
+    ("    for t in", "    pc = c + k[:, None] * sb + n[None, :]\n    acc2 = tl.zeros((TM, TN), dtype=tl.float32)\n    for t in"),  # noqa: E501
+    ("acc += tl.dot(x, y)", "acc += tl.dot(x, y)\n        acc2 += tl.dot(x, tl.load(pc))\n        pc += TK * sb"),  # noqa: E501
+    ("acc.to(tl.float16)", "(acc * acc2).to(tl.float16)"),
+)  # fmt: skip
+
+
 class DualAccumulators(Pattern):
     """Two carried products whose left (or right) operand is the same load."""
 
     name = "dual-accumulators-sharing-one-operand"
     axis = "fusion"
     source = "CUTLASS examples, dual GEMM"
-    matches = (Case(_TWIN, "one loop, two MMAs"),)
+    matches = (
+        Case(_TWIN, "one loop, two MMAs"),
+        Case(_TWIN_POINTER, "one loop, two MMAs"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="one product"),
         NearMiss(ATTENTION, why="the second product takes the first one's result"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER
+from extractors.patterns.cases import ATTENTION, POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
@@ -27,13 +27,30 @@ def ragged(x, lengths, out, T: tl.constexpr):
 )
 
 
+_LEAVES_TILE = (
+    TILE
+    + """
+@ct.kernel
+def ragged(x, lengths, out, T: Int):
+    own = ct.gather(lengths, ct.bid(1)).item()
+    i = ct.bid(0)
+    if i * T >= own:
+        return
+    ct.store(out, index=(ct.bid(1), i), tile=ct.load(x, index=(ct.bid(1), i), shape=(1, T)))
+"""
+)
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length ends the kernel."""
 
     name = "over-provisioned-grid-with-data-dependent-early-exit"
     axis = "grid_mapping"
     source = "tilelore catalogue, P09"
-    matches = (Case(_LEAVES, "upper-bound grid + early return"),)
+    matches = (
+        Case(_LEAVES, "upper-bound grid + early return"),
+        Case(_LEAVES_TILE, "upper-bound grid + early return"),
+    )
     near_misses = (
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import TURN
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -20,13 +21,26 @@ _PIECES = vary(
 )  # fmt: skip
 
 
+_PIECES_POINTER = vary(
+    PRODUCT_DESCRIPTOR,
+    ("    to.store([m * TM, n * TN], acc.to(out.dtype.element_ty))\n",
+     "    acc = tl.permute(tl.reshape(acc, (TM, 2, TN // 2)), (0, 2, 1))\n"
+     "    left_half, right_half = tl.split(acc)\n"
+     "    to.store([m * TM, n * TN], left_half.to(out.dtype.element_ty))\n"
+     "    to.store([m * TM, n * TN + TN // 2], right_half.to(out.dtype.element_ty))\n"),
+)  # fmt: skip
+
+
 class EpilogueSubTiles(Pattern):
     """Pieces are taken from a product's result before they are stored."""
 
     name = "epilogue-sub-tiling"
     axis = "epilogue"
     source = "CUTLASS, epilogue visitor tree, epilogue tiles"
-    matches = (Case(_PIECES, "extract sub-tiles"),)
+    matches = (
+        Case(_PIECES, "extract sub-tiles"),
+        Case(_PIECES_POINTER, "extract sub-tiles"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="the accumulator is stored whole"),
         NearMiss(TURN, why="there is no product"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
@@ -34,6 +34,31 @@ def part(a, b, out, size: int, LEN: Int, TM: Int, TN: Int, W: Int):
 _EXACT = vary(_SPLIT, ("range(ct.cdiv(LEN, TN))", "range(ct.cdiv(last - first, TN))"))
 
 
+_SPLIT_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def part(a, b, out, size, LEN: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr, W: tl.constexpr):
+    split = tl.program_id(0)
+    first = split * LEN
+    last = tl.minimum(first + LEN, size)
+    rows = tl.arange(0, TM)
+    lane = tl.arange(0, W)
+    q = tl.load(a + rows[:, None] * W + lane[None, :])
+    acc = tl.zeros([TM, W], tl.float32)
+    if last > first:
+        for j in range(tl.cdiv(LEN, TN)):
+            at = first + j * TN + tl.arange(0, TN)
+            k = tl.load(b + at[:, None] * W + lane[None, :], mask=at[:, None] < last, other=0.0)
+            acc = tl.dot(tl.dot(q, tl.trans(k)).to(tl.float16), k, acc)
+    tl.store(out + split * TM * W + rows[:, None] * W + lane[None, :], acc)
+"""
+)
+_EXACT_POINTER = vary(
+    _SPLIT_POINTER, ("range(tl.cdiv(LEN, TN))", "range(tl.cdiv(last - first, TN))")
+)
+
+
 class FixedTripCount(Pattern):
     """A guard compares the clipped end of a block's range, the loop inside runs over its full
     compile-time length."""
@@ -41,12 +66,16 @@ class FixedTripCount(Pattern):
     name = "fixed-trip-count-per-split"
     axis = "loop_extent"
     source = "tilelore catalogue, P24; Flash-Decoding: splits of equal length"
-    matches = (Case(_SPLIT, "fixed cdiv(LEN,TILE) + mask"),)
+    matches = (
+        Case(_SPLIT, "fixed cdiv(LEN,TILE) + mask"),
+        Case(_SPLIT_POINTER, "fixed cdiv(LEN,TILE) + mask"),
+    )
     near_misses = (
         NearMiss(_EXACT, why="the loop ends where the range ends"),
         NearMiss(ATTENTION, why="the bound follows the extents"),
         NearMiss(ATTENTION_POINTER, why="the bound follows the extents"),
         NearMiss(PRODUCT, why="the bound is an extent"),
+        NearMiss(_EXACT_POINTER, why="the loop ends where the range ends"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -25,28 +25,42 @@ class FlattenedSideBuffer(Pattern):
     matches = (
         Case(ATTENTION_LSE, "1-D linear index scatter/gather"),
         Case(BACKWARD_KEYS, "1-D linear index scatter/gather"),
+        Case(FLASH_POINTER_LSE, "1-D linear index scatter/gather"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="every array is addressed by its own axes"),
         NearMiss(ROW_NORM, why="rows and columns are two indices"),
         NearMiss(FLASH_POINTER, why="every array is addressed by its own axes"),
+        NearMiss(FLASH_POINTER, why="every array is addressed by strides of its own"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        flat = [a for a in facts.accesses if a.mode is Mode.ELEMENT and _linear(a)]
+        flat = [a for a in facts.accesses if _beside(facts, a) and _linear(a)]
         if flat:
             where: list[Where] = [*flat, *(_made(facts, a) for a in flat)]
             yield self.decide(facts, "1-D linear index scatter/gather", where)
 
 
+def _beside(facts: Facts, access: Access) -> bool:
+    """An element access; of pointers, all of which are linear, a row beside wider tiles."""
+    if access.mode is not Mode.POINTER:
+        return access.mode is Mode.ELEMENT
+    widths = [len(facts.types.shape(a.value)) for a in facts.accesses]
+    return len(facts.types.shape(access.value)) == 1 and max(widths) > 1
+
+
 def _linear(access: Access) -> bool:
-    """Outer axes times their extents, plus a scaled tile index, plus a lane."""
+    """Outer axes times their extents, plus a scaled tile index, plus a lane.
+
+    An extent that is a product itself tells a flattened buffer from one with strides.
+    """
     if len(access.index) != 1 or not access.index[0].has(AtomKind.LANE):
         return False
     index = access.index[0]
     scaled = [f for f, _ in index.terms if len(f) >= 2]
     lanes = [f for f, _ in index.terms if len(f) == 1 and f[0].kind is AtomKind.LANE]
-    return len(scaled) >= 2 and len(lanes) == 1
+    products = access.mode is Mode.ELEMENT or any(len(f) >= 3 for f in scaled)
+    return len(scaled) >= 2 and len(lanes) == 1 and products
 
 
 def _made(facts: Facts, access: Access) -> Node | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
@@ -30,16 +30,39 @@ MOST = 48
 """Loads of a kernel that are compared with each other."""
 
 
+_HALVES_TILE = (
+    TILE
+    + """
+@ct.kernel
+def gate(x, out, H: Int, T: Int):
+    row = ct.bid(0)
+    at = ct.bid(1) * T + ct.arange(T, dtype=ct.int32)
+    u = ct.astype(ct.gather(x, (row, at)), ct.float32)
+    v = ct.astype(ct.gather(x, (row, at + H)), ct.float32)
+    ct.scatter(out, (row, at), ct.astype(u / (1.0 + ct.exp(-u)) * v, out.dtype))
+"""
+)
+_APART_TILE = vary(
+    _HALVES_TILE,
+    ("def gate(x, out,", "def gate(x, y, out,"),
+    ("ct.gather(x, (row, at + H))", "ct.gather(y, (row, at))"),
+)
+
+
 class FusedHalves(Pattern):
     """Two loads of an array whose positions differ by an extent."""
 
     name = "fused-gate-up-halves-addressed-in-one-tensor"
     axis = "operand_layout"
     source = "Shazeer, GLU Variants Improve Transformer (2020)"
-    matches = (Case(_HALVES, "one [.., 2H] tensor with +H column offset"),)
+    matches = (
+        Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
+        Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
+    )
     near_misses = (
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
+        NearMiss(_APART_TILE, why="two arrays"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

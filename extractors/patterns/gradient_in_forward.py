@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION_LSE, POINTER, vary
+from extractors.patterns.cases import ATTENTION_LSE, POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -33,6 +33,24 @@ _APART = vary(
 )
 
 
+_LOSS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def loss(x, y, out, N: Int, T: Int):
+    row = ct.bid(0)
+    own = ct.gather(y, row)
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, (row, at), padding_value=-math.inf)
+    top = ct.max(v, axis=0)
+    e = ct.exp(v - top)
+    tot = ct.sum(e, axis=0)
+    ct.scatter(out, row, top + ct.log(tot) - ct.gather(x, (row, own)))
+    ct.scatter(x, (row, at), ct.where(at == own, e / tot - 1.0, e / tot))
+"""
+)
+
+
 class GradientInForward(Pattern):
     """Probabilities of a loaded row are stored over that row, and the logarithm of their sum into
     another array."""
@@ -40,7 +58,10 @@ class GradientInForward(Pattern):
     name = "gradient-fused-into-the-forward-pass"
     axis = "kernel_boundaries"
     source = "tilelore catalogue, P74; Hsu et al., Liger Kernel (2024), fused cross entropy"
-    matches = (Case(_LOSS, "gradient written in forward (in place)"),)
+    matches = (
+        Case(_LOSS, "gradient written in forward (in place)"),
+        Case(_LOSS_TILE, "gradient written in forward (in place)"),
+    )
     near_misses = (
         NearMiss(_APART, why="the row stays as it was"),
         NearMiss(SOFTMAX, why="there is no loss beside the probabilities"),

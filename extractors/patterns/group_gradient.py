@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_PERSISTENT
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -22,7 +22,10 @@ class GroupGradient(Pattern):
     name = "group-gradient-reduction-inside-the-kv-stationary-cta"
     axis = "grouped_gradient_accumulation"
     source = "Ainslie et al., GQA (2023); tilelore catalogue, P12"
-    matches = (Case(BACKWARD_KEYS, "in-CTA loop over the query group"),)
+    matches = (
+        Case(BACKWARD_KEYS, "in-CTA loop over the query group"),
+        Case(BACKWARD_KEYS_POINTER, "in-CTA loop over the query group"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="one query head per block"),
         NearMiss(PRODUCT_PERSISTENT, why="the accumulator starts anew for every output tile"),
@@ -60,6 +63,25 @@ class GroupGradient(Pattern):
             step = facts.values.expr(outer.induction).atom
             if step is None or expr.coefficient(step).constant != 1 or expr.has(AtomKind.LANE):
                 continue
-            if any(expr in a.index for a in facts.loads if a.node.inside(outer.node)):
+            if any(
+                expr in a.index or _scaled(expr, a.index)
+                for a in facts.loads
+                if a.node.inside(outer.node)
+            ):
                 found.append(node)
         return found
+
+
+def _scaled(head: Expr, index: tuple[Expr, ...]) -> bool:
+    """True when a pointer offset holds every term of the head times one stride."""
+    for offset in index:
+        for factors, _ in offset.terms:
+            for stride in factors:
+                if stride.kind in (AtomKind.PARAMETER, AtomKind.EXTENT):
+                    moved = {
+                        tuple(sorted((*f, stride), key=lambda a: a.text)) for f, _ in head.terms
+                    }
+                    own = {tuple(sorted(f, key=lambda a: a.text)) for f, _ in offset.terms}
+                    if moved <= own:
+                        return True
+    return False

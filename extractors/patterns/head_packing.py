@@ -10,7 +10,7 @@ from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 
 _PACKED = vary(
@@ -22,6 +22,15 @@ _PACKED = vary(
 )  # fmt: skip
 
 
+_PACKED_POINTER = vary(
+    FLASH_POINTER,
+    ("    at = x * TM + tl.arange(0, TM)\n", "    at = tl.arange(0, TM)\n"),
+    ("fixed = tl.load(a + bat * sb + head * sh + at[:, None] * sm", "fixed = tl.load(a + bat * sb + (kv * R + at[:, None]) * sh"),  # noqa: E501
+    ("kv = head // R", "kv = head"),
+    ("out + bat * ob + head * oh + at[:, None] * om", "out + bat * ob + (kv * R + at[:, None]) * oh"),  # noqa: E501
+)  # fmt: skip
+
+
 class HeadPacking(Pattern):
     """A stationary operand of a score product is a tile of two axes at index zero; the streamed
     operand is found by the same block ids and moves with the loop."""
@@ -29,7 +38,10 @@ class HeadPacking(Pattern):
     name = "query-head-packing"
     axis = "kv_head_mapping"
     source = "tilelore catalogue, P11; FlashAttention-3, PackGQA"
-    matches = (Case(_PACKED, "query-head packing into M tile (PackGQA)"),)
+    matches = (
+        Case(_PACKED, "query-head packing into M tile (PackGQA)"),
+        Case(_PACKED_POINTER, "query-head packing into M tile (PackGQA)"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="the block id counts query tiles, rows are positions"),
         NearMiss(BACKWARD_KEYS, why="the queries stream by"),
@@ -50,6 +62,8 @@ class HeadPacking(Pattern):
         loop = product.loop
         if loop is None or still.node.inside(loop) or not moving.node.inside(loop):
             return False
+        if still.mode is Mode.POINTER:
+            return self._packs_lanes(facts, still, moving)
         if still.mode is not Mode.TILE or len(still.shape) != len(still.index):
             return False
         tiled = [
@@ -64,3 +78,19 @@ class HeadPacking(Pattern):
             and bool(chosen)
             and all(index in moving.index for index in chosen)
         )
+
+    def _packs_lanes(self, facts: Facts, still: Access, moving: Access) -> bool:
+        """Row lanes are counted on from a block's first query head: lanes and head times group
+        share a stride, and the streamed operand is found by that head alone."""
+        index = still.index[0]
+        lanes = [(f, a) for f, _ in index.terms for a in f if a.kind is AtomKind.LANE]
+        for factors, lane in lanes:
+            stride = {a for a in factors if a is not lane}
+            for other, _ in index.terms:
+                rest = [a for a in other if a not in stride]
+                group = [a for a in rest if a.value in facts.constexprs]
+                head = [a for a in rest if a not in group and a.kind is not AtomKind.LANE]
+                packed = bool(stride) and stride < set(other) and len(group) == len(head) == 1
+                if packed and any(head[0] in f for f, _ in moving.index[0].terms):
+                    return Expr(((tuple(head), 1),)).has(AtomKind.BLOCK)
+        return False

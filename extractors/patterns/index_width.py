@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
@@ -22,7 +23,13 @@ class IndexWidth(Pattern):
     axis = "index_width"
     source = "NVIDIA, CUDA C++ Best Practices Guide: 64-bit integer arithmetic is emulated"
     matches = (Case(ATTENTION, "int32"), Case(LAYER_NORM_POINTER, "int64 opt-in"))
-    near_misses = (NearMiss(TURN, why="tiles are addressed by block ids, no position is computed"),)
+    near_misses = (
+        NearMiss(TURN, why="tiles are addressed by block ids, no position is computed"),
+        NearMiss(
+            PRODUCT_DESCRIPTOR,
+            why="descriptors are told where a tile begins, no position per lane is computed",
+        ),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         wide = [n for n in facts.graph.of(*CASTS) if self._widens(facts, n)]

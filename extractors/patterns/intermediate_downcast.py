@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -34,6 +34,7 @@ Case(FLASH_POINTER, "cast P to input dtype"))  # fmt: skip
             ),
             why="loaded tiles are cast, not results of a product",
         ),
+        NearMiss(PRODUCT_POINTER, why="no operand is computed from a product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, TILE, vary
+from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.exponentials import Exponential
@@ -33,6 +33,24 @@ _SCORED = vary(MERGE, ("    w = ct.exp2(", "    lse = ct.sum(v, axis=1) * lse\n 
 _MEAN = vary(MERGE, ("    w = ct.exp2(lse - ct.max(lse))\n", "    w = lse\n"))
 
 
+MERGE_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, stat, out, S: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    s = tl.arange(0, S)
+    d = tl.program_id(1) * T + tl.arange(0, T)
+    v = tl.load(parts + (b * S + s)[:, None] * W + d[None, :])
+    lse = tl.load(stat + b * S + s)
+    w = tl.exp2(lse - tl.max(lse, axis=0))
+    acc = tl.sum(v * w[:, None], axis=0)
+    acc = acc / tl.sum(w, axis=0)
+    tl.store(out + b * W + d, acc.to(out.dtype.element_ty))
+"""
+)
+
+
 class MergedPartials(Pattern):
     """Exponentials of a loaded statistic less its maximum weigh another loaded tile; the weighted
     sum is divided by the sum of the weights."""
@@ -40,7 +58,10 @@ class MergedPartials(Pattern):
     name = "lse-weighted-merge-of-partials"
     axis = "reduction_combine"
     source = "tilelore catalogue, P72; Dao et al., Flash-Decoding for long-context inference (2023)"
-    matches = (Case(MERGE, "parallel softmax over LSE"),)
+    matches = (
+        Case(MERGE, "parallel softmax over LSE"),
+        Case(MERGE_POINTER, "parallel softmax over LSE"),
+    )
     near_misses = (
         NearMiss(SOFTMAX, why="the exponentials are the output, they weigh nothing"),
         NearMiss(ATTENTION, why="the scores are computed, not loaded"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, TILE
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, TILE
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, leads
@@ -35,6 +35,28 @@ def many(xs, outs, TM: Int, TN: Int, STEP: Int):
 )
 
 
+_GROUPED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def many(x, out, sizes, wide, COUNT: tl.constexpr, STEP: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr):
+    t = tl.program_id(0)
+    done = 0
+    for g in range(COUNT):
+        rows = tl.load(sizes + g)
+        count = tl.cdiv(rows, TM) * wide
+        while t >= done and t < done + count:
+            own = t - done
+            m = (own // wide) * TM + tl.arange(0, TM)
+            n = (own % wide) * TN + tl.arange(0, TN)
+            at = m[:, None] * wide * TN + n[None, :]
+            tl.store(out + at, tl.load(x + at, mask=m[:, None] < rows), mask=m[:, None] < rows)
+            t += STEP
+        done = done + count
+"""  # noqa: E501
+)
+
+
 class MultiProblemWalk(Pattern):
     """A cursor that starts at the block id is carried over a loop of problems beside their running
     end; an inner loop moves it on while it lies before that end."""
@@ -42,7 +64,10 @@ class MultiProblemWalk(Pattern):
     name = "multi-problem-persistent-walk"
     axis = "work_decomposition"
     source = "tilelore catalogue, P08; Triton documentation, Group GEMM tutorial"
-    matches = (Case(_GROUPED, "persistent walk with running problem end"),)
+    matches = (
+        Case(_GROUPED, "persistent walk with running problem end"),
+        Case(_GROUPED_POINTER, "persistent walk with running problem end"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="one problem, one tile per block"),
         NearMiss(PRODUCT_PERSISTENT, why="one problem"),

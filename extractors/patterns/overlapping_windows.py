@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER
+from extractors.patterns.cases import POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
@@ -29,13 +29,31 @@ MOST = 48
 """Loads of one array that are compared with each other."""
 
 
+_TAPS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def smooth(x, out, T: Int):
+    row = ct.bid(0)
+    at = ct.bid(1) * T + ct.arange(T, dtype=ct.int32)
+    u = ct.gather(x, (row, at))
+    v = ct.gather(x, (row, at + 1))
+    w = ct.gather(x, (row, at + 2))
+    ct.scatter(out, (row, at), u + 2 * v + w)
+"""
+)
+
+
 class OverlappingWindows(Pattern):
     """Loads of an array whose positions differ by small numbers."""
 
     name = "overlapping-window-loads"
     axis = "stencil_access"
     source = "tilelore catalogue, P48"
-    matches = (Case(_TAPS, "k shifted loads"),)
+    matches = (
+        Case(_TAPS, "k shifted loads"),
+        Case(_TAPS_TILE, "k shifted loads"),
+    )
     near_misses = (
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -19,6 +19,17 @@ _VALUES = {
     "nan": "explicit value",
     "value": "explicit value",
 }
+
+
+_CLIPPED = (
+    TILE
+    + """
+@ct.kernel
+def copy(x, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    ct.scatter(out, at, ct.gather(x, at))
+"""
+)
 
 
 class PaddingPolicy(Pattern):
@@ -42,6 +53,7 @@ class PaddingPolicy(Pattern):
             vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)")),
             why="nothing is masked, so nothing is padded",
         ),
+        NearMiss(_CLIPPED, why="the access says nothing and its check may be compiled out"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER
+from extractors.patterns.cases import POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, TURN
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
@@ -39,13 +39,32 @@ def drop(x, out, n, p, seed, T: tl.constexpr):
 _DRAWS = (OpKind.RAND, OpKind.RANDN, OpKind.RAND4, OpKind.RANDINT, OpKind.RANDINT4, OpKind.PHILOX)
 
 
+_HASH_TILE = (
+    TILE
+    + """
+@ct.kernel
+def drop(x, out, p: float, seed: Int, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    h = at ^ seed
+    h = (h ^ (h >> 16)) * 73244475
+    h = (h ^ (h >> 16)) & 65535
+    keep = ct.astype(h, ct.float32) > p
+    ct.scatter(out, at, ct.where(keep, ct.gather(x, at), 0.0))
+"""
+)
+
+
 class RandomSource(Pattern):
     """A generator of the language, or a chain of shifts and exclusive ors of a position."""
 
     name = "counter-based-hash-rng"
     axis = "rng"
     source = "Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011)"
-    matches = (Case(_PHILOX, "Philox state"), Case(_HASH, "stateless hash(offset,seed)"))
+    matches = (
+        Case(_PHILOX, "Philox state"),
+        Case(_HASH, "stateless hash(offset,seed)"),
+        Case(_HASH_TILE, "stateless hash(offset,seed)"),
+    )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is random"),
         NearMiss(TURN, why="nothing is random"),

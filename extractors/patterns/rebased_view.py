@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import POINTER, PRODUCT, vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 _SLICED = vary(
     COPY,
@@ -22,20 +23,44 @@ _SLICED = vary(
 )
 
 
+_BASED = (
+    POINTER
+    + """
+@triton.jit
+def copy(x, out, ends, n, T: tl.constexpr):
+    first = tl.load(ends + tl.program_id(1))
+    last = tl.load(ends + tl.program_id(1) + 1)
+    own = tl.make_tensor_descriptor(x + first, shape=[last - first], strides=[1], block_shape=[T])
+    to = tl.make_tensor_descriptor(out + first, shape=[last - first], strides=[1], block_shape=[T])
+    to.store([tl.program_id(0) * T], own.load([tl.program_id(0) * T]))
+"""
+)
+
+
 class RebasedView(Pattern):
-    """An array is cut at loaded or computed bounds before tiles are taken from it."""
+    """An array is cut at loaded or computed bounds before tiles are taken from it: a slice of it,
+    or a descriptor whose base is moved by a loaded number."""
 
     name = "rebased-sub-array-view-for-ragged-segments"
     axis = "ragged_access"
     source = "cuTile documentation, Array.slice"
-    matches = (Case(_SLICED, "array slice view with runtime start/stop"),)
+    matches = (
+        Case(_SLICED, "array slice view with runtime start/stop"),
+        Case(_BASED, "array slice view with runtime start/stop"),
+    )
     near_misses = (
         NearMiss(COPY, why="the whole array is addressed"),
         NearMiss(PRODUCT, why="the whole array is addressed"),
         NearMiss(COPY_POINTER, why="the whole array is addressed"),
+        NearMiss(PRODUCT_DESCRIPTOR, why="the descriptor covers the whole array"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         cut = facts.graph.of(OpKind.ARRAY_SLICE)
+        cut += [
+            node
+            for node in facts.graph.of(OpKind.DESCRIPTOR)
+            if facts.graph.roots(node.op.inputs[0], *READS)
+        ]
         if cut:
             yield self.decide(facts, "array slice view with runtime start/stop", cut)

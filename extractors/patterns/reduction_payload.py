@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from kb.analysis.facts import Facts
@@ -35,13 +35,34 @@ def best(x, out, n, T: tl.constexpr):
 )
 
 
+_ARGMAX_TILE = (
+    TILE
+    + """
+@ct.kernel
+def best(x, out, N: Int, T: Int):
+    v = ct.gather(x, (ct.bid(0), ct.arange(T, dtype=ct.int32)), padding_value=-math.inf)
+    ct.scatter(out, ct.bid(0), ct.argmax(v, axis=0))
+"""
+)
+_SELECT_TILE = vary(
+    _ARGMAX_TILE,
+    ("ct.argmax(v, axis=0)",
+     "ct.min(ct.where(v == ct.max(v, axis=0), ct.arange(T, dtype=ct.int32), N), axis=0)"),
+)  # fmt: skip
+
+
 class ReductionPayload(Pattern):
     """An arg-reduction, or the smallest index among those that equal the maximum."""
 
     name = "vocabulary-argmax-tracking-with-lowest-index-tie-break"
     axis = "reduction_payload"
     source = "tilelore catalogue, P96; Triton documentation, argmax: tie_break_left"
-    matches = (Case(_ARGMAX, "argmax op"), Case(_SELECT, "max + min(where(eq,idx,N))"))
+    matches = (
+        Case(_ARGMAX, "argmax op"),
+        Case(_SELECT, "max + min(where(eq,idx,N))"),
+        Case(_ARGMAX_TILE, "argmax op"),
+        Case(_SELECT_TILE, "max + min(where(eq,idx,N))"),
+    )
     near_misses = (
         NearMiss(SOFTMAX, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_POINTER, why="only the maximum's value is used"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -35,13 +35,35 @@ _SEGMENT = _MOE.replace(
 )
 
 
+_MOE_TILE = (
+    TILE
+    + """
+@ct.kernel
+def rows(a, b, out, ids, TOP: Int, K: Int, TM: Int, TN: Int, TK: Int):
+    m = ct.gather(ids, ct.bid(0) * TM + ct.arange(TM, dtype=ct.int32))
+    n = ct.bid(1)
+    acc = ct.full((TM, TN), 0.0, dtype=ct.float32)
+    for t in range(ct.cdiv(K, TK)):
+        k = t * TK + ct.arange(TK, dtype=ct.int32)
+        x = ct.gather(a, (m[:, None] // TOP, k[None, :]))
+        y = ct.load(b, index=(t, n), shape=(TK, TN))
+        acc = ct.mma(x, y, acc)
+    cols = n * TN + ct.arange(TN, dtype=ct.int32)
+    ct.scatter(out, (m[:, None], cols[None, :]), ct.astype(acc, out.dtype))
+"""
+)
+
+
 class RowIndirectionProduct(Pattern):
     """A loaded tile of positions is part of the address of an operand and of the stored tile."""
 
     name = "indirect-row-gemm"
     axis = "ragged_access"
     source = "tilelore catalogue, P42; vLLM and Megablocks: fused permutation in expert products"
-    matches = (Case(_MOE, "gather rows in the K loop + scatter rows"),)
+    matches = (
+        Case(_MOE, "gather rows in the K loop + scatter rows"),
+        Case(_MOE_TILE, "gather rows in the K loop + scatter rows"),
+    )
     near_misses = (
         NearMiss(_SEGMENT, why="one number is loaded, the start of a segment"),
         NearMiss(PRODUCT, why="tiles are found by block ids"),

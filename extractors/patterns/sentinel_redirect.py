@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -28,7 +29,10 @@ class SentinelRedirect(Pattern):
         Case(_REDIRECT, "redirect invalid lanes to an OOB index"),
         Case(ADD_POINTER, "store mask operand"),
     )
-    near_misses = (NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),)
+    near_misses = (
+        NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),
+        NearMiss(PRODUCT_DESCRIPTOR, why="tiles are clipped by the bounds of the descriptor"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         redirected: list[Node] = []

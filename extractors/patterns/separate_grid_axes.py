@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -24,6 +24,16 @@ def once(x):
 )
 
 
+_SINGLE_TILE = (
+    TILE
+    + """
+@ct.kernel
+def once(x):
+    ct.scatter(x, 0, ct.gather(x, 0) + 1)
+"""
+)
+
+
 class SeparateGridAxes(Pattern):
     """Every axis of the grid is used by itself, or one id is walked over all work items."""
 
@@ -35,7 +45,10 @@ class SeparateGridAxes(Pattern):
         Case(PRODUCT_PERSISTENT, "linear persistent id"),
         Case(LAYER_NORM_POINTER, "one program per row"),
     )
-    near_misses = (NearMiss(_SINGLE, why="no block id is read"),)
+    near_misses = (
+        NearMiss(_SINGLE, why="no block id is read"),
+        NearMiss(_SINGLE_TILE, why="no block id is read"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._places(facts, n)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ir import walk
@@ -23,13 +24,27 @@ def product(a, b, out, TM: Int, TN: Int, TK: Int):
 '''  # fmt: skip
 
 
+_OUTLINED_POINTER = vary(
+    PRODUCT_DESCRIPTOR,
+    ("def product(", "def body("), ("TK: tl.constexpr):", "TK: tl.constexpr, m, n):"),
+    ("    m = tl.program_id(0)\n    n = tl.program_id(1)\n", ""),
+) + """
+@triton.jit
+def product(a, b, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr):
+    body(a, b, out, M, N, K, TM, TN, TK, tl.program_id(0), tl.program_id(1))
+"""  # fmt: skip
+
+
 class SharedBody(Pattern):
     """The entry touches no memory itself; one call makes every access."""
 
     name = "kernel-body-shared-through-a-device-helper"
     axis = "code_structure"
     source = "cuTile documentation, device functions: a kernel may call plain functions"
-    matches = (Case(_OUTLINED, "_impl helper + thin entry"),)
+    matches = (
+        Case(_OUTLINED, "_impl helper + thin entry"),
+        Case(_OUTLINED_POINTER, "_impl helper + thin entry"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="the entry itself loads and stores"),
         NearMiss(PRODUCT_PERSISTENT, why="there is no helper"),

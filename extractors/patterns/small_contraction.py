@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.merged_partials import MERGE
+from extractors.patterns.merged_partials import MERGE, MERGE_POINTER
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -19,13 +19,25 @@ _BY_PRODUCT = vary(
 )
 
 
+_BY_PRODUCT_POINTER = vary(
+    MERGE_POINTER,
+    (
+        "tl.sum(v * w[:, None], axis=0)",
+        "tl.reshape(tl.dot(w[None, :], v.to(tl.float32)), (T,))",
+    ),
+)
+
+
 class SmallContraction(Pattern):
     """A matrix product whose left or right operand is a single row or column."""
 
     name = "mma-used-for-a-small-contraction"
     axis = "reduction_engine"
     source = "tilelore catalogue, P73; NVIDIA, PTX ISA, mma: the smallest shapes"
-    matches = (Case(_BY_PRODUCT, "mma with M=1"),)
+    matches = (
+        Case(_BY_PRODUCT, "mma with M=1"),
+        Case(_BY_PRODUCT_POINTER, "mma with M=1"),
+    )
     near_misses = (
         NearMiss(MERGE, why="the sum is taken elementwise"),
         NearMiss(PRODUCT, why="both operands are tiles"),

@@ -22,13 +22,25 @@ _GELU = vary(
 )
 
 
+_CAPPED_POINTER = vary(
+    FLASH_POINTER,
+    ("import triton.language as tl\n",
+     "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
+    ("        new = tl.maximum(top,",
+     "        s = libdevice.tanh(s / 50.0) * 50.0\n        new = tl.maximum(top,"),
+)  # fmt: skip
+
+
 class SoftCapping(Pattern):
     """tanh stands between the score product and the exponential."""
 
     name = "logit-soft-capping"
     axis = "score_transform"
     source = "Gemma Team, Gemma 2 (2024), logit soft-capping"
-    matches = (Case(_CAPPED, "cap*tanh(x/cap)"),)
+    matches = (
+        Case(_CAPPED, "cap*tanh(x/cap)"),
+        Case(_CAPPED_POINTER, "cap*tanh(x/cap)"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="scores go to the maximum as they are"),
         NearMiss(_GELU, why="an activation, no scores"),

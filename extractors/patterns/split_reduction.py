@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -29,6 +30,20 @@ _ATOMIC = vary(
 )  # fmt: skip
 
 
+_SPLIT_POINTER = vary(
+    PRODUCT_DESCRIPTOR,
+    ("TK: tl.constexpr):", "TK: tl.constexpr, PER: tl.constexpr):\n    z = tl.program_id(2)"),
+    ("for k in range(tl.cdiv(K, TK)):", "for k in range(z * PER, (z + 1) * PER):"),
+    ("to.store([m * TM, n * TN]", "to.store([z * M + m * TM, n * TN]"),
+)
+_ATOMIC_POINTER = vary(
+    _SPLIT_POINTER,
+    ("    to.store([z * M + m * TM, n * TN], acc.to(out.dtype.element_ty))",
+     "    rows = m * TM + tl.arange(0, TM)\n    cols = n * TN + tl.arange(0, TN)\n"
+     "    tl.atomic_add(out + rows[:, None] * N + cols[None, :], acc)"),
+)  # fmt: skip
+
+
 class SplitReduction(Pattern):
     """A block id that chooses a range of the reduced axis also chooses where the partial result
     goes."""
@@ -39,6 +54,8 @@ class SplitReduction(Pattern):
     matches = (
         Case(_SPLIT, "split, partials stored for a second stage"),
         Case(_ATOMIC, "split with atomics"),
+        Case(_SPLIT_POINTER, "split, partials stored for a second stage"),
+        Case(_ATOMIC_POINTER, "split with atomics"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),

@@ -10,6 +10,10 @@ from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_TAPS_TILE = vary(
+    PRODUCT, ("in range(ct.num_tiles(a, axis=1, shape=(TM, TK)))", "in ct.static_iter(range(4))")
+)
+
 
 class StaticUnrolling(Pattern):
     """The iterable of a loop is known when the kernel is compiled, by its own word."""
@@ -22,6 +26,7 @@ class StaticUnrolling(Pattern):
             vary(PRODUCT_POINTER, ("in range(0, tl.cdiv(K, TK))", "in tl.static_range(0, 4)")),
             "static_range/static_iter",
         ),
+        Case(_TAPS_TILE, "static_range/static_iter"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
@@ -29,9 +34,9 @@ class StaticUnrolling(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        kinds = (OpKind.STATIC_RANGE, OpKind.STATIC_ITERATE)
         for loop in facts.loops:
-            made = loop.range or facts.graph.producer(
-                loop.node.op.inputs[0] if loop.node.op.inputs else None
-            )
-            if made is not None and made.op.kind in (OpKind.STATIC_RANGE, OpKind.STATIC_ITERATE):
-                yield self.decide(facts, "static_range/static_iter", (made, loop.node.head))
+            walked = facts.graph.producer(next(iter(loop.node.op.inputs), None))
+            made = [n for n in (walked, loop.range) if n is not None and n.op.kind in kinds]
+            if made:
+                yield self.decide(facts, "static_range/static_iter", (made[0], loop.node.head))

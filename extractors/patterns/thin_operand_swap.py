@@ -27,13 +27,28 @@ _SWAPPED = vary(
 )  # fmt: skip
 
 
+_SWAPPED_POINTER = vary(
+    FLASH_POINTER,
+    ("cols[None, :] * tn + lane[:, None], mask=cols[None, :] < size", "cols[:, None] * tn + lane[None, :], mask=cols[:, None] < size"),  # noqa: E501
+    ("s = tl.dot(fixed, k)", "s = tl.dot(k, tl.trans(fixed))"),
+    ("if (TRI or not WHOLE) and j >= edge:", "if False:"),
+    ("tl.max(s, 1)", "tl.max(s, 0)"), ("tl.sum(p, 1)", "tl.sum(p, 0)"), ("new[:, None]", "new[None, :]"),  # noqa: E501
+    ("acc = tl.zeros([TM, W]", "acc = tl.zeros([W, TM]"), ("fade[:, None]", "fade[None, :]"),
+    ("acc = tl.dot(p.to(a.dtype.element_ty), v, acc)", "acc = tl.dot(tl.trans(v), p.to(a.dtype.element_ty), acc)"),  # noqa: E501
+    ("acc = acc / tot[:, None]", "acc = tl.trans(acc / tot[None, :])"),
+)  # fmt: skip
+
+
 class ThinOperandSwap(Pattern):
     """In a forward pass the statistic belongs to the columns of the score tile."""
 
     name = "operand-swap-for-thin-m"
     axis = "mma_orientation"
     source = "NVIDIA, PTX ISA, wgmma: M is 64"
-    matches = (Case(_SWAPPED, "(B^T@A^T)^T"),)
+    matches = (
+        Case(_SWAPPED, "(B^T@A^T)^T"),
+        Case(_SWAPPED_POINTER, "(B^T@A^T)^T"),
+    )
     near_misses = (
         NearMiss(ATTENTION, why="queries are the rows of the scores"),
         NearMiss(BACKWARD_KEYS, why="a backward pass that keeps keys"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT
+from extractors.patterns.cases import POINTER, PRODUCT, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -23,6 +23,16 @@ def once(x):
 _MAKES = (OpKind.ARANGE, OpKind.FULL, OpKind.ZEROS)
 
 
+_SINGLE_TILE = (
+    TILE
+    + """
+@ct.kernel
+def once(x):
+    ct.scatter(x, 0, ct.gather(x, 0) + 1)
+"""
+)
+
+
 class TileExtents(Pattern):
     """A range of lanes, or a filled tile, has the extent that a compile-time parameter gives."""
 
@@ -34,7 +44,10 @@ class TileExtents(Pattern):
         Case(ROW_NORM, "compile-time parameter"),
         Case(PRODUCT, "compile-time parameter"),
     )
-    near_misses = (NearMiss(_SINGLE, why="single numbers have no extent"),)
+    near_misses = (
+        NearMiss(_SINGLE, why="single numbers have no extent"),
+        NearMiss(_SINGLE_TILE, why="single numbers have no extent"),
+    )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node]] = {}
