@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
+from kb.dialects.registry import rounding
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_MODES = frozenset({"rn", "approx", "full"})
+
+
+_FAST = (
+    POINTER
+    + """from triton.language.extra import libdevice
+@triton.jit
+def ratio(x, y, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    w = tl.load(y + at, mask=at < n)
+    tl.store(out + at, libdevice.fast_dividef(v, w), mask=at < n)
+"""
+)
+
 
 class ApproximateDivision(Pattern):
-    """A rounding mode is given on the operation."""
+    """A rounding mode is given on the operation, by the function called, or in assembly."""
 
     name = "approximate-division-transcendental"
     axis = "rounding_mode"
@@ -23,6 +40,11 @@ class ApproximateDivision(Pattern):
         Case(ATTENTION, "approx"),
         Case(SOFTMAX, "approx"),
         Case(vary(ATTENTION, ("RoundingMode.APPROX", "RoundingMode.RN")), "rn"),
+        Case(_FAST, "approx"),
+        Case(vary(_FAST, ("fast_dividef", "div_rn")), "rn"),
+        Case(
+            vary(_FAST, ("libdevice.fast_dividef(v, w)", "tl.fdiv(v, w, ieee_rounding=True)")), "rn"
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no rounding mode is given"),
@@ -32,9 +54,23 @@ class ApproximateDivision(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node]] = {}
         for node in facts.graph.nodes:
-            mode = facts.graph.producer(facts.graph.through(node.op.operand("rounding"), COPIES))
-            if mode is not None and mode.op.kind == OpKind.ENUM:
-                name = str(mode.op.attribute("name")).removeprefix("rounding.")
-                found.setdefault(name, []).append(node)
+            for value in self._modes(facts, node):
+                found.setdefault(value, []).append(node)
         for value, nodes in found.items():
             yield self.decide(facts, value, nodes)
+
+    def _modes(self, facts: Facts, node: Node) -> Iterable[str]:
+        """The mode that an operand, the called function or a line of assembly gives."""
+        mode = facts.graph.producer(facts.graph.through(node.op.operand("rounding"), COPIES))
+        if mode is not None and mode.op.kind == OpKind.ENUM:
+            yield str(mode.op.attribute("name")).removeprefix("rounding.")
+        if facts.values.literal(node.op.operand("ieee_rounding")) is True:
+            yield "rn"
+        named = rounding(facts.kernel.dialect, str(node.op.attribute("spelling")))
+        if named is not None:
+            yield named
+        yield from {
+            modifier
+            for _, modifiers in instructions(node, facts.values)
+            for modifier in modifiers & _MODES
+        }

@@ -5,14 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ASSEMBLY = (
+    POINTER
+    + """
+@triton.jit
+def power(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    y = tl.inline_asm_elementwise(
+        "ex2.approx.ftz.f32 $0, $1;", "=f,f", [v], dtype=tl.float32, is_pure=True, pack=1
+    )
+    tl.store(out + at, y, mask=at < n)
+"""
+)
 
 
 class FlushToZero(Pattern):
-    """The flag is given on an arithmetic operation: set, or expressly not set.
+    """The flag is given on an arithmetic operation: set, or expressly not set; or in assembly.
 
     An operation that says nothing decides nothing: it keeps denormals because its dialect does.
     """
@@ -24,6 +41,7 @@ class FlushToZero(Pattern):
         Case(ATTENTION, "ftz"),
         Case(SOFTMAX, "ftz"),
         Case(vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), "ieee denormals"),
+        Case(_ASSEMBLY, "ftz"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no operation has the flag"),
@@ -38,11 +56,18 @@ class FlushToZero(Pattern):
             value="ieee denormals",
         ),
         NearMiss(PRODUCT_POINTER, why="no operation has the flag"),
+        NearMiss(vary(_ASSEMBLY, (".ftz", "")), why="the instruction keeps denormals"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         given = [(facts.values.literal(n.op.operand("ftz")), n) for n in facts.graph.nodes]
+        given += [(True, n) for n in facts.graph.of(OpKind.INLINE_ASM) if _flushes(facts, n)]
         for flag, value in ((True, "ftz"), (False, "ieee denormals")):
             nodes = [node for seen, node in given if seen is flag]
             if nodes:
                 yield self.decide(facts, value, nodes)
+
+
+def _flushes(facts: Facts, node: Node) -> bool:
+    """True when an instruction of inline assembly has the modifier."""
+    return any("ftz" in modifiers for _, modifiers in instructions(node, facts.values))

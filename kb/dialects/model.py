@@ -3,6 +3,7 @@ directions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,6 +71,7 @@ class Dialect:
     parameter; `constexpr_typed` adds the Python type in brackets. `constant_wrapper` wraps a
     module-level constant. `float_from_text`: infinities are written as `float("inf")`.
     `reductions_widen`: reductions and extrema of 16-bit floats come back in 32 bits.
+    `roundings`: native spellings that fix how a result is rounded: rn, rz, ru, rd or approx.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
     """
 
@@ -92,6 +94,7 @@ class Dialect:
     float_from_text: bool = False
     reductions_widen: bool = False
     stores_cast: bool = False
+    roundings: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def by_path(self) -> dict[str, Row]:

@@ -25,6 +25,12 @@ def reductions_widen(name: str) -> bool:
     return found is not None and found.reductions_widen
 
 
+def rounding(name: str, spelling: str) -> str | None:
+    """How a native call of a dialect rounds (rn, rz, ru, rd, approx); None when it does not say."""
+    found = DIALECTS.get(name)
+    return found.roundings.get(spelling) if found is not None else None
+
+
 def stores_cast(name: str) -> bool:
     """Whether stores of a dialect cast by themselves; False for an unknown one."""
     found = DIALECTS.get(name)

@@ -64,6 +64,17 @@ def _libdevice() -> tuple[Row, ...]:
     return tuple(rows)
 
 
+def _roundings() -> dict[str, str]:
+    """Suffixes of CUDA's libdevice; functions that begin with `fast_` are approximations."""
+    names = {*_EXTERN, *_EXTERN_BINARY, *_LIBDEVICE_UNARY}
+    paths = {f"{module}.{name}": name for module in _LIBDEVICE for name in names}
+    paths |= {f"{module}.{name}": name for module in (_M, _MATH) for name in ("div_rn", "sqrt_rn")}
+    ends = {path: name.rpartition("_")[2] for path, name in paths.items()}
+    found = {path: end for path, end in ends.items() if end in ("rn", "rz", "ru", "rd")}
+    fast = {path: "approx" for path, name in paths.items() if name.startswith("fast_")}
+    return {**found, **fast}
+
+
 def _reduction(kind: K, name: str, extra: str = "") -> tuple[Row, ...]:
     signature = f"x=input axis {extra} keepdims=keep_dims"
     return (Row(f"{_M}.{name}", kind, signature), Row(f".{name}", kind, signature))
@@ -248,4 +259,5 @@ TRITON = Dialect(
     float_from_text=True,
     reductions_widen=True,  # triton.language 3.9, standard.py
     stores_cast=True,
+    roundings=_roundings(),
 )
