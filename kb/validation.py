@@ -76,7 +76,7 @@ def validate(
         whole.add((subject, predicate, _plain(value)))
     for triple in vocabulary_slice(source):
         whole.add(triple)
-    used = _shapes_for(frozenset(source.objects(None, RDF.type)))
+    used = shapes_for(frozenset(str(cls) for cls in source.objects(None, RDF.type)))
     if not used:
         return ()
     _, report, _ = pyshacl.validate(
@@ -173,7 +173,7 @@ def vocabulary_slice(data: Graph) -> Iterator[tuple[Node, Node, Node]]:
 
     A term that the data describes itself gets its types only: the shapes say what it lacks.
     """
-    known = _vocabulary()
+    known = vocabulary()
     described = set(data.subjects())
     named = {node for node in data.objects() if isinstance(node, URIRef)} | described
     steps = False
@@ -201,7 +201,7 @@ def _axis_of_value(node: Node) -> URIRef | None:
 
 
 @cache
-def _vocabulary() -> dict[Node, tuple[tuple[Node, Node], ...]]:
+def vocabulary() -> dict[Node, tuple[tuple[Node, Node], ...]]:
     """For each individual of the ontology its types, closed upwards, and the links followed."""
     graph = ontology()
     found: dict[Node, set[tuple[Node, Node]]] = {}
@@ -216,10 +216,11 @@ def _vocabulary() -> dict[Node, tuple[tuple[Node, Node], ...]]:
 
 
 @lru_cache(maxsize=64)
-def _shapes_for(classes: frozenset[Node]) -> list[str]:
+def shapes_for(classes: frozenset[str]) -> list[str]:
     """The shapes whose target is among the classes; terms of the slice need no look."""
     graph = shapes()
-    return sorted({str(shape) for cls in classes for shape in graph.subjects(SH.targetClass, cls)})
+    targets = (shape for cls in classes for shape in graph.subjects(SH.targetClass, URIRef(cls)))
+    return sorted({str(shape) for shape in targets})
 
 
 @cache
