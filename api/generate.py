@@ -7,38 +7,33 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from api.generate_settings import scalar, sorted_settings
 from extractors.detect import decisions_of
 from generators.host_facts import HostRequest
-from generators.launch_point import ACCUMULATORS, LaunchPoint, launch_point
+from generators.launch_point import launch_point
+from generators.lower.roads import Manner
 from generators.lower.triton import Lowered, to_triton
 from generators.lower.views import LoweredParameter
 from generators.module import Provenance, module_text
 from generators.program_host import host_contract
-from generators.rewrites.registry import apply, axes
+from generators.rewrites.registry import apply
 from kb.analysis.facts import Facts
 from kb.analysis.inline import inline
 from kb.dsl.from_knowledge import document_program
 from kb.dsl.model import Document
 from kb.dsl.writer import write
-from kb.errors import CannotEmit, InputError, SyntaxProblem, UnknownName
+from kb.errors import CannotEmit, InputError, UnknownName
 from kb.evidence import AxisKind
-from kb.families.model import Choice, ChosenBy, FamilyProgram, matching
+from kb.families.model import Choice, ChosenBy, FamilyProgram
 from kb.families.registry import family_of
 from kb.graph.terms import targets
 from kb.ir import Kernel, Parameter, ParameterKind
-from kb.planner.expressions import parse
-from kb.planner.nodes import Literal
 from kb.space import Scalar
 
 DIALECTS = ("triton", "cutile")
 FAMILY = "attention"
 ATTENTION = frozenset({"fmha", "fmha_lse", "attention"})
 """Operations whose generated host function computes attention of q, k and v."""
-
-_NUMBER = re.compile(r"\d+")
-_STAGES = ("num_stages", "prefetch_depth")
-_LAUNCH = ("num_warps", *_STAGES, "num_ctas", "occupancy")
-_REGISTERS = 65_536
 
 
 def generate(
@@ -52,7 +47,7 @@ def generate(
     """
     if dialect not in DIALECTS:
         raise InputError(f"`{dialect}` cannot be written.", hint=f"Write {' or '.join(DIALECTS)}.")
-    values = {name: _scalar(text) for name, text in (settings or {}).items()}
+    values = {name: scalar(text) for name, text in (settings or {}).items()}
     if document.program is not None:
         program = _from_program(document, dialect, values, arch)
     else:
@@ -63,15 +58,6 @@ def generate(
             hint=f"Write --dialect {program.kernel.dialect}.",
         )
     return module_text(program, provenance_of(document), arch=arch)
-
-
-def _scalar(text: str) -> Scalar:
-    """A setting as the number, truth value or word that it spells."""
-    try:
-        tree = parse(text)
-    except SyntaxProblem:
-        return text
-    return tree.value if isinstance(tree, Literal) else text
 
 
 def provenance_of(document: Document) -> Provenance:
@@ -103,8 +89,8 @@ def _from_program(
     launch.
     """
     kernel = document_program(document)
-    design, launch, tuned = _sorted_settings(kernel, document, settings)
-    for axis, value in design.items():
+    chosen = sorted_settings(kernel, document, settings, dialect)
+    for axis, value in chosen.design.items():
         kernel = apply(kernel, axis, value)
     if kernel.dialect != "cutile":
         raise CannotEmit(
@@ -112,11 +98,11 @@ def _from_program(
             hint="`tilelore verify --roundtrip` writes and compares its kernel without a host.",
         )
     flat = inline(kernel)
-    point = launch_point(document, flat, arch, tuned)
+    point = launch_point(document, flat, arch, chosen.tuned)
     if dialect == "triton":
-        lowered = to_triton(kernel)
+        lowered = to_triton(kernel, Manner(road=chosen.road, known=dict(point.values)))
     else:
-        hinted = _hinted(kernel, document, launch)
+        hinted = _hinted(kernel, document, chosen.launch)
         lowered = Lowered(hinted, _own_parameters(flat), ())
     seen = _seen(lowered.kernel)
     request = HostRequest(
@@ -127,16 +113,17 @@ def _from_program(
         point=point,
         function=_function_name(document, kernel),
         summary=f"{_title(document)} over tensors of (batch, heads, rows, columns).",
-        warps=_warps(launch, point),
-        stages=_stages(launch),
+        warps=chosen.warps(point),
+        stages=chosen.stages,
         shared_bytes=_shared_bytes(arch),
-        options=_options(launch, point),
+        options=chosen.options(point),
+        blocks=lowered.blocks,
     )
     return FamilyProgram(
         family=FAMILY if document.space.operation in ATTENTION else document.space.operation,
         kernel=lowered.kernel,
         host=host_contract(request),
-        choices=(*_design_point(seen, design), *_tuning_point(point, launch, tuned, dialect)),
+        choices=(*_design_point(seen, chosen.made_by), *chosen.tuning_point(point, dialect)),
         residuals=(*lowered.residuals, *_changed(_seen(kernel), seen)),
         reference=_reference(document),
     )
@@ -165,78 +152,6 @@ def _hinted(kernel: Kernel, document: Document, launch: Mapping[str, Scalar]) ->
     if "num_warps" in launch:
         hints["num_worker_warps"] = launch["num_warps"]
     return replace(kernel, entry=replace(kernel.entry, options=tuple(hints.items())))
-
-
-def _sorted_settings(
-    kernel: Kernel, document: Document, settings: Mapping[str, Scalar]
-) -> tuple[dict[str, str], dict[str, Scalar], dict[str, Scalar]]:
-    """Settings of design axes, of launch options and of tile sizes.
-
-    Raises UnknownName for an axis that none of them is, InputError for a value that no rewrite
-    makes.
-    """
-    names = {name.casefold(): name for name in kernel.entry.parameter_names}
-    design: dict[str, str] = {}
-    launch: dict[str, Scalar] = {}
-    tuned: dict[str, Scalar] = {}
-    for axis, value in settings.items():
-        if axis in axes():
-            found = matching(value, axes()[axis])
-            if found is None:
-                known = ", ".join(axes()[axis])
-                raise InputError(f"`{axis}` cannot be `{value}` here.", hint=f"It can be {known}.")
-            design[axis] = str(found)
-        elif axis in _LAUNCH:
-            launch[axis] = _whole(axis, value)
-        elif axis.casefold() in names:
-            tuned[names[axis.casefold()]] = _whole(axis, value)
-        else:
-            known = ", ".join([*axes(), *_LAUNCH, *(n for n, _ in _searched(document))])
-            raise UnknownName(
-                f"nothing in this kernel follows the axis `{axis}`.", hint=f"It changes {known}."
-            )
-    return design, launch, tuned
-
-
-def _searched(document: Document) -> tuple[tuple[str, Scalar], ...]:
-    spaces = document.tuning.spaces if document.tuning is not None else ()
-    return spaces[0].points[0] if spaces and spaces[0].points else ()
-
-
-def _whole(axis: str, value: Scalar) -> int:
-    """A whole number, also where words stand beside it as in `latency 4`."""
-    digits = _NUMBER.findall(str(value))
-    if isinstance(value, bool) or len(digits) != 1 or int(digits[0]) < 1:
-        raise InputError(f"`{axis}` cannot be `{value}`.", hint="Give a whole number from 1 up.")
-    return int(digits[0])
-
-
-def _warps(launch: Mapping[str, Scalar], point: LaunchPoint) -> int:
-    """Four warps, eight for a tile of scores that four cannot hold."""
-    given = launch.get("num_warps")
-    if isinstance(given, int):
-        return given
-    size = 1
-    for _, value in point.values:
-        size *= value
-    return 8 if size >= ACCUMULATORS else 4
-
-
-def _stages(launch: Mapping[str, Scalar]) -> int | None:
-    found = [launch[name] for name in _STAGES if name in launch]
-    return found[0] if found and isinstance(found[0], int) else None
-
-
-def _options(launch: Mapping[str, Scalar], point: LaunchPoint) -> tuple[tuple[str, str], ...]:
-    """Launch options beside warps and stages; occupancy becomes a bound on registers."""
-    found: list[tuple[str, str]] = []
-    if "num_ctas" in launch:
-        found.append(("num_ctas", str(launch["num_ctas"])))
-    blocks = launch.get("occupancy")
-    if isinstance(blocks, int):
-        registers = _REGISTERS // (blocks * 32 * _warps(launch, point))
-        found.append(("maxnreg", str(min(255, registers // 8 * 8))))
-    return tuple(found)
 
 
 def _shared_bytes(arch: str) -> int:
@@ -268,30 +183,12 @@ def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, 
     )
 
 
-def _design_point(seen: Mapping[str, str], design: Mapping[str, str]) -> tuple[Choice, ...]:
+def _design_point(seen: Mapping[str, str], design: frozenset[str]) -> tuple[Choice, ...]:
     """What the program that is written decides."""
     return tuple(
         Choice(axis=axis, value=value, by=ChosenBy.SETTING if axis in design else ChosenBy.SPACE)
         for axis, value in seen.items()
     )
-
-
-def _tuning_point(
-    point: LaunchPoint, launch: Mapping[str, Scalar], tuned: Mapping[str, Scalar], dialect: str
-) -> tuple[Choice, ...]:
-    rows = [
-        Choice(axis=name, value=value, by=ChosenBy.SETTING if name in tuned else ChosenBy.SPACE)
-        for name, value in point.values
-    ]
-    if dialect == "triton" or "num_warps" in launch:
-        by = ChosenBy.SETTING if "num_warps" in launch else ChosenBy.DEFAULT
-        rows.append(Choice(axis="num_warps", value=_warps(launch, point), by=by))
-    rows += [
-        Choice(axis=name, value=value, by=ChosenBy.SETTING)
-        for name, value in launch.items()
-        if name != "num_warps"
-    ]
-    return tuple(rows)
 
 
 def _title(document: Document) -> str:

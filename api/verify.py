@@ -312,7 +312,12 @@ def signature(launch: Mapping[str, Any]) -> Signature:
             arguments.append(Argument(name=name, kind=ArgumentKind.CONSTEXPR, value=value))
             continue
         described = launch["runtime"][name]
-        if described.startswith("*"):
+        if described.endswith("]"):
+            dtype, _, block = described[1:-1].partition("[")
+            shape = tuple(int(extent) for extent in block.split(","))
+            kind = ArgumentKind.DESCRIPTOR
+            arguments.append(Argument(name=name, kind=kind, dtype=_DTYPES[dtype], shape=shape))
+        elif described.startswith("*"):
             dtype = _DTYPES[described[1:]]
             arguments.append(Argument(name=name, kind=ArgumentKind.POINTER, dtype=dtype))
         elif described == "unit":

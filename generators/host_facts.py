@@ -10,6 +10,7 @@ from itertools import pairwise
 from generators.array_shapes import ArrayShapes
 from generators.host_text import rebuilt
 from generators.launch_point import LaunchPoint
+from generators.lower.roads import Block
 from generators.lower.views import LoweredParameter
 from kb.dsl.model import Document
 from kb.errors import CannotEmit
@@ -39,6 +40,7 @@ class HostRequest:
     shared_bytes: int
     dialect: str = "triton"
     options: tuple[tuple[str, str], ...] = ()
+    blocks: tuple[Block, ...] = ()
 
 
 class HostFacts:

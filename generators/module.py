@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from generators.emit import emit_program
+from generators.host_descriptors import DESCRIPTOR_IMPORT, described
 from generators.host_text import HostNames
 from kb.errors import CannotEmit
 from kb.families.contract import Check, HostContract, OutputContract, TensorContract
@@ -75,6 +76,7 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
     view = _view(host, names, program)
     imports = {*head.splitlines(), "import torch", *([] if cutile else ["import triton"])}
     imports |= {f"import {name}" for name in names.imports}
+    imports |= {DESCRIPTOR_IMPORT} if any(d.name for d in host.descriptors) else set()
     values = {
         "docstring": _docstring(program, provenance, arch),
         "imports": _sorted(imports),
@@ -230,6 +232,7 @@ def _view(host: HostContract, names: HostNames, program: FamilyProgram) -> dict[
         "runtime": _arguments(host, names, program, _RUNTIME),
         "static": _arguments(host, names, program, (ParameterKind.CONSTEXPR,)),
         "options": [(name, names.text(text)) for name, text in host.options],
+        **described(host, names),
     }
 
 

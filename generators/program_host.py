@@ -11,6 +11,7 @@ from generators.lower.views import LoweredParameter
 from kb.errors import CannotEmit
 from kb.families.contract import (
     Constant,
+    DescriptorContract,
     HostContract,
     OutputContract,
     TensorContract,
@@ -50,7 +51,19 @@ class _Host(HostFacts):
             options=self._options(),
             configuration=tuple(self._configuration()),
             empty_when=self._empty(),
+            descriptors=tuple(self._descriptors()),
         )
+
+    def _descriptors(self) -> Iterator[DescriptorContract]:
+        handed = {p.name for p in self.request.lowered if p.source == "descriptor"}
+        for block in self.request.blocks:
+            extents = (to_text(self.resolved(parse(text))) for text in block.extents)
+            yield DescriptorContract(
+                tensor=self.host_names[block.array],
+                block=tuple(self.to_host(text) for text in extents),
+                padding=block.padding,
+                name=block.name.lower() if block.name in handed else "",
+            )
 
     def _options(self) -> tuple[tuple[str, str], ...]:
         """Launch options of Triton; cuTile carries its hints on the kernel."""
@@ -75,8 +88,13 @@ class _Host(HostFacts):
                 shape=shape,
                 dtype_of=None if name == first else self.host_names[first],
                 last_axis_contiguous=False,
-                meaning=f"tensor of {len(shape)} axes, any strides",
+                meaning=f"tensor of {len(shape)} axes, {self._layout(name)}",
             )
+
+    def _layout(self, name: str) -> str:
+        if any(block.array == name for block in self.request.blocks):
+            return "copied where its rows are not contiguous and aligned to 16 bytes"
+        return "any strides"
 
     def _constants(self) -> Iterator[Constant]:
         """Runtime scalars of the kernel, and the number of stages that fits shared memory."""
@@ -180,6 +198,8 @@ class _Host(HostFacts):
                 return f"{host}.stride[{parameter.axis}]"
             case "scalar":
                 return parameter.name
+            case "descriptor":
+                return parameter.name.lower()
         if parameter.name in dict(self.request.point.values):
             return parameter.name
         padded = {

@@ -13,12 +13,14 @@ from generators.emit import emit_program
 from generators.evaluate import DType, EvaluationError, Limits, run
 from generators.interpret.cases import Case, cases
 from generators.interpret.client import Arrays, Interpreter
-from generators.interpret.model import BindingKind, Bound
+from generators.interpret.model import BindingKind, Bound, Layout
+from generators.lower.roads import Access, Block, Manner, Road
 from generators.lower.triton import Lowered, to_triton
 from generators.lower.views import LoweredParameter
 from generators.reference.values import Array
 from kb.errors import CannotEmit, CompilerFailed, TileloreError
 from kb.ir import Kernel, kernel_ops
+from kb.planner.expressions import evaluate, parse
 
 ATTEMPTS = 12
 """Launches that are tried per kernel."""
@@ -33,23 +35,33 @@ _TOLERANCE = {2: 4e-3, 4: 2e-4, 8: 1e-6}
 """Largest error by bytes of the dtype, relative to the largest number of the output."""
 
 
+_ALIGNMENT = 16
+"""Elements; 16 bytes at least for every dtype."""
+
 _SHORT = 1e-2
 """The same where a program names tf32 or bf16, which Triton's interpreter does not round to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a kernel is checked: the seed, launches that must agree, seconds for all of them."""
+    """How a kernel is checked: the seed, launches that must agree, seconds for all of them, and the
+    road of its tiles.
+    """
 
     seed: int = 0
     wanted: int = 2
     seconds: float = 40.0
     fixed: Mapping[str, Scalar] | None = None
+    road: Road = Road.POINTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of one kernel; `worst` is the largest relative error over all outputs."""
+    """What came of one kernel; `worst` is the largest relative error over all outputs.
+
+    `accesses` are those of the program with open constants, `described` counts those that went
+    through descriptors in the launches that agreed.
+    """
 
     lowered: bool
     verified: bool
@@ -58,16 +70,18 @@ class Verdict:
     worst: float = 0.0
     residuals: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    described: int = 0
 
 
 def cross_check(kernel: Kernel, interpreter: Interpreter, plan: Plan) -> Verdict:
     """Lower, emit, run both sides on small launches, compare what they wrote."""
     try:
-        lowered = to_triton(kernel)
-        text = emit_program(lowered.kernel, "triton")
+        lowered = to_triton(kernel, Manner(road=plan.road))
+        emit_program(lowered.kernel, "triton")
     except CannotEmit as error:
         return Verdict(lowered=False, verified=False, reason=f"{error.where}: {error.message}")
-    checker = _Checker(kernel, lowered, text, interpreter, plan)
+    checker = _Checker(kernel, lowered, interpreter, plan)
     return checker.verdict()
 
 
@@ -81,7 +95,10 @@ def bindings(parameters: tuple[LoweredParameter, ...], case: Case) -> tuple[Boun
         value = case.arguments[parameter.tensor or parameter.name]
         if isinstance(value, list):
             raise CannotEmit("a list of arrays.", where=parameter.name)
-        if parameter.source == "pointer":
+        if parameter.block is not None and isinstance(value, np.ndarray):
+            layout = _layout(parameter.block, value, case)
+            bound = Bound(parameter.name, BindingKind.DESCRIPTOR, parameter.tensor, layout)
+        elif parameter.source == "pointer":
             bound = Bound(parameter.name, BindingKind.ARRAY, parameter.tensor)
         elif isinstance(value, np.ndarray):
             sizes = value.shape if parameter.source == "shape" else _strides(value)
@@ -94,6 +111,29 @@ def bindings(parameters: tuple[LoweredParameter, ...], case: Case) -> tuple[Boun
     return tuple(found)
 
 
+def _layout(block: Block, array: Array, case: Case) -> Layout:
+    """A descriptor of an array at the constants of a launch."""
+    known = constants_of(case)
+    extents = tuple(int(str(evaluate(parse(text), known))) for text in block.extents)
+    return Layout(array.shape, _strides(array), extents, block.padding)
+
+
+def constants_of(case: Case) -> dict[str, Scalar]:
+    """The numbers and words of a launch by name."""
+    return {n: v for n, v in case.arguments.items() if isinstance(v, int | float | str)}
+
+
+def aligned(array: Array) -> tuple[Array, Array]:
+    """An array with rows that begin at 16 bytes, and the memory behind it, garbage in the gaps."""
+    if array.ndim < 2 or array.shape[-1] % _ALIGNMENT == 0:
+        return array, array
+    columns = -(-array.shape[-1] // _ALIGNMENT) * _ALIGNMENT
+    garbage = np.nan if array.dtype.kind == "f" else 1
+    memory = np.full((*array.shape[:-1], columns), garbage, array.dtype)
+    memory[..., : array.shape[-1]] = array
+    return memory[..., : array.shape[-1]], memory
+
+
 def _strides(array: Array) -> tuple[int, ...]:
     return tuple(step // array.itemsize for step in array.strides)
 
@@ -102,10 +142,10 @@ def _strides(array: Array) -> tuple[int, ...]:
 class _Checker:
     kernel: Kernel
     lowered: Lowered
-    text: str
     interpreter: Interpreter
     plan: Plan
     worst: float = 0.0
+    described: int = 0
 
     def verdict(self) -> Verdict:
         """The first disagreement, or agreement on as many launches as wanted."""
@@ -135,6 +175,7 @@ class _Checker:
         return Verdict(
             lowered=True, verified=good, reason=reason, launches=launches, worst=self.worst,
             residuals=self.lowered.residuals, outputs=tuple(sorted(written)),
+            accesses=self.lowered.accesses, described=self.described,
         )  # fmt: skip
 
     def _launch(self, case: Case) -> tuple[set[str], str]:
@@ -146,14 +187,37 @@ class _Checker:
         changed = {n for n in before if not _same(before[n], expected[n])}
         if not changed or not all(_mostly_finite(before[n], expected[n]) for n in changed):
             return set(), ""
-        bound = bindings(self.lowered.parameters, case)
-        found = self.interpreter.run(self.text, self.kernel.name, case.grid, bound, before)
+        found = self._interpreted(case, before)
         for name in sorted(expected):
             error = difference(expected[name], found[name])
             self.worst = max(self.worst, 0.0 if error == np.inf else error)
             if error > self._tolerance(expected[name]):
                 return changed, f"{name} differs by {error:.3g} of its largest number."
         return changed, ""
+
+    def _interpreted(self, case: Case, before: Arrays) -> Arrays:
+        """The arrays as the emitted program leaves them; lowered for the constants of the launch,
+        which decide what a descriptor can serve.
+        """
+        if self.plan.road is Road.POINTERS:
+            return self._run(self.lowered, case, before)
+        laid = {name: aligned(array) for name, array in before.items()}
+        sizes = {name: array.itemsize for name, array in before.items()}
+        known = constants_of(case)
+        manner = Manner(road=self.plan.road, known=known, element_bytes=sizes)
+        lowered = to_triton(self.kernel, manner)
+        seen = {name: view for name, (view, _) in laid.items()}
+        placed = Case(case.grid, case.arguments | seen)
+        memory = {name: held for name, (_, held) in laid.items()}
+        found = self._run(lowered, placed, memory)
+        self.described += sum(access.described for access in lowered.accesses)
+        return {n: array[..., : before[n].shape[-1]] if before[n].ndim else array
+                for n, array in found.items()}  # fmt: skip
+
+    def _run(self, lowered: Lowered, case: Case, arrays: Arrays) -> Arrays:
+        text = emit_program(lowered.kernel, "triton")
+        bound = bindings(lowered.parameters, case)
+        return self.interpreter.run(text, self.kernel.name, case.grid, bound, arrays)
 
     def _tolerance(self, output: Array) -> float:
         """Triton's interpreter multiplies tf32 in single precision and cuts bf16 off."""

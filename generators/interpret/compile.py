@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from generators.interpret.model import BindingKind, InterpretJob, job_from_json
 
@@ -59,6 +60,12 @@ def _run(job: InterpretJob) -> None:
     for bound in job.bound:
         if bound.kind is BindingKind.ARRAY:
             given[bound.name] = arrays[str(bound.value)]
+        elif bound.kind is BindingKind.DESCRIPTOR and bound.layout is not None:
+            said = bound.layout
+            given[bound.name] = TensorDescriptor(
+                arrays[str(bound.value)], list(said.shape), list(said.strides), list(said.block),
+                said.padding,
+            )  # fmt: skip
         elif bound.kind is BindingKind.DTYPE:
             given[bound.name] = _DTYPES[str(bound.value)]
         else:

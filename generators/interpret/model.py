@@ -11,11 +11,22 @@ Scalar = int | float | bool | str | None
 
 
 class BindingKind(StrEnum):
-    """How a parameter is bound: an array of the file, a number, or a dtype by name."""
+    """How a parameter is bound: an array of the file, a descriptor of one, a number, or a dtype."""
 
     ARRAY = "array"
+    DESCRIPTOR = "descriptor"
     VALUE = "value"
     DTYPE = "dtype"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a descriptor says of an array: extents and strides in elements, its block, padding."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block: tuple[int, ...]
+    padding: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +36,7 @@ class Bound:
     name: str
     kind: BindingKind
     value: Scalar
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +62,8 @@ def job_from_json(text: str) -> InterpretJob:
     """The inverse of `InterpretJob.to_json`."""
     data: dict[str, Any] = json.loads(text)
     bound = tuple(
-        Bound(item["name"], BindingKind(item["kind"]), item["value"]) for item in data.pop("bound")
-    )
+        Bound(item["name"], BindingKind(item["kind"]), item["value"],
+              Layout(**item["layout"]) if item["layout"] else None)
+        for item in data.pop("bound")
+    )  # fmt: skip
     return InterpretJob(bound=bound, grid=tuple(data.pop("grid")), **data)

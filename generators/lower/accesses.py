@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from generators.lower.descriptors import Tiled
 from generators.lower.lowering import Lowering, Rule
+from generators.lower.roads import Road
 from generators.lower.views import TiledPart, View
 from kb.errors import CannotEmit
 from kb.ir import Op
@@ -13,7 +15,9 @@ _HINTS = ("latency", "allow_tma", "memory_order", "memory_scope")
 
 def _hints(low: Lowering, op: Op) -> None:
     for role in _HINTS:
-        if op.operand(role):
+        # A descriptor is the copy engine; a tile that must not use it goes by pointers.
+        answered = role == "allow_tma" and low.manner.road is not Road.POINTERS
+        if op.operand(role) and not answered:
             low.residual(op, role)
 
 
@@ -33,14 +37,28 @@ def _load_tile(low: Lowering, op: Op) -> str:
     view, index = low.view(op), low.items(op.operand("index"))
     written = low.items(op.operand("shape"))
     shape = written or _units(low, len(index))
-    _hints(low, op)
     order = low.order(op, len(shape))
+    access = _tiled(low, op, op, view, (index, shape, order))
+    if low.descriptors.serves(access):
+        _hints(low, op)
+        low.undetermined(op)
+        loaded, kept = low.descriptors.load(access)
+        return _whole(low, loaded, kept, shape)
+    _hints(low, op)
     address = low.addressing.tile(view, index, shape, order, low.checked(op))
     padding = low.padding(op) if address.mask else ""
     loaded = _load(low, address.pointer, address.mask, padding)
     if not written:
         return loaded
     return _whole(low, loaded, address.kept, shape)
+
+
+def _tiled(
+    low: Lowering, op: Op, padded: Op, view: View, place: tuple[list[str], list[str], list[int]]
+) -> Tiled:
+    """An access of a tile; `padded` is the operation that says what lies outside the array."""
+    sources = low.extents.items(op.operand("index"))
+    return Tiled(op, view, place[0], sources, place[1], place[2], low.padding_mode(padded))
 
 
 def _whole(low: Lowering, loaded: str, kept: tuple[str, ...], shape: list[str]) -> str:
@@ -79,8 +97,24 @@ def _store_tile(low: Lowering, op: Op) -> None:
     shape = _stored_shape(low, op, len(index))
     _hints(low, op)
     order = low.order(op, len(shape))
+    access = _tiled(low, op, op, view, (index, shape, order))
+    if low.descriptors.serves(access):
+        _store_described(low, access)
+        return
     address = low.addressing.tile(view, index, shape, order, low.checked(op))
     _write(low, op, (address.pointer, address.mask), _bent(low, op, shape, address.kept))
+
+
+def _store_described(low: Lowering, access: Tiled) -> None:
+    source = str(access.op.operand("value"))
+    known, shape = low.extents.of(source), access.shape
+    if known == ():
+        low.descriptors.store_number(access, low.names[source])
+    elif known is not None and len(known) == len(shape) and access.order == sorted(access.order):
+        low.descriptors.store_whole(access, low.names[source])
+    else:
+        kept = tuple(shape[k] for k in low.descriptors.kept(access)[0])
+        low.descriptors.store_kept(access, _bent(low, access.op, shape, kept))
 
 
 def _bent(low: Lowering, op: Op, shape: list[str], kept: tuple[str, ...]) -> str:
@@ -127,6 +161,7 @@ def _gather(low: Lowering, op: Op) -> str:
 
 def _elements(low: Lowering, op: Op) -> tuple[str, str | None]:
     mask = op.operand("mask")
+    low.descriptors.by_pointers(op, low.view(op), "elements with indices of their own")
     single = [low.extents.of(item) == () for item in low.extents.items(op.operand("index"))]
     address = low.addressing.elements(
         low.view(op), low.items(op.operand("index")),
@@ -177,32 +212,51 @@ def _tiled_view(low: Lowering, op: Op) -> None:
     low.parts[op.result] = TiledPart(low.view(op), tuple(low.items(op.operand("shape"))), op)
 
 
-def _part(low: Lowering, op: Op) -> tuple[TiledPart, str, str | None, tuple[str, ...]]:
+def _part(low: Lowering, op: Op) -> TiledPart:
     part = low.parts.get(low.names.get(str(op.operand("view")), ""))
     if part is None:
         raise CannotEmit("a tiled view that is not made in sight.", where=str(op.span))
-    shape = list(part.shape)
-    order = list(range(len(shape)))
-    index = low.items(op.operand("index"))
-    address = low.addressing.tile(part.view, index, shape, order, low.checked(op))
     _hints(low, op)
-    return part, address.pointer, address.mask, address.kept
+    return part
+
+
+def _part_access(low: Lowering, op: Op, part: TiledPart) -> Tiled:
+    order = list(range(len(part.shape)))
+    place = (low.items(op.operand("index")), list(part.shape), order)
+    return _tiled(low, op, part.made, part.view, place)
 
 
 def _view_load(low: Lowering, op: Op) -> str:
-    part, pointer, mask, kept = _part(low, op)
-    loaded = _load(low, pointer, mask, low.padding(part.made) if mask else "")
+    part = _part(low, op)
+    access = _part_access(low, op, part)
+    low.undetermined(part.made)
+    if low.descriptors.serves(access):
+        loaded, kept = low.descriptors.load(access)
+    else:
+        address = low.addressing.tile(
+            part.view, access.index, access.shape, access.order, low.checked(op)
+        )
+        padding = low.padding(part.made) if address.mask else ""
+        loaded, kept = _load(low, address.pointer, address.mask, padding), address.kept
     return _whole(low, loaded, kept, list(part.shape))
 
 
 def _view_store(low: Lowering, op: Op) -> None:
-    part, pointer, mask, kept = _part(low, op)
-    value = _bent(low, op, list(part.shape), kept)
+    part = _part(low, op)
+    access = _part_access(low, op, part)
+    if low.descriptors.serves(access):
+        _store_described(low, access)
+        return
+    address = low.addressing.tile(
+        part.view, access.index, access.shape, access.order, low.checked(op)
+    )
+    value = _bent(low, op, access.shape, address.kept)
     if op.kind == OpKind.VIEW_ATOMIC_ADD:
-        operands = [("pointer", pointer), ("value", value)]
-        low.builder.add(OpKind.ATOMIC_ADD, [*operands, ("mask", mask)] if mask else operands)
+        operands = [("pointer", address.pointer), ("value", value)]
+        operands += [("mask", address.mask)] if address.mask else []
+        low.builder.add(OpKind.ATOMIC_ADD, operands)
     else:
-        _write(low, op, (pointer, mask), value)
+        _write(low, op, (address.pointer, address.mask), value)
 
 
 def _view_num_tiles(low: Lowering, op: Op) -> str:

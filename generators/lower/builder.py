@@ -22,20 +22,55 @@ class Builder:
 
     def __init__(self) -> None:
         self._open: list[list[Op]] = []
+        self._inner: list[bool] = []
         self._count = 0
         self.constants: dict[str, Literal] = {}
         self.static: dict[str, Op | None] = {}
         self.span = Span(0)
 
     @contextmanager
-    def region(self) -> Iterator[list[Op]]:
-        """Open a region; what is added goes there until the block ends."""
+    def region(self, *, inner: bool = False) -> Iterator[list[Op]]:
+        """Open a region; what is added goes there until the block ends.
+
+        `inner` marks the body of a loop, or of an expression: what is made once stays outside.
+        """
         ops: list[Op] = []
         self._open.append(ops)
+        self._inner.append(inner)
         try:
             yield ops
         finally:
             self._open.pop()
+            self._inner.pop()
+
+    @contextmanager
+    def before_loops(self) -> Iterator[list[Op]]:
+        """Add in front of the outermost loop that is open, until the block ends."""
+        depth = self._inner.index(True) if True in self._inner else len(self._open)
+        hidden, self._open = self._open[depth:], self._open[:depth]
+        try:
+            yield self._open[-1]
+        finally:
+            self._open += hidden
+
+    def sees(self, region: list[Op]) -> bool:
+        """True when what was added to a region is in sight of what is added now."""
+        return any(ops is region for ops in self._open)
+
+    @property
+    def outermost(self) -> list[Op]:
+        """The body of the function."""
+        return self._open[0]
+
+    def hoisted(self, value: str, depth: int = 0) -> str:
+        """A compile-time expression copied whole, so that it may stand before its parts."""
+        op = self.static.get(value)
+        if op is None or depth > _DEPTH:
+            return value
+        if op.kind == OpKind.CONST:
+            return self.constant(op.attribute("value"))
+        operands = [(role, self.hoisted(name, depth + 1)) for role, name in op.operands]
+        return self.add(op.kind, operands, op.attributes)
 
     def fresh(self, hint: str = "") -> Value:
         """A new value name; numbers start high so that they never meet a reader's."""

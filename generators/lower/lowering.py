@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from generators.lower.builder import Builder
+from generators.lower.descriptors import Descriptors
 from generators.lower.dtypes import Dtypes
 from generators.lower.extents import Extent, Extents
+from generators.lower.roads import Manner, Road
 from generators.lower.views import Addressing, LoweredParameter, TiledPart, View, Views, rank_of
 from kb.errors import CannotEmit
 from kb.ir import Function, Op, ParameterKind, Region, Value, walk
@@ -49,6 +51,7 @@ Rule = Callable[["Lowering", Op], str | None]
 class Lowering:
     entry: Function
     rules: Mapping[str, Rule]
+    manner: Manner = field(default_factory=Manner)
     builder: Builder = field(default_factory=Builder)
     residuals: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -61,6 +64,7 @@ class Lowering:
     dtypes: Dtypes = field(init=False)
     views: Views = field(init=False)
     addressing: Addressing = field(init=False)
+    descriptors: Descriptors = field(init=False)
     tensor_float: bool = False
 
     def __post_init__(self) -> None:
@@ -69,6 +73,10 @@ class Lowering:
         static = (p.name for p in self.entry.parameters if p.kind is ParameterKind.CONSTEXPR)
         self.extents = Extents(self.entry.body, frozenset(static))
         self.dtypes = Dtypes(self.extents)
+        self.descriptors = Descriptors(
+            self.builder, self.views, self.extents, self.manner,
+            frozenset(self.entry.parameter_names),
+        )  # fmt: skip
         self.builder.static.update(dict.fromkeys(self.extents.parameters))
         ops = list(walk(self.entry.body))
         self.producers = {value.name: op for op in ops for value in op.results}
@@ -98,6 +106,11 @@ class Lowering:
                 runtime.append(LoweredParameter(parameter.name, "pointer", parameter.name))
             else:
                 runtime.append(LoweredParameter(parameter.name, "scalar"))
+        runtime += [
+            LoweredParameter(block.name, "descriptor", block.array, block=block)
+            for block in self.descriptors.blocks
+            if self.manner.road is Road.HOST
+        ]
         tensors = list(self.views.of)
         extra = sorted(self.views.extra, key=lambda p: (tensors.index(p.tensor), p.source, p.axis))
         return (*runtime, *extra, *static)
@@ -115,10 +128,10 @@ class Lowering:
             self.builder.span = op.span
             self._op(op)
 
-    def region(self, region: Region) -> Region:
+    def region(self, region: Region, *, inner: bool) -> Region:
         arguments = tuple(Value(value.name) for value in region.arguments)
         self.names.update({value.name: value.name for value in region.arguments})
-        with self.builder.region() as ops:
+        with self.builder.region(inner=inner) as ops:
             self.ops(region)
         return Region(arguments, tuple(ops))
 
@@ -170,7 +183,8 @@ class Lowering:
 
     def _structured(self, op: Op) -> None:
         operands = tuple((role, self.names[value]) for role, value in op.operands)
-        regions = tuple(self.region(region) for region in op.regions)
+        inner = op.kind != OpKind.IF
+        regions = tuple(self.region(region, inner=inner) for region in op.regions)
         self.builder.span = op.span
         self.builder.append(replace(op, operands=operands, regions=regions))
         self.names.update({value.name: value.name for value in op.results})
@@ -223,11 +237,24 @@ class Lowering:
                    "padding.nan": float("nan")}  # fmt: skip
         if value is not None and (made is None or made.kind != OpKind.ENUM):
             return self.names[value]
-        if op.kind == OpKind.LOAD_TILE and name in ("", "padding.undetermined"):
+        self.undetermined(op)
+        return self.builder.constant(numbers.get(name, 0.0))
+
+    def padding_mode(self, op: Op) -> str:
+        """The padding by its name, empty without one, `?` when it is no constant."""
+        value = op.operand("padding")
+        if value is None:
+            return ""
+        made = self.producers.get(value)
+        return str(made.attribute("name")) if made and made.kind == OpKind.ENUM else "?"
+
+    def undetermined(self, op: Op) -> None:
+        """Note that a padding which cuTile leaves open is decided here."""
+        tiles = (OpKind.LOAD_TILE, OpKind.TILED_VIEW)
+        if op.kind in tiles and self.padding_mode(op) in ("", "padding.undetermined"):
             self.residuals.append(
                 f"boundary_handling: undetermined padding became zero at line {op.span.line}"
             )
-        return self.builder.constant(numbers.get(name, 0.0))
 
     # -- shapes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from generators.lower.builder import Builder
+from generators.lower.roads import Block
 from kb.errors import CannotEmit
 from kb.ir import Op
 from kb.ops import OpKind
@@ -14,13 +15,15 @@ from kb.ops import OpKind
 class LoweredParameter:
     """A parameter of the lowered kernel and what the host passes for it.
 
-    `source` is pointer, shape, stride, scalar or constexpr; `tensor` and `axis` say of which array.
+    `source` is pointer, shape, stride, scalar, descriptor or constexpr; `tensor` and `axis` say of
+    which array, `block` what a descriptor describes.
     """
 
     name: str
     source: str
     tensor: str = ""
     axis: int = 0
+    block: Block | None = None
 
 
 @dataclass(slots=True)

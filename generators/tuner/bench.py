@@ -228,7 +228,11 @@ def recorded(module: ModuleType, job: Case) -> dict[str, Any]:
 
 
 def _described(value: Any) -> str:
-    """`*float16` for a tensor, else the kind of number; an integer that is one is compiled in."""
+    """`*float16` for a tensor, `*float16[1, 64]` for a descriptor, else the kind of number; an
+    integer that is one is compiled in.
+    """
+    if hasattr(value, "block_shape"):
+        return f"{_described(value.base)}{[int(extent) for extent in value.block_shape]}"
     if isinstance(value, torch.Tensor):
         return "*" + str(value.dtype).removeprefix("torch.")
     if isinstance(value, bool):

@@ -64,6 +64,19 @@ class OutputContract:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DescriptorContract:
+    """A tensor descriptor: of `tensor`, with an expression per axis of its block.
+
+    An empty `name` leaves it to the kernel to make it; the host then only sees to the alignment.
+    """
+
+    tensor: str
+    block: tuple[str, ...]
+    padding: str = "zero"
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """What must hold before the launch, where `when` is set; `{name}` in `message` is a value."""
 
@@ -99,3 +112,4 @@ class HostContract:
     options: tuple[tuple[str, str], ...] = ()
     configuration: tuple[Constant, ...] = ()
     empty_when: str = ""
+    descriptors: tuple[DescriptorContract, ...] = ()

@@ -11,6 +11,7 @@ from generators.compile_pool import available
 from generators.interpret.client import Interpreter
 from generators.interpret.compare import Plan, cross_check, difference
 from generators.interpret.model import BindingKind, Bound
+from generators.lower.roads import Road
 from kb.errors import CompilerFailed
 from kb.ir import Kernel
 from tests.generators.reference import sources
@@ -36,9 +37,10 @@ def interpreter() -> Iterator[Interpreter]:
         pytest.param(sources.SLICED, id="a slice of an array, an empty shape"),
     ],
 )
-def test_both_sides_agree(kernel: Kernel, interpreter: Interpreter) -> None:
+@pytest.mark.parametrize("road", list(Road))
+def test_both_sides_agree(kernel: Kernel, road: Road, interpreter: Interpreter) -> None:
     fixed = {"sorted": True, "below": 12}
-    verdict = cross_check(kernel, interpreter, Plan(seed=3, fixed=fixed))
+    verdict = cross_check(kernel, interpreter, Plan(seed=3, fixed=fixed, road=road))
     assert verdict.verified, verdict.reason
     assert verdict.outputs == ("C",) if kernel is sources.MATMUL else ("Out",)
 
