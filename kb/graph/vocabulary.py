@@ -39,7 +39,11 @@ class AxisEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternEntry:
-    """A pattern; `axis` is None for an artefact that readers normalise away."""
+    """A pattern; `axis` is None for an artefact that readers normalise away.
+
+    `dialects` are those in which kernels decide so; `unseen` says of a dialect why no code tells it
+    yet. `examples` are places `file:lines` in TileGym.
+    """
 
     name: str
     axis: str | None
@@ -47,6 +51,9 @@ class PatternEntry:
     definition: str
     rationale: str
     price: str
+    dialects: tuple[str, ...]
+    unseen: tuple[tuple[str, str], ...]
+    examples: tuple[str, ...]
     source: str
 
 
@@ -145,6 +152,16 @@ def _text(subject: Node, predicate: Node) -> str:
     return "" if value is None else str(value)
 
 
+def _texts(subject: Node, predicate: Node) -> tuple[str, ...]:
+    return tuple(sorted(str(value) for value in ontology().objects(subject, predicate)))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """`dialect: reason`."""
+    dialect, _, reason = text.partition(": ")
+    return dialect, reason
+
+
 def _names(subject: Node, predicate: Node) -> tuple[str, ...]:
     return tuple(sorted(local(value) for value in ontology().objects(subject, predicate)))
 
@@ -201,6 +218,9 @@ def patterns() -> dict[str, PatternEntry]:
             definition=_text(node, SKOS.definition),
             rationale=_text(node, TL.rationale),
             price=_text(node, TL.price),
+            dialects=_texts(node, TL.occursIn),
+            unseen=tuple(_pair(text) for text in _texts(node, TL.unseenIn)),
+            examples=_texts(node, SKOS.example),
             source=_text(node, DCTERMS.source),
         )
         for node in _members(TL.Pattern)

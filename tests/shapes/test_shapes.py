@@ -25,14 +25,14 @@ PREFIXES = "".join(
     if line.startswith("@prefix")
 )
 NODE_SHAPES = 49
-PROPERTY_SHAPES = 273
+PROPERTY_SHAPES = 275
 COUNTS = {
     "minCount": 164,
     "maxCount": 153,
     "class": 88,
-    "datatype": 130,
-    "in": 19,
-    "pattern": 11,
+    "datatype": 131,
+    "in": 20,
+    "pattern": 12,
     "nodeKind": 11,
     "equals": 4,
     "disjoint": 1,
