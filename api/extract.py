@@ -48,6 +48,12 @@ EVERYWHERE = frozenset({"specialization"})
 RULED = frozenset({"tile_selection", "tile_padding"})
 """Axes that a host rule decides and the program shows."""
 
+GIVEN = frozenset({"constant", "tuned"})
+"""How a host gives any compile-time parameter; a tile is chosen by it only when it is an extent."""
+
+LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
+"""What a program says on an axis that it gives nothing for; what the host gives takes its place."""
+
 SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
 """Axes that the grid of the launch belongs to."""
 
@@ -305,12 +311,21 @@ def _told_together(program: Sequence[Decision], facts: HostFacts) -> list[Decisi
     The grid that the host gives belongs to how the program shares out its work. Where a host rule
     chooses extents of tiles, that choice is the decision, and the program shows where they enter.
     """
-    rules = [d for d in facts.decisions if d.axis in RULED]
+    extents = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
+    rules = [
+        d
+        for d in facts.decisions
+        if d.axis in RULED and (d.value not in GIVEN or d.subject in extents)
+    ]
     rest = [d for d in facts.decisions if d.axis not in RULED]
     found: list[Decision] = []
     for decision in program:
         if decision.axis in SHARED_OUT and decision.file is None:
             decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
+        if decision.value == LEFT_OPEN.get(decision.axis):
+            if any(given.axis == decision.axis for given in rest):
+                rest = [_shown(given, decision) for given in rest]
+                continue
         if any(rule.axis == decision.axis for rule in rules):
             rules = [_shown(rule, decision) for rule in rules]
             continue
@@ -356,12 +371,12 @@ def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
 
 
 def _same(one: Decision, other: Decision) -> bool:
-    if (one.axis, one.value, one.pattern) != (other.axis, other.value, other.pattern):
-        return False
-    if one.file != other.file:
+    if (one.axis, one.pattern, one.file) != (other.axis, other.pattern, other.file):
         return False
     if one.axis in EVERYWHERE:
         return True
+    if one.value != other.value:
+        return False
     if one.subject == other.subject:
         return one.lines == other.lines or one.axis in HINTED
     return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})

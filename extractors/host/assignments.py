@@ -6,6 +6,7 @@ import ast
 
 from extractors.host.comprehensions import Comprehensions
 from extractors.host.expr import make
+from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Frame, Unknown, Value
 
 
@@ -73,6 +74,21 @@ class Assignments(Comprehensions):
             self.machine.tensor(value.args[0]).rank = count
         for place, target in enumerate(targets):
             self.assign(target, self._part_of(value, place, targets, target), frame)
+
+    def tell_rank(self, node: ast.Assign, frame: Frame) -> None:
+        """`a, b, c = *x.shape, y`: so many targets, so many extents has the shape."""
+        (target, *more), value = node.targets, node.value
+        if more or not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)):
+            return
+        spread = [item for item in value.elts if isinstance(item, ast.Starred)]
+        if len(spread) != 1 or any(isinstance(item, ast.Starred) for item in target.elts):
+            return
+        shape = self.resolve(self.eval(spread[0].value, frame))
+        rank = len(target.elts) - len(value.elts) + 1
+        for case in leaves(shape) if rank >= 0 else ():
+            if isinstance(case, Expr) and case.op == "shape":
+                tensor = self.machine.tensor(case.args[0])
+                tensor.rank = rank if tensor.rank is None else tensor.rank
 
     def _part_of(
         self, value: Value, place: int, targets: list[ast.expr], target: ast.expr

@@ -18,20 +18,26 @@ class Comprehensions(Expressions):
         return self._row(node.elts, frame)
 
     def _row(self, elements: list[ast.expr], frame: Frame) -> Value:
-        row: list[Value] = []
+        parts: list[Value] = []
         for element in elements:
             value = self.eval(element, frame)
-            if isinstance(element, ast.Starred):
-                spread = self.sequence(value)
-                if not isinstance(spread, tuple):
-                    return (
-                        spread
-                        if isinstance(spread, Unknown)
-                        else Unknown("a spread of unknown length")
-                    )
-                row.extend(spread)
-            else:
-                row.append(value)
+            parts.append(self.sequence(value) if isinstance(element, ast.Starred) else (value,))
+        cases = [place for place, part in enumerate(parts) if isinstance(part, Choice)]
+        if len(cases) == 1:
+            place = cases[0]
+            return self.machine.lift(
+                lambda part: self._joined([*parts[:place], part, *parts[place + 1 :]]),
+                parts[place],
+            )
+        return self._joined(parts)
+
+    def _joined(self, parts: list[Value]) -> Value:
+        """One row of the rows in `parts`."""
+        row: list[Value] = []
+        for part in parts:
+            if not isinstance(part, tuple):
+                return part if isinstance(part, Unknown) else Unknown("a spread of unknown length")
+            row.extend(part)
         self._bounded(len(row))
         return tuple(row)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from extractors.host.derived import closed_form, flattened, hint_lines
+from extractors.host.derived import by_rule, closed_form, flattened, hint_lines
 from extractors.host.events import (
     HintRecord,
     LaunchRecord,
@@ -17,8 +17,8 @@ from extractors.host.events import (
 from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
 from extractors.host.render import leaves
-from extractors.host.tuning import computed, effective_axes, first_picks, key_values, tuning_of
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
+from extractors.host.values import Expr, Value
 from kb.evidence import AxisKind, Decision, Lines
 
 HINTS = {
@@ -26,6 +26,7 @@ HINTS = {
     "num_ctas": ("cluster_size", "cta-cluster-2-cta-mma"),
     "num_worker_warps": ("num_warps", "worker-warp-count-hint"),
     "num_warps": ("num_warps", "worker-warp-count-hint"),
+    "num_stages": ("prefetch_depth", "pipeline-stages-of-the-launch"),
 }
 
 
@@ -34,6 +35,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     rows: list[Decision] = []
     for search in material.searches:
         rows += _search(material, search)
+        rows += _searched_tiles(material, search)
     rows += _fallback(material)
     rows += _hints(material)
     for launch in material.launches:
@@ -107,6 +109,21 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             lines=(search.lines,),
             kind=kind,
             subject=", ".join(search.resets),
+        )
+
+
+def _searched_tiles(material: Material, search: SearchRecord) -> Iterator[Decision]:
+    """Compile-time parameters that the search gives values."""
+    constexprs = {name for name, flag in material.signature.params if flag}
+    place = search.generator[1] if search.generator else search.lines
+    for name in sorted(effective_axes(material, search) & constexprs):
+        yield Decision(
+            axis="tile_selection",
+            value="tuned",
+            pattern="searched-tile-extent",
+            lines=(place,),
+            kind=AxisKind.TUNING,
+            subject=name,
         )
 
 
@@ -187,6 +204,7 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     ]
     lines += [search.lines for search in material.searches if search.kind != "exhaustive_search"]
     lines += [line for search in material.searches for line in hint_lines(material, search)]
+    lines += [line for launch in material.launches for line in material.handed(launch, name)]
     lines += [] if lines else [launch.lines for launch in material.launches[:1]]
     if text and lines:
         yield Decision(
@@ -218,7 +236,7 @@ def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
 def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     """Compile-time arguments: rounded extents, extents themselves, computed tiles."""
     constexprs = {name for name, flag in material.signature.params if flag}
-    rounds: dict[Expr, Lines] = {}
+    rounds: dict[Value, Lines] = {}
     near: set[Expr] = set()
     for event in material.before(launch):
         if isinstance(event, RoundRecord):
@@ -233,20 +251,21 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
         if name not in constexprs:
             continue
         line = where.get(name, launch.lines)
-        if isinstance(value, Expr) and value.op == "npow2" and is_extent(value.args[0]):
+        if all(_rounded(leaf) for leaf in leaves(value)):
+            made = {rounds[leaf] for leaf in leaves(value) if leaf in rounds}
             yield Decision(
                 axis="tile_padding",
                 value="next_pow2 + OOB handling",
                 pattern="power-of-two-tile-padding-of-an-extent",
-                lines=tuple(sorted({rounds.get(value, line), *material.made(launch, name)})),
+                lines=tuple(sorted({*(made or {line}), *material.made(launch, name)})),
                 subject=name,
             )
         elif is_extent(value):
             extents.append((name, line))
-        elif name not in picked and _tile_rule(value):
+        elif name not in picked and (chosen := _chosen(value)):
             yield Decision(
                 axis="tile_selection",
-                value="heuristic(shape)",
+                value=chosen,
                 pattern="closed-form-tile-heuristic",
                 lines=tuple(sorted({line, *material.made(launch, name)})),
                 kind=AxisKind.TUNING,
@@ -263,14 +282,19 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
         )
 
 
-def _tile_rule(value: Value) -> bool:
-    """A size chosen by cases of the problem, or a rounded extent under a bound."""
+def _rounded(value: Value) -> bool:
+    return isinstance(value, Expr) and value.op == "npow2" and is_extent(value.args[0])
+
+
+def _chosen(value: Value) -> str:
+    """How a size is chosen: by cases of the problem or a rounded extent under a bound, or as one
+    power of two."""
     facts = {atom.op for atom in atoms(value)}
-    if "dim" not in facts or "axis" in facts:
-        return False
-    if isinstance(value, Choice):
-        return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))
-    return isinstance(value, Expr) and value.op in ("min", "max") and computed(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "constant" if value > 1 and value & (value - 1) == 0 else ""
+    if "axis" in facts or not by_rule(value):
+        return ""
+    return "heuristic(shape)"
 
 
 def _sentinels(material: Material, launch: LaunchRecord) -> Iterator[Decision]:

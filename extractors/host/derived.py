@@ -78,7 +78,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
     for launch in material.launches:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
         for name, value in rows:
-            if _by_rule(value):
+            if by_rule(value):
                 found |= set(material.made(launch, name))
     if found:
         yield Decision(
@@ -90,7 +90,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
         )
 
 
-def _by_rule(value: Value) -> bool:
+def by_rule(value: Value) -> bool:
     """A number that depends on the problem by cases or by rounding."""
     if isinstance(value, Choice):
         return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))

@@ -20,7 +20,7 @@ from extractors.host.events import (
 )
 from extractors.host.expr import atoms
 from extractors.host.machine import Machine
-from extractors.host.origins import Origins
+from extractors.host.origins import Origins, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
 from kb.evidence import Decision, Diagnostic, Finding, Lines
@@ -63,6 +63,16 @@ class Material:
             named = [k for k in call.keywords if k.arg == name] if call else []
             return self.origins.of(named[0].value) if named and self.origins else ()
         return self.origins.of(self.origins.argument(call, name, names.index(name)))
+
+    def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        """Lines of the keyword that hands a launch a hint, and where its value was made."""
+        call = self.origins.call_at(launch.lines) if self.origins else None
+        if call is None or self.origins is None:
+            return ()
+        named = [key for key in call.keywords if key.arg == name]
+        return tuple(
+            line for key in named for line in (lines_of(key.value), *self.origins.of(key.value))
+        )
 
     def names(self, launch: LaunchRecord | None) -> Names:
         """Names as this kernel calls them."""

@@ -82,7 +82,7 @@ class Statements(Assignments):
     ) -> None:
         machine = self.machine
         if first and second:
-            machine.heap = merge_heaps(cond, heaps[0], heaps[1], machine.base)
+            machine.heap = merge_heaps(cond, heaps[0], heaps[1], machine.base, machine.widened)
         else:
             machine.heap = heaps[0] if first else heaps[1]
 
@@ -119,7 +119,7 @@ class Statements(Assignments):
         machine = self.machine
         left, right = then.flow, other.flow
         if isinstance(left, Flow) and isinstance(right, Flow) and left.kind is right.kind:
-            machine.heap = merge_heaps(cond, then.heap, other.heap, machine.base)
+            machine.heap = merge_heaps(cond, then.heap, other.heap, machine.base, machine.widened)
             return Flow(left.kind, merge(cond, left.value, right.value))
         raises = [isinstance(side, Flow) and side.kind is Kind.RAISE for side in (left, right)]
         return Split(cond, then, other, check or any(raises))
@@ -187,6 +187,7 @@ class Statements(Assignments):
         )
 
     def _do_Assign(self, node: ast.Assign, frame: Frame) -> AnyFlow:
+        self.tell_rank(node, frame)
         value = self.eval(node.value, frame)
         if value is NEVER:
             return RAISED

@@ -38,11 +38,10 @@ class GqaHeadSharing(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.contractions:
             return
-        for node in facts.graph.of(OpKind.FLOOR_DIV):
-            if self._shares(facts, node):
-                readers = [a for a in facts.loads if _uses(facts, node, a.index)]
-                yield self.decide(facts, "integer-division sharing", (node, *readers))
-                return
+        shared = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if self._shares(facts, n)]
+        if shared:
+            readers = [a for n in shared for a in facts.loads if _uses(facts, n, a.index)]
+            yield self.decide(facts, "integer-division sharing", (*shared, *readers))
 
     def _shares(self, facts: Facts, node: Node) -> bool:
         head = facts.values.expr(node.op.inputs[0])

@@ -12,6 +12,9 @@ from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 
+_STORE_MASK = vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)"))
+
+
 class ImplicitStoreClipping(Pattern):
     """Tiles are stored whole and clipped by the bounds of the array, or under a mask."""
 
@@ -20,25 +23,26 @@ class ImplicitStoreClipping(Pattern):
     source = "cuTile documentation, store: elements outside the array are not written"
     matches = (
         Case(ATTENTION, "implicit clip by array bounds"),
-        Case(PRODUCT_POINTER, "explicit store mask"),
+        Case(_STORE_MASK, "explicit store mask"),
     )
     near_misses = (
         NearMiss(
             vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
             why="the store has no mask and no view that knows the bounds",
         ),
-        NearMiss(ADD_POINTER, why="one mask serves loads and store: told with the loads' padding"),
+        NearMiss(PRODUCT_POINTER, why="loads are masked too: told with their padding"),
+        NearMiss(ADD_POINTER, why="loads are masked too: told with their padding"),
         NearMiss(ROW_NORM, why="the elements of a row are scattered one by one"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         stores = [a for a in facts.stores if not a.is_atomic]
         clipped = [a for a in stores if a.mode in BULK and self._clips(facts, a)]
-        shared = {a.mask for a in facts.loads if a.padding and facts.types.shape(a.value)}
+        beside = any(
+            a.padding and a.mask is not None and facts.types.shape(a.value) for a in facts.loads
+        )
         masked = [
-            a
-            for a in stores
-            if a.mask is not None and a.mask not in shared and facts.types.shape(a.value)
+            a for a in stores if a.mask is not None and not beside and facts.types.shape(a.value)
         ]
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)

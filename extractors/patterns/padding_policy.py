@@ -35,7 +35,7 @@ def copy(x, out, T: Int):
 class PaddingPolicy(Pattern):
     """The padding of a load, or the other value of a masked load; none given is undetermined.
 
-    Stores under the mask of such loads belong to the same decision.
+    Stores under a mask beside such loads belong to the same decision.
     """
 
     name = "out-of-bounds-padding-policy"
@@ -65,9 +65,13 @@ class PaddingPolicy(Pattern):
                 and not self._unchecked(facts, access)
             ):
                 found.setdefault(_value(access), []).append(access)
+        masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
         for value, loads in found.items():
-            under = {a.mask for a in loads if a.mask is not None}
-            stores = [a for a in facts.stores if a.mask in under and not a.is_atomic]
+            stores = [
+                a
+                for a in facts.stores
+                if a.mask is not None and not a.is_atomic and value in masked[:1]
+            ]
             yield self.decide(facts, value, [*loads, *stores])
 
     def _scalar(self, facts: Facts, access: Access) -> bool:

@@ -38,11 +38,12 @@ class PrefetchDepth(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         hinted = [a for a in facts.accesses if a.latency is not None]
-        groups: dict[tuple[str, str | None], list[Access]] = {}
+        groups: dict[str, list[Access]] = {}
         for access in hinted:
-            groups.setdefault((_depth(facts, access), access.array), []).append(access)
-        for (value, subject), members in groups.items():
-            yield self.decide(facts, value, members, subject)
+            groups.setdefault(_depth(facts, access), []).append(access)
+        for value, members in groups.items():
+            arrays = dict.fromkeys(a.array for a in members if a.array is not None)
+            yield self.decide(facts, value, members, ", ".join(arrays) or None)
         staged = False
         for loop in facts.loops:
             stages = loop.range.op.operand("num_stages") if loop.range is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import COPY, ROW_NORM
 from kb.analysis.facts import Facts
@@ -25,9 +25,16 @@ def once(x):
 )
 
 
+_GIVEN = {
+    "constexpr": (ParameterKind.CONSTEXPR,),
+    "runtime scalar": (ParameterKind.SCALAR, ParameterKind.UNTOLD),
+}
+_FIRST = ("constexpr", "array.shape", "runtime scalar")
+
+
 class ProblemExtents(Pattern):
-    """A bound of a loop or a mask is an extent of an array, a runtime scalar, or a compile-time
-    constant."""
+    """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
+    runtime scalar; what else is compiled in is shown with it."""
 
     name = "problem-extents-as-compile-time-constants"
     axis = "specialization"
@@ -44,23 +51,29 @@ class ProblemExtents(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        places: dict[str, list[Where]] = {}
+        names: set[str] = set()
+        for value, kinds in _GIVEN.items():
+            given = {p.name for p in facts.kernel.entry.parameters if p.kind in kinds}
+            extents = given - facts.tile_extents
+            where = [
+                n
+                for n in facts.graph.nodes
+                if n.op.kind in _USES and self._extent(facts, n, extents)
+            ]
+            if where:
+                read = self._read(facts, where, extents)
+                places[value] = [*where, *facts.declared(*read)]
+                names |= read
         shapes = facts.graph.of(OpKind.SHAPE, OpKind.NUM_TILES)
         if shapes:
-            yield self.decide(facts, "array.shape", shapes)
-        tiles = facts.tile_extents
-        for value, kinds in (
-            ("constexpr", (ParameterKind.CONSTEXPR,)),
-            ("runtime scalar", (ParameterKind.SCALAR, ParameterKind.UNTOLD)),
-        ):
-            names = {p.name for p in facts.kernel.entry.parameters if p.kind in kinds} - tiles
-            where = [
-                n for n in facts.graph.nodes if n.op.kind in _USES and self._extent(facts, n, names)
-            ]
-            used = names if kinds == (ParameterKind.CONSTEXPR,) else self._read(facts, where, names)
-            fixed = facts.constexprs if used is names else used
-            lines = facts.declared(*fixed)
-            if where or (used is names and lines):
-                yield self.decide(facts, value, [*where, *lines])
+            places["array.shape"] = [*shapes]
+        fixed = facts.declared(*facts.constexprs)
+        if not places and not fixed:
+            return
+        value = next((v for v in _FIRST if v in places), "constexpr")
+        everywhere = [place for found in places.values() for place in found]
+        yield self.decide(facts, value, [*everywhere, *fixed], ", ".join(sorted(names)) or None)
 
     def _read(self, facts: Facts, where: list[Node], names: set[str]) -> set[str]:
         """The names that bounds and comparisons read."""

@@ -49,7 +49,7 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Decision, ...]:
         pytest.param("grid_mapping", "one program per row", {(7, 7), (18, 18)}, id="ids and grid"),
         pytest.param("autotuning", "closed-form rule", {(17, 17)}, id="nothing is searched"),
         pytest.param("layout_contract", "flattened view on host", {(14, 14)}, id="view"),
-        pytest.param("specialization", "constexpr", {(6, 6)}, id="parameter lines"),
+        pytest.param("specialization", "runtime scalar", {(6, 6)}, id="parameter lines"),
     ],
 )
 def test_one_decision_with_all_lines(

@@ -53,6 +53,12 @@ ALMOST = NPOW.replace("v >> 4", "v >> 5")
         pytest.param(
             NPOW, "up(n)", "next_power_of_two(X.shape[0])", id="helper known by its values"
         ),
+        pytest.param(
+            "def first(x):\n    a, b, c = *x.shape, 3\n    return a * b\n",
+            "first(x)",
+            "X.shape[0] * X.shape[1]",
+            id="spread shape counts its targets",
+        ),
         pytest.param(NPOW, "up(100)", "128", id="helper on a constant"),
         pytest.param("", "min(n, 4, 8)", "min(X.shape[0], 4)", id="min folds constants"),
         pytest.param("", "max(t for t in (16, 64, 32))", "64", id="generator expression"),
