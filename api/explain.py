@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api.console import lines_text, output, say, table
-from api.json_form import constraint_json, decision_json, finding_json, tuning_json
-from kb.evidence import Decision
+from api.json_form import (
+    constraint_json,
+    decision_json,
+    finding_json,
+    numerics_json,
+    tuning_json,
+)
+from kb.analysis.numerics import Classes
+from kb.evidence import AxisNumerics, Decision, Numerics
+from kb.graph.axis_numerics import axis_classes
 from kb.knowledge import KernelKnowledge
 from kb.space import Tuning
 from kb.vocabulary_model import AxisTerm, Vocabulary, folded
@@ -16,7 +24,12 @@ SCHEMA = "tilelore.explain/1"
 
 
 def explain(iri: str, knowledge: KernelKnowledge, vocabulary: Vocabulary) -> dict[str, Any]:
-    """The kernel as JSON values; every decision carries `rationale`, `price` and `alternatives`."""
+    """The kernel as JSON values.
+
+    Every decision carries `rationale`, `price`, `alternatives` and `numerics`: whether changing it
+    can change bits, and why.
+    """
+    classes = axis_classes()
     return {
         "schema": SCHEMA,
         "kernel": knowledge.kernel.name,
@@ -25,7 +38,14 @@ def explain(iri: str, knowledge: KernelKnowledge, vocabulary: Vocabulary) -> dic
         "package": knowledge.source.package,
         "lines": list(knowledge.lines),
         "operation": knowledge.operation,
-        "decisions": [_decision(decision, vocabulary) for decision in knowledge.decisions],
+        "decisions": [
+            {
+                **_decision(decision, vocabulary),
+                "numerics": _bits(decision, knowledge.numerics, classes),
+            }
+            for decision in knowledge.decisions
+        ],
+        "numerics": [numerics_json(row) for row in knowledge.numerics],
         "tuning": tuning_json(knowledge.tuning),
         "constraints": [
             {**constraint_json(c), "because": c.because, "hint": c.hint}
@@ -46,6 +66,19 @@ def _decision(decision: Decision, vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
+def _bits(decision: Decision, rows: Sequence[AxisNumerics], classes: Classes) -> dict[str, str]:
+    """The class of a decision: of the tuned name that it speaks of, else of its axis."""
+    known = classes.get(decision.axis)
+    subjects = (decision.subject or "").split(", ")
+    for row in rows:
+        axis = classes.get(folded(row.name))
+        if row.name in subjects or (axis is not None and axis.axis == decision.axis):
+            return {"class": row.numerics.value, "reason": row.reason}
+    if known is None:
+        return {"class": Numerics.UNKNOWN.value, "reason": "the ontology does not know this axis."}
+    return {"class": known.numerics.value, "reason": known.reason}
+
+
 def alternatives(decision: Decision, axis: AxisTerm | None) -> tuple[str, ...]:
     """The other values of the axis that are known."""
     values = axis.values if axis is not None else ()
@@ -63,6 +96,14 @@ def print_explanation(document: Mapping[str, Any]) -> None:
     for row in document["decisions"]:
         _print_decision(row)
     print_tuning(document["tuning"])
+    table(
+        "Numerics",
+        ("name", "numerics", "lines", "because"),
+        [
+            (row["name"], row["numerics"], lines_text(row["lines"]), row["reason"])
+            for row in document["numerics"]
+        ],
+    )
     table(
         "Constraints",
         ("expression", "origin", "checked by host", "lines", "because"),
@@ -84,6 +125,7 @@ def _print_decision(row: Mapping[str, Any]) -> None:
         say(f"    why: {row['rationale']}")
     if row["price"]:
         say(f"    price: {row['price']}")
+    say(f"    bits: {row['numerics']['class']}: {row['numerics']['reason']}")
     if row["alternatives"]:
         say(f"    instead: {' | '.join(row['alternatives'])}")
     say("")

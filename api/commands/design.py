@@ -15,10 +15,12 @@ from api.commands.options import Format, Kb, Out, Plain
 from api.later import DEFAULT_ARCH
 from api.references import document_named, donor_named
 from api.turtle import turtle
+from kb.dsl.bitwise import Bitwise
 from kb.dsl.check import check_document
 from kb.dsl.model import DocumentKind
 from kb.dsl.writer import write
 from kb.errors import InputError
+from kb.graph.axis_numerics import axis_classes
 from kb.graph.encode_records import encode_space
 from kb.graph.terms import vocabulary
 from kb.template import Template
@@ -105,12 +107,20 @@ def generate(  # noqa: PLR0913 - one parameter per option
     out: Out = None,
     kb: Kb = None,
     form: Format = Plain.TABLE,
+    bitwise_stable: Annotated[
+        bool, typer.Option("--bitwise-stable", help="Refuse --set of axes that can change bits.")
+    ] = False,
 ) -> None:
-    """Write a kernel from a design space, with axes set as wished."""
+    """Write a kernel from a design space, with axes set as wished.
+
+    Exit code 1 when --bitwise-stable is given and an axis is set that can change bits.
+    """
     document = document_named(space, kb)
     if document.kind is not DocumentKind.KERNEL:  # what was observed in a source stands as it is
         check_document(document, where=space)
     settings = dict(parse_setting(text) for text in setting or ())
+    if bitwise_stable:
+        Bitwise(document, axis_classes()).require(settings)
     source = later.generate(document, dialect.value, settings, arch)
     if out is not None:
         console.write_text(out, source)

@@ -19,10 +19,12 @@ from api.remember import remember
 from api.sarif import lint_document, print_lint, sarif_document
 from api.sources import SourceFile, source_files
 from api.turtle import turtle
+from kb.dsl.bitwise import Bitwise
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.writer import write
 from kb.errors import InputError
 from kb.evidence import Severity
+from kb.graph.axis_numerics import axis_classes
 from kb.graph.encode import encode
 from kb.knowledge import KernelKnowledge, SourceKnowledge
 from kb.store import default_location
@@ -58,7 +60,7 @@ def register(app: typer.Typer) -> None:
     app.command()(lint)
 
 
-def extract(
+def extract(  # noqa: PLR0913 - one parameter per option
     paths: Paths,
     kb: Kb = None,
     out: Out = None,
@@ -67,12 +69,18 @@ def extract(
     ),
     no_kb: Annotated[bool, typer.Option("--no-kb", help="Do not remember what is read.")] = False,
     jobs: Jobs = 0,
+    bitwise_stable: Annotated[
+        bool, typer.Option("--bitwise-stable", help="DSL: hold axes that can change bits.")
+    ] = False,
 ) -> None:
     """Read kernels: program, decisions, tuning space, constraints, findings.
 
     The table form remembers what it read in the knowledge base; another form, which is an export,
     does so only with --kb. Exit code 2 when a named file cannot be read or holds no kernel.
     """
+    if bitwise_stable and form is not Extracted.DSL:
+        hint = "Add --format dsl."
+        raise InputError("only a DSL file can be held to it.", where="--bitwise-stable", hint=hint)
     files = source_files(paths)
     sources = _read(files, jobs)
     kernels = tuple(kernels_of(sources))
@@ -80,7 +88,7 @@ def extract(
     if form is Extracted.TABLE:
         print_sources([s for f, s in zip(files, sources, strict=True) if s.kernels or not f.asked])
     else:
-        _export(form, sources, kernels, out)
+        _export(form, sources, kernels, out, bitwise_stable=bitwise_stable)
     if refused and len(files) == 1:
         raise refused[0]
     if kernels and not no_kb and (form is Extracted.TABLE or kb is not None):
@@ -148,13 +156,15 @@ def _export(
     sources: Sequence[SourceKnowledge],
     kernels: Sequence[KernelKnowledge],
     out: Path | None,
+    *,
+    bitwise_stable: bool,
 ) -> None:
     if form is Extracted.JSON:
         document = extract_document(sources)
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         _deliver(text, out, "knowledge.json")
         return
-    texts = [(k, _text(form, k)) for k in kernels]
+    texts = [(k, _text(form, k, bitwise_stable=bitwise_stable)) for k in kernels]
     if out is not None and (out.is_dir() or not out.suffix):
         for knowledge, text in texts:
             path = out / f"{Path(knowledge.source.path).stem}.{knowledge.kernel.name}.{form.value}"
@@ -168,9 +178,11 @@ def _export(
         _deliver("\n".join(text for _, text in texts), out, f"knowledge.{form.value}")
 
 
-def _text(form: Extracted, knowledge: KernelKnowledge) -> str:
+def _text(form: Extracted, knowledge: KernelKnowledge, *, bitwise_stable: bool) -> str:
     if form is Extracted.DSL:
-        return write(knowledge_document(knowledge))
+        document = knowledge_document(knowledge)
+        held = Bitwise(document, axis_classes()).restricted() if bitwise_stable else document
+        return write(held)
     return turtle(encode(knowledge).quads)
 
 

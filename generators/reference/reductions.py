@@ -110,7 +110,11 @@ def run_through(values: Values, axis: int, reverse: bool, combine: Combine) -> V
 
 
 def contracted(lhs: object, rhs: object, acc: object, out: str | None, tensor_float: bool) -> Tile:
-    """acc + lhs @ rhs; floats multiply exactly and sum in single precision, integers in 32 bits."""
+    """acc + lhs @ rhs, integers in 32 bits.
+
+    Floats multiply exactly and sum in double precision before the one rounding to the accumulator,
+    as reductions do: the order inside one product, which no dialect defines, then leaves no trace.
+    """
     x, y = as_tile(lhs), as_tile(rhs)
     if is_float(x.dtype) and x.dtype != y.dtype and "f8" not in x.dtype[:2] + y.dtype[:2]:
         raise EvaluationError(f"a product of {x.dtype} and {y.dtype}.", hint="Cast one side.")
@@ -123,9 +127,8 @@ def contracted(lhs: object, rhs: object, acc: object, out: str | None, tensor_fl
     else:
         if tensor_float and promoted(x.dtype, y.dtype) == "f32":
             one, other = rounded(one, "tf32"), rounded(other, "tf32")
-        kind = np.float64 if "f64" in (x.dtype, y.dtype) else np.float32
         with np.errstate(all="ignore"):
-            product = np.matmul(one.astype(kind), other.astype(kind))
+            product = np.matmul(one.astype(np.float64), other.astype(np.float64))
     with np.errstate(all="ignore"):
         return tile(product if base is None else base.data + product, dtype)
 

@@ -184,21 +184,14 @@ def _limited(reach: Reach, loop: Loop, limits: tuple[Expr, ...]) -> Iterator[Clu
 def _places(reach: Reach, access: Access) -> Iterator[tuple[Expr, bool]]:
     """Index parts of an access: what counts, and whether it counts pieces of the parameter's
     size."""
-    if access.mode is not Mode.POINTER:
-        shape = access.shape or reach.facts.types.shape(access.value)
-        shape = ("1",) * (len(access.index) - len(shape)) + shape
+    shape = access.shape or reach.facts.types.shape(access.value)
+    shape = ("1",) * (len(access.index) - len(shape)) + shape
     for place, index in enumerate(access.index):
         if access.mode is Mode.TILE:
-            yield index, place < len(shape) and reach.in_text(shape[place])
+            yield index, reach.in_text(shape[place])
             continue
         for factors, _ in index.terms:
-            rest = Expr(((factors, 1),))
-            counting = [a for a in factors if not reach.is_seed(a)]
-            yield rest, len(counting) < len(factors) or any(map(reach.in_expr, _lanes(index)))
-
-
-def _lanes(index: Expr) -> Iterator[Expr]:
-    return (arg for atom in index.top() if atom.kind is AtomKind.LANE for arg in atom.args)
+            yield Expr(((factors, 1),)), any(map(reach.is_seed, factors))
 
 
 def _branches(reach: Reach) -> Iterator[Clue]:
