@@ -11,7 +11,7 @@ from extractors.host.expr import is_none, make
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
-from extractors.host.registries import points_of
+from extractors.host.registries import OPTIONS, points_of
 from extractors.host.values import (
     ABSENT,
     NEVER,
@@ -317,7 +317,10 @@ class Calls(Definitions):
             return None
         made: list[Value] = []
         for row in min(ours, key=lambda one: (one[0].count("/"), one[0]))[1]:
-            made.append(self.machine.alloc("record", dict(row)))
+            options = {name: value for name, value in row if name in OPTIONS}
+            own = {name: value for name, value in row if name not in OPTIONS}
+            fields = {"kwargs": self.machine.alloc("dict", own), **options}
+            made.append(self.machine.alloc("record", fields))
         return self.machine.alloc("list", tuple(made))
 
     def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:

@@ -13,6 +13,9 @@ from extractors.host.expr import choose
 from extractors.host.limits import Limits, OutOfBounds
 from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unknown, Value
 
+MAX_ALTERNATIVES = 16
+"""Ways in which conditions of the problem may choose from a list before all its items are kept."""
+
 Content = object
 """Contents of a heap object: a dict (frame, dict, record) or a tuple, or a Choice of tuples
 (list, set)."""
@@ -46,6 +49,7 @@ class Machine:
     stack: tuple[str, ...] = ()
     budgets: tuple[Value, ...] = ()
     options: set[int] = field(default_factory=set)
+    widened: set[Value] = field(default_factory=set)
     aliases: dict[Value, str] = field(default_factory=dict)
     muted: int = 0
     foreign: int = 0
@@ -132,7 +136,7 @@ class Machine:
         elif right is NEVER:
             self.heap = heap_left
         else:
-            self.heap = merge_heaps(cond, heap_left, heap_right, self.base)
+            self.heap = merge_heaps(cond, heap_left, heap_right, self.base, self.widened)
         return left, right
 
     def fork(
@@ -192,11 +196,17 @@ def merge(cond: Expr, left: Value, right: Value) -> Value:
 
 
 def merge_heaps(
-    cond: Expr, left: dict[int, Content], right: dict[int, Content], base: dict[int, Content]
+    cond: Expr,
+    left: dict[int, Content],
+    right: dict[int, Content],
+    base: dict[int, Content],
+    widened: set[Value],
 ) -> dict[int, Content]:
     """One heap from two branches, object by object.
 
     Both sides began as copies of one heap, so most often they hold the same objects in one order.
+    A list of records that too many conditions choose from becomes all that it may hold; the records
+    that some branch leaves out are put into `widened`.
     """
     if len(left) == len(right) and all(map(eq, left, right)):
         if all(map(is_, left.values(), right.values())):
@@ -207,14 +217,14 @@ def merge_heaps(
         if first is content:
             continue
         first = base.get(oid) if first is None else first
-        merged[oid] = content if first is None else _merge_content(cond, first, content)
+        merged[oid] = content if first is None else _merge_content(cond, first, content, widened)
     for oid in left.keys() - right.keys():
         if oid in base:
-            merged[oid] = _merge_content(cond, left[oid], base[oid])
+            merged[oid] = _merge_content(cond, left[oid], base[oid], widened)
     return merged
 
 
-def _merge_content(cond: Expr, left: Content, right: Content) -> Content:
+def _merge_content(cond: Expr, left: Content, right: Content, widened: set[Value]) -> Content:
     if left is right:
         return left
     if isinstance(left, dict) and isinstance(right, dict):
@@ -223,7 +233,22 @@ def _merge_content(cond: Expr, left: Content, right: Content) -> Content:
             first, second = left.get(key, ABSENT), right.get(key, ABSENT)
             merged[key] = first if first is second else choose(cond, first, second)
         return merged
+    rows = [*_alternatives(left), *_alternatives(right)]
+    if len(rows) > MAX_ALTERNATIVES or not widened.isdisjoint(item for row in rows for item in row):
+        every = tuple(dict.fromkeys(item for row in sorted(rows, key=len) for item in row))
+        if all(isinstance(item, Ref) and item.kind in ("record", "dict") for item in every):
+            ordered = tuple(sorted(every, key=lambda item: item.oid))  # type: ignore[union-attr]
+            widened.update(item for item in every if not all(item in row for row in rows))
+            return ordered
     return choose(cond, left, right)
+
+
+def _alternatives(value: Content) -> list[tuple[Value, ...]]:
+    """The rows that the contents of a list may be; none when one of them is no row."""
+    if isinstance(value, Choice):
+        then, other = _alternatives(value.then), _alternatives(value.other)
+        return [*then, *other] if then and other else []
+    return [value] if isinstance(value, tuple) else []
 
 
 def present(value: Value) -> Value:

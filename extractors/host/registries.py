@@ -22,7 +22,10 @@ Row = tuple[tuple[str, Scalar], ...]
 
 
 def points_of(text: str, key: str) -> tuple[Row, ...] | None:
-    """The points under `key` of a table, or None when the text has no such table."""
+    """The points under `key` of a table, or None when the text has no such table.
+
+    Entries without points say how to search; they are passed over.
+    """
     if f"\n{key}:" not in f"\n{text}":
         return None
     entries = _parsed(text).get(key)
@@ -32,11 +35,13 @@ def points_of(text: str, key: str) -> tuple[Row, ...] | None:
     for entry in entries:
         if not isinstance(entry, Mapping):
             return None
+        if "param_map" not in entry and "META" not in entry:
+            continue
         found = _generated(entry) if "param_map" in entry else _single(entry)
         if found is None or len(rows) + len(found) > MAX_POINTS:
             return None
         rows += found
-    return tuple(rows)
+    return tuple(rows) or None
 
 
 @lru_cache(maxsize=64)

@@ -46,7 +46,7 @@ class Searching(Calls):
             record = self.new_search("triton.autotune", options.get("configs"), target.lines)
             record.kernel, record.key = value, self.sequence(options.get("key", ()))
             record.module = value.module
-            record.prune = options.get("prune_configs_by")
+            record.prune = options.get("prune_configs_by") or record.prune
             for name in ("reset_to_zero", "restore_value"):
                 row = self.sequence(options[name]) if options.get(name) is not None else ()
                 record.resets += tuple(str(item) for item in row) if isinstance(row, tuple) else ()
@@ -74,6 +74,8 @@ class Searching(Calls):
         record.generator = self._generator(record.configs)
         record.order = len(machine.events)
         record.budget = machine.budgets[-1] if machine.budgets else None
+        if any(item in machine.widened for row in _rows(record.configs) for item in row):
+            record.prune = "conditions on the problem"
         self.searches[number] = record
         return record
 
@@ -166,3 +168,10 @@ class Searching(Calls):
 
     def axis_names(self, search: int) -> tuple[str, ...]:
         raise NotImplementedError
+
+
+def _rows(value: Value) -> list[tuple[Value, ...]]:
+    """The rows of a space, over all its cases."""
+    if isinstance(value, Choice):
+        return [*_rows(value.then), *_rows(value.other)]
+    return [value] if isinstance(value, tuple) else []
