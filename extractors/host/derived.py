@@ -30,7 +30,7 @@ def grid_lines(material: Material) -> tuple[Lines, ...]:
         call = origins.call_at(launch.lines)
         grid = _grid(call) if call is not None else None
         if grid is not None:
-            found |= {lines_of(grid), *origins.of(grid)}
+            found |= {lines_of(grid), *origins.of(grid, callers=False)}
     for search in material.searches:
         grid = _searched(origins, search, SEARCH_GRID)
         if grid is not None:

@@ -40,7 +40,11 @@ class Origins:
             node, owner = pending.pop()
             self._owner[node] = owner
             if isinstance(node, ast.Assign):
-                rows = [(node, target, node.value) for target in node.targets]
+                rows = [
+                    (node, name, value)
+                    for target in node.targets
+                    for name, value in _pairs(target, node.value)
+                ]
                 self._assigned.setdefault(owner, []).extend(rows)
             elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
                 self._assigned.setdefault(owner, []).append((node, node.target, node.value))
@@ -88,14 +92,15 @@ class Origins:
         plain = not any(isinstance(item, ast.Starred) for item in given)
         return given[position] if plain and position < len(given) else None
 
-    def of(self, value: ast.expr | None) -> tuple[Lines, ...]:
+    def of(self, value: ast.expr | None, *, callers: bool = True) -> tuple[Lines, ...]:
         """Lines of the assignments that a value was made by, sorted."""
         if value is None:
             return ()
-        return tuple(sorted(set(map(lines_of, self.statements(value)))))
+        return tuple(sorted(set(map(lines_of, self.statements(value, callers=callers)))))
 
-    def statements(self, value: ast.expr) -> list[ast.AST]:
-        """Assignments, and arguments of callers, that a value was made by; nearest first."""
+    def statements(self, value: ast.expr, *, callers: bool = True) -> list[ast.AST]:
+        """Assignments that a value was made by, nearest first; with `callers`, what callers pass
+        where the value is a parameter itself."""
         found: list[ast.AST] = []
         pending = [(name, 0) for name in _names(value)]
         seen: set[tuple[str, _Function | None]] = set()
@@ -105,8 +110,8 @@ class Origins:
             if key in seen:
                 continue
             seen.add(key)
-            for place, made in self._made(name):
-                if isinstance(made, _PLAIN) and not isinstance(place, ast.expr):
+            for place, made in self._made(name, callers and not depth):
+                if _renames(place, made):
                     if isinstance(made, ast.Constant):
                         found.append(place)
                     continue
@@ -115,7 +120,7 @@ class Origins:
                     pending += [(inner, depth + 1) for inner in _names(made)]
         return found
 
-    def _made(self, name: ast.Name) -> Iterator[tuple[ast.AST, ast.expr]]:
+    def _made(self, name: ast.Name, callers: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Assignments to a name in the nearest scope that has any, or what callers pass."""
         scope = self._owner.get(name)
         while True:
@@ -126,7 +131,7 @@ class Origins:
             if scope is None:
                 return
             if name.id in _parameters(scope):
-                yield from self._passed(scope, name.id)
+                yield from self._passed(scope, name.id) if callers else ()
                 return
             scope = self._owner.get(scope)
 
@@ -145,6 +150,34 @@ def lines_of(node: ast.AST) -> Lines:
     """First and last line of a node."""
     line = getattr(node, "lineno", 0)
     return (line, getattr(node, "end_lineno", line) or line)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets with what each is given, as far as both are written out."""
+    rows = (ast.Tuple, ast.List)
+    if isinstance(target, rows) and isinstance(value, rows) and _matched(target, value):
+        yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield target, value
+
+
+def _matched(target: ast.Tuple | ast.List, value: ast.Tuple | ast.List) -> bool:
+    spread = any(isinstance(item, ast.Starred) for item in (*target.elts, *value.elts))
+    return len(target.elts) == len(value.elts) and not spread
+
+
+def _renames(place: ast.AST, made: ast.expr) -> bool:
+    """True for an assignment that makes no choice: a name, a part of something, the parts of a
+    row."""
+    if isinstance(place, ast.expr):
+        return False
+    if isinstance(made, ast.Tuple) and isinstance(place, ast.Assign):
+        taken = isinstance(place.targets[0], ast.Tuple | ast.List)
+        return taken and all(
+            isinstance(item.value if isinstance(item, ast.Starred) else item, _PLAIN)
+            for item in made.elts
+        )
+    return isinstance(made, _PLAIN)
 
 
 def _names(value: ast.expr) -> list[ast.Name]:
