@@ -1,4 +1,4 @@
-"""Source files of a path or of a pinned wheel, as module texts with a loader for their siblings.
+"""Source files of a path or of a pinned corpus, as module texts with a loader for their siblings.
 Nothing is imported.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
-from api.corpora import fetch
+from api.corpora import fetch, pinned
 from extractors.modules import ModuleText
 from kb.errors import InputError
 
@@ -46,11 +46,16 @@ class FolderModules:
 
 @dataclass(frozen=True, slots=True)
 class SourceTree:
-    """Files to read under one import root; `name` stands for them in reports."""
+    """Files to read under one import root; `name` stands for them in reports.
+
+    `package` is NAME==VERSION and `licence` that of a corpus; None for a path.
+    """
 
     name: str
     root: Path
     files: tuple[Path, ...]
+    package: str | None = None
+    licence: str | None = None
 
     @property
     def digest(self) -> str:
@@ -78,29 +83,31 @@ def module_text(root: Path, path: Path) -> ModuleText | None:
 
 
 def source_tree(source: str, skip: Iterable[str] = ()) -> SourceTree:
-    """The tree of a file, a folder, or a pinned wheel such as `tilegym==1.5.1`; `skip` are path
-    patterns to leave out.
+    """The tree of a file, a folder, or a pinned corpus such as `tilegym` or `tilegym==1.5.1`;
+    `skip` are path patterns to leave out.
 
-    Raises InputError when there is no such path or wheel.
+    Raises InputError when there is no such path or corpus.
     """
-    path = Path(source)
+    path, wanted = Path(source), pinned().get(source, source)
+    package = licence = None
     if path.exists():
         name, start = path.resolve().stem, path.resolve()
-    elif "==" in source:
-        wheel = fetch(source)
-        name, start = wheel.package, wheel.folder.resolve()
+    elif "==" in wanted:
+        corpus = fetch(wanted)
+        name, start = corpus.package, corpus.folder.resolve()
+        package, licence = f"{corpus.package}=={corpus.version}", corpus.licence or None
     else:
         raise InputError(
             "there is no such file or folder.",
             where=source,
-            hint="Give a path, or a pinned wheel such as `tilegym==1.5.1`.",
+            hint=f"Give a path, or a pinned corpus: {', '.join(pinned().values())}.",
         )
     root = start.parent if start.is_file() else start
     while (root / "__init__.py").is_file():
         root = root.parent
     found = [start] if start.is_file() else sorted(start.rglob("*.py"))
     files = [f for f in found if not any(fnmatch(f.relative_to(root).as_posix(), p) for p in skip)]
-    return SourceTree(name, root, tuple(_with_kernels(files, root)))
+    return SourceTree(name, root, tuple(_with_kernels(files, root)), package, licence)
 
 
 def _with_kernels(files: list[Path], root: Path) -> Iterator[Path]:

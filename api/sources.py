@@ -1,14 +1,14 @@
-"""What a person names on the command line as files to read: a file, a folder, a pinned wheel."""
+"""What a person names on the command line as files to read: a file, a folder, a pinned corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import lru_cache
 from pathlib import Path
 
-from api.corpora import fetch, pinned
+from api.corpora import DEFAULT_SET, pinned
 from api.source_files import source_tree
 from kb.errors import InputError
 
@@ -40,37 +40,31 @@ class SourceFile:
 
 
 def source_files(names: Sequence[str]) -> tuple[SourceFile, ...]:
-    """Every file that the names stand for, in order, none twice.
+    """Every file that the names stand for, in order, none twice; `default` is every pinned corpus.
 
-    Raises InputError when a name is no path and no pinned wheel.
+    Raises InputError when a name is no path and no pinned corpus.
     """
     found: dict[Path, SourceFile] = {}
-    for name in names:
+    for name in _spelled_out(names):
         for file in _files(name):
             found.setdefault(file.path, file)
     return tuple(found.values())
 
 
+def _spelled_out(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name == DEFAULT_SET and not Path(name).exists():
+            yield from pinned().values()
+        else:
+            yield name
+
+
 def _files(name: str) -> tuple[SourceFile, ...]:
-    path = Path(name)
-    if path.is_file():
+    if Path(name).is_file():
         return (lone_file(name),)
-    if path.is_dir():
-        tree = source_tree(name)
-        return tuple(_in_root(file, tree.root) for file in tree.files)
-    if "==" in name or name in pinned():
-        wanted = pinned().get(name, name)
-        corpus = fetch(wanted)
-        package = f"{corpus.package}=={corpus.version}"
-        tree = source_tree(wanted)
-        return tuple(
-            _in_root(file, tree.root, package=package, licence=corpus.licence or None)
-            for file in tree.files
-        )
-    raise InputError(
-        "there is no such file or folder.",
-        where=name,
-        hint=f"Give a path, or a pinned wheel: {', '.join(pinned().values())}.",
+    tree = source_tree(name)
+    return tuple(
+        _in_root(file, tree.root, package=tree.package, licence=tree.licence) for file in tree.files
     )
 
 

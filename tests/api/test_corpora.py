@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import stat
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from api import archives
 from api.corpora import Download, cache_folder, fetch, pinned
 from kb.errors import InputError
 
@@ -122,8 +124,82 @@ def test_a_request_is_refused_before_any_download(call: Callable[[], object], sa
 
 def test_the_pinned_corpora() -> None:
     assert sorted(pinned().values()) == [
+        "attn-gym==0.0.17",
         "fla-core==0.6.0",
         "flag-gems==5.0.2",
+        "flash-attn==2.8.3.post2",
+        "flashinfer-python==0.7.2.post1",
+        "gemlite==0.6.0.post2",
         "liger-kernel==0.8.5",
+        "sageattention==1.0.6",
         "tilegym==1.5.1",
+        "torchao==0.18.0",
+        "unsloth==2026.10.9",
+        "xformers==0.0.35",
     ]
+
+
+def sdist(*extra: tarfile.TarInfo) -> bytes:
+    data = io.BytesIO()
+    texts = {"tiny-1.0/PKG-INFO": METADATA, "tiny-1.0/csrc/k.cu": "x", "tiny-1.0/setup.cfg": "y"}
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+        for entry in extra:
+            archive.addfile(entry)
+    return data.getvalue()
+
+
+def giving_sdist(data: bytes) -> Download:
+    return lambda _requirement, folder: _ignored((folder / "tiny-1.0.tar.gz").write_bytes(data))
+
+
+def _ignored(_count: int) -> None:
+    return None
+
+
+def test_a_source_distribution_loses_its_outer_folder_and_what_is_no_source() -> None:
+    data = sdist()
+    found = fetch("tiny==1.0", sha256=digest(data), download=giving_sdist(data))
+    assert [str(name) for name in found.files] == ["PKG-INFO", "csrc/k.cu"]
+    assert found.licence == "MIT"
+
+
+def linked(name: str, target: str = "/etc/passwd") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = tarfile.SYMTYPE, target
+    return entry
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(tarfile.TarInfo("tiny-1.0/../../outside.py"), id="parent folder inside"),
+        pytest.param(tarfile.TarInfo("../outside.py"), id="parent folder"),
+        pytest.param(tarfile.TarInfo("/outside.py"), id="absolute"),
+        pytest.param(linked("tiny-1.0/link.py"), id="symbolic link"),
+    ],
+)
+def test_a_source_distribution_cannot_write_outside(corpora: Path, entry: tarfile.TarInfo) -> None:
+    data = sdist(entry)
+    with pytest.raises(InputError, match="not a plain file inside"):
+        fetch("tiny==1.0", sha256=digest(data), download=giving_sdist(data))
+    assert list(corpora.iterdir()) == []
+
+
+def test_what_unpacks_to_too_much_is_refused(
+    corpora: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 100)
+    data = wheel(("tiny/big.py", "#" * 101))
+    with pytest.raises(InputError, match="unpacks to"):
+        fetch("tiny==1.0", sha256=digest(data), download=giving(data))
+    assert list(corpora.iterdir()) == []
+
+
+def test_only_source_files_are_kept() -> None:
+    data = wheel(("tiny/native.so", "binary"), ("tiny/tuned.yaml", "a: 1"))
+    found = fetch("tiny==1.0", sha256=digest(data), download=giving(data))
+    assert {name.suffix for name in found.files} == {".py", ".yaml", ""}
