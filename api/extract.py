@@ -225,7 +225,7 @@ def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKno
     kernels = []
     for kernel in found.kernels:
         facts = hosts.get(kernel.name, HostFacts())
-        detection = detect(kernel)
+        detection = detect(kernel, facts)
         notes += [*facts.diagnostics, *_incomplete(kernel.name, facts), *_unbound(kernel, facts)]
         constraints, strange = _constraints(kernel, (*facts.constraints, *detection.constraints))
         notes += strange
@@ -296,7 +296,7 @@ def _combined(
         tuning=facts.tuning,
         launches=launches,
         constraints=constraints,
-        findings=tuple(dict.fromkeys((*facts.findings, *detection.findings))),
+        findings=detection.findings,
         operations=detection.operations,
         opaque=detection.opaque,
         numerics=numerics_of(

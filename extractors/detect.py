@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extractors.host.facts import HostFacts
 from extractors.patterns.registry import patterns
+from extractors.rules.base import Subject
+from extractors.rules.registry import findings_of
 from kb.analysis.constraints import constraints_of
 from kb.analysis.facts import Facts
-from kb.analysis.findings import findings_of
 from kb.analysis.operations import operation_of
 from kb.analysis.parameters import parameters_of
 from kb.errors import InputError
@@ -21,7 +23,8 @@ from kb.space import Constraint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What the program itself tells; the host side adds tuning, launches and stated constraints.
+    """What the program itself tells, and the findings that rules make of it and its host code; the
+    host side adds tuning, launches and stated constraints.
 
     `facts` are kept for questions that need both sides.
     """
@@ -44,13 +47,13 @@ def decisions_of(facts: Facts) -> tuple[Decision, ...]:
     )
 
 
-def detect(kernel: Kernel) -> Detection:
-    """Everything that the program of one kernel tells.
+def detect(kernel: Kernel, host: HostFacts | None = None) -> Detection:
+    """Everything that the program of one kernel tells; `host` is for findings that need both.
 
     Raises InputError when the program nests too deeply.
     """
     try:
-        return _detect(kernel)
+        return _detect(kernel, host or HostFacts())
     except RecursionError:
         raise InputError(
             "branches and loops nest too deeply to be analysed.",
@@ -59,7 +62,7 @@ def detect(kernel: Kernel) -> Detection:
         ) from None
 
 
-def _detect(kernel: Kernel) -> Detection:
+def _detect(kernel: Kernel, host: HostFacts) -> Detection:
     facts = Facts(kernel)
     ops = [op for op in kernel_ops(kernel) if op.kind not in TERMINATORS]
     return Detection(
@@ -67,7 +70,7 @@ def _detect(kernel: Kernel) -> Detection:
         operation=operation_of(facts),
         parameters=parameters_of(facts),
         constraints=constraints_of(facts),
-        findings=findings_of(facts),
+        findings=findings_of(Subject(facts, host)),
         operations=len(ops),
         opaque=sum(op.kind == OpKind.OPAQUE for op in ops),
         facts=facts,

@@ -23,7 +23,7 @@ from extractors.host.machine import Machine
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
-from kb.evidence import Decision, Diagnostic, Finding, Lines
+from kb.evidence import Decision, Diagnostic, Lines
 from kb.space import Constraint, Launch, Tuning
 
 
@@ -35,7 +35,6 @@ class HostFacts:
     launches: tuple[Launch, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     decisions: tuple[Decision, ...] = ()
-    findings: tuple[Finding, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     autotune_lines: tuple[Lines, ...] = ()
     grid_lines: tuple[Lines, ...] = ()

@@ -10,7 +10,6 @@ from extractors.host.decisions import decisions_of
 from extractors.host.derived import grid_lines
 from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, TargetProfile
 from extractors.host.facts import HostFacts, Material
-from extractors.host.findings import findings_of
 from extractors.host.interpreter import Interpreter
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
@@ -163,7 +162,6 @@ def _facts(
         launches=launches_of(material),
         constraints=constraints_of(material),
         decisions=decisions_of(material),
-        findings=findings_of(material),
         diagnostics=_diagnostics(reader, material),
         autotune_lines=tuple(search.lines for search in material.searches),
         grid_lines=grid_lines(material),

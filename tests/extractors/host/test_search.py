@@ -1,12 +1,12 @@
-"""Searches over configurations: spaces, effective and dead axes, keys, findings about them."""
+"""Searches over configurations: spaces, effective and dead axes, keys."""
 
 from __future__ import annotations
 
 import ast
 
-import pytest
-
+from extractors.rules.registry import findings_of
 from tests.extractors.host.conftest import Read
+from tests.extractors.rules.support import subject
 
 HEAD = """
 import math
@@ -57,25 +57,6 @@ def searched(
     key: str = "b, n, x.dtype", hints: str = WITH_HINTS, launch: str = "occupancy=best.occupancy"
 ) -> str:
     return SEARCHED.replace("KEY", key).replace("HINTS", hints).replace("LAUNCH", launch)
-
-
-@pytest.mark.parametrize(
-    ("text", "rules"),
-    [
-        pytest.param(searched(), set(), id="hints are timed and launched"),
-        pytest.param(
-            searched(hints=""), {"dead-tuning-axis", "timed-not-launched"}, id="no hints function"
-        ),
-        pytest.param(searched(hints="", launch=""), {"dead-tuning-axis"}, id="hints nowhere"),
-        pytest.param(
-            searched(launch="occupancy=2"), {"timed-not-launched"}, id="fixed hint at the launch"
-        ),
-        pytest.param(searched(key="b, x.dtype"), {"cache-key-incomplete"}, id="key without a size"),
-        pytest.param(searched(key="x.shape, x.dtype"), set(), id="key with the whole shape"),
-    ],
-)
-def test_findings(read: Read, text: str, rules: set[str]) -> None:
-    assert {finding.rule for finding in read(text).findings} == rules
 
 
 def test_space_per_capability(read: Read) -> None:
@@ -150,7 +131,8 @@ def test_names_of_the_host_do_not_matter(read: Read) -> None:
     text = searched(hints="", launch="occupancy=2")
     renamed = ast.unparse(ast.fix_missing_locations(Renamer().visit(ast.parse(text))))
     first, second = read(text), read(renamed)
-    assert [row.rule for row in first.findings] == [row.rule for row in second.findings]
+    told, again = (findings_of(subject(one)) for one in (text, renamed))
+    assert [row.rule for row in told] == [row.rule for row in again] != []
     assert first.launches[0].grid == second.launches[0].grid
     assert [(row.axis, row.value) for row in first.decisions] == [
         (row.axis, row.value) for row in second.decisions

@@ -1,0 +1,124 @@
+"""Offsets into an array are computed in 32 bits although the host accepts arrays beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.events import CheckRecord
+from extractors.host.facts import Material
+from extractors.host.values import Choice, Expr, Value
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from extractors.rules.base import Case, NearMiss, Rule, Subject
+from kb.analysis.graph import Node
+from kb.analysis.widths import Widths, short_products
+from kb.evidence import Finding
+
+LARGE = 1 << 30
+"""A host check against a number this large is a check of the index range."""
+
+_SCALE = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def scale(x, out, sx, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
+    tl.store(out + row * sx + at, v * 2.0, mask=at < n)
+
+def run(x):
+    m, n = x.shape
+    out = torch.empty_like(x)
+    scale[(m,)](x, out, x.stride(0), n, triton.next_power_of_2(n))
+    return out
+"""
+)
+_FLAT = (
+    TILE
+    + """
+@ct.kernel
+def flat(x, out, n: int, T: Int):
+    at = ct.bid(0) * n + ct.arange(T, dtype=ct.int32)
+    ct.scatter(out, at, ct.gather(x, at))
+"""
+)
+
+
+class IndexOverflow(Rule):
+    """A product of a block index and a size or stride, computed in 32 bits, is part of an offset.
+
+    Arrays of more than 2 147 483 647 elements then wrap around: other elements are read or written.
+    """
+
+    name = "index-overflow"
+    matches = (
+        Case(_SCALE, "`x`"),
+        Case(_FLAT, "`out`"),
+    )
+    near_misses = (
+        NearMiss(LAYER_NORM_POINTER, why="the block index is widened before it is multiplied"),
+        NearMiss(
+            vary(_SCALE, ("    m, n", "    assert x.numel() < 2**31\n    m, n")),
+            why="the host refuses arrays that large",
+        ),
+        NearMiss(
+            vary(_FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
+            why="the block index is widened before it is multiplied",
+        ),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        if _limited(subject.host.material):
+            return
+        facts, widths = subject.facts, Widths(subject.facts)
+        found: dict[Node, None] = {}
+        arrays: dict[str, None] = {}
+        for access in facts.accesses:
+            if not facts.types.shape(access.value) or access.array is None:
+                continue
+            products = list(short_products(facts, widths, access))
+            found.update(dict.fromkeys(products))
+            if products:
+                arrays[f"`{access.array}`"] = None
+        if found:
+            first = next(iter(found))
+            text = " * ".join(f"({facts.values.expr(v)})" for v in first.op.inputs[:2])
+            yield self.finding(
+                subject,
+                f"offsets into {', '.join(arrays)} are computed in 32 bits ({text[:160]}); the "
+                "host accepts arrays of more than 2147483647 elements, where they wrap around",
+                "widen the block index to 64 bits before it is multiplied, or check the number of "
+                "elements on the host",
+                found,
+            )
+
+
+def _limited(material: Material | None) -> bool:
+    """Whether the host looks at the range of 32 bits anywhere on the way to a launch."""
+    if material is None:
+        return False
+    for launch in material.launches:
+        checks = [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+        guards = [guard.cond for guard in launch.path.guards]
+        if any(_large(v) for v in (*checks, *guards, *(value for _, value in launch.args))):
+            return True
+    return False
+
+
+def _large(value: Value) -> bool:
+    """Whether a value holds a number of the size of the 32-bit range."""
+    pending, count = [value], 0
+    while pending and count < 2000:
+        item = pending.pop()
+        count += 1
+        if isinstance(item, int) and not isinstance(item, bool) and item >= LARGE:
+            return True
+        if isinstance(item, Expr):
+            pending.extend(item.args)
+        elif isinstance(item, Choice):
+            pending.extend((item.cond, item.then, item.other))
+        elif isinstance(item, tuple):
+            pending.extend(item)
+    return False

@@ -1,0 +1,49 @@
+"""A tuning axis has the same value in every configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.spaces import complete, space_lines, tried
+from extractors.host.tuning import axis_names, effective_axes
+from extractors.patterns.cases import vary
+from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.cases import AUTOTUNED, SEARCHED
+from kb.evidence import Finding, Severity
+
+
+class SingleValueAxis(Rule):
+    """An axis that reaches the kernel, with one value in a space of several configurations."""
+
+    name = "single-value-axis"
+    matches = (
+        Case(vary(SEARCHED, ("occupancy=2", "occupancy=1")), "`occupancy`"),
+        Case(vary(AUTOTUNED, ("for w in (4, 8)", "for w in (4,)")), "`num_warps`"),
+    )
+    near_misses = (
+        NearMiss(SEARCHED, why="every axis has several values"),
+        NearMiss(
+            vary(AUTOTUNED, ("in (64, 128) for d in (0, 1) for w in (4, 8)",
+                             "in (64,) for d in (0,) for w in (4,)")),
+            why="there is one configuration: nothing claims to be searched",
+        ),
+    )  # fmt: skip
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        for search in material.searches if material is not None else ():
+            count = sum(len(case.points) for case in search.cases)
+            if material is None or count < 2 or not complete(search):
+                continue
+            effective = effective_axes(material, search)
+            for name in axis_names(search):
+                values = tried(search, name)
+                if len(values) == 1 and name in effective:
+                    yield self.finding(
+                        subject,
+                        f"`{name}` is {values[0]} in all {count} configurations: "
+                        "nothing is searched",
+                        f"give `{name}` more values, or pass it as a constant",
+                        space_lines(search),
+                        Severity.NOTE,
+                    )

@@ -1,0 +1,256 @@
+"""The kernel relies on something that the host neither checks nor brings about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
+from extractors.host.facts import Material
+from extractors.host.render import leaves
+from extractors.host.values import Choice, Expr, Value
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Subject
+from kb.analysis.assumptions import covered_grid, unit_strides, whole_steps
+from kb.analysis.parameters import tile_extents
+from kb.evidence import Finding
+
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def rows(x, y, out, sx, n, W: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, W)
+    v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
+    w = tl.load(y + row * sx + at, mask=at < n, other=0.0)
+    tl.store(out + row * sx + at, v + w, mask=at < n)
+
+def run(x, y):
+    x = x.contiguous()
+    y = y.contiguous()
+    m, n = x.shape
+    out = torch.empty_like(x)
+    rows[(m,)](x, y, out, x.stride(0), n, triton.next_power_of_2(n))
+    return out
+"""
+)
+_BARE = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def twice(x, out, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at) * 2.0)
+
+def run(x):
+    x = x.contiguous()
+    n = x.numel()
+    assert n % 128 == 0
+    out = torch.empty_like(x)
+    twice[(triton.cdiv(n, 128),)](x, out, 128)
+    return out
+"""
+)
+_STEPS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def total(x, out, n, T: tl.constexpr):
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for first in range(0, n, T):
+        acc += tl.load(x + tl.program_id(0).to(tl.int64) * n + first + tl.arange(0, T))
+    tl.store(out + tl.program_id(0), tl.sum(acc, axis=0))
+
+def run(x):
+    x = x.contiguous()
+    m, n = x.shape
+    if n % 64 != 0:
+        raise ValueError(n)
+    out = torch.empty(m)
+    total[(m,)](x, out, n, 64)
+    return out
+"""
+)
+_TILES = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def move(x, out, W: Int):
+    i = ct.bid(0)
+    ct.store(out, index=(i, 0), tile=ct.load(x, index=(i, 0), shape=(1, W)))
+
+def run(x):
+    out = torch.empty_like(x)
+    w = x.shape[1]
+    assert w & (w - 1) == 0
+    ct.launch(None, (x.shape[0], 1, 1), move, (x, out, w))
+    return out
+"""
+)
+
+
+class UncheckedConstraint(Rule):
+    """Extents of tiles that must be powers of two, sizes that whole tiles must fill because nothing
+    is masked, rows that must be contiguous: passed as the caller gives them and never looked at."""
+
+    name = "unchecked-constraint"
+    matches = (
+        Case(vary(_ROWS, ("triton.next_power_of_2(n))", "n)")), "power of two"),
+        Case(vary(_TILES, ("    assert w & (w - 1) == 0\n", "")), "power of two"),
+        Case(vary(_BARE, ("    assert n % 128 == 0\n", "")), "multiple"),
+        Case(vary(_STEPS, ("    if n % 64 != 0:\n        raise ValueError(n)\n", "")), "multiple"),
+        Case(vary(_ROWS, ("    y = y.contiguous()\n", "")), "contiguous"),
+    )
+    near_misses = (
+        NearMiss(_ROWS, why="the host rounds the extent up and makes both arrays contiguous"),
+        NearMiss(_TILES, why="the host checks the extent"),
+        NearMiss(_BARE, why="the host checks that tiles fill the array"),
+        NearMiss(_STEPS, why="the host refuses sizes that are no multiple"),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        for launch in material.launches if material is not None else ():
+            if material is not None:
+                looked_at = _looked_at(material, launch)
+                yield from self._powers(subject, material, launch, looked_at)
+                yield from self._multiples(subject, material, launch, looked_at)
+                yield from self._contiguous(subject, material, launch)
+
+    def _powers(
+        self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
+    ) -> Iterator[Finding]:
+        given = dict(launch.args)
+        for name in sorted(tile_extents(subject.facts) & given.keys()):
+            for leaf in leaves(given[name]):
+                if _open(leaf) and leaf not in looked_at:
+                    text = material.names(launch).text(leaf)
+                    yield self.finding(
+                        subject,
+                        f"`{name}` is the extent of a tile and must be a power of two; the host "
+                        f"passes {text} and never checks it",
+                        f"pass the next power of two and mask the rest, or check {text}",
+                        [launch.lines],
+                    )
+
+    def _multiples(
+        self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
+    ) -> Iterator[Finding]:
+        given = dict(launch.args)
+        grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
+        for access, axis, tile in covered_grid(subject.facts):
+            part = grid[axis] if axis < len(grid) else None
+            if not (isinstance(part, Expr) and part.op == "cdiv" and tile in given):
+                continue
+            if part.args[1] == given[tile]:
+                size = part.args[0]
+                if _open(size) and not _touched(size, looked_at):
+                    yield self._multiple(subject, material, launch, (size, tile, access.node.lines))
+        for access, size_name, tile in whole_steps(subject.facts):
+            size = given.get(size_name)
+            if _open(size) and not _touched(size, looked_at) and tile in given:
+                yield self._multiple(subject, material, launch, (size, tile, access.node.lines))
+
+    def _multiple(
+        self,
+        subject: Subject,
+        material: Material,
+        launch: LaunchRecord,
+        what: tuple[Value, str, tuple[int, int]],
+    ) -> Finding:
+        size, tile, lines = what
+        text = material.names(launch).text(size)
+        return self.finding(
+            subject,
+            f"tiles of `{tile}` are read or written without a mask, so that {text} must be a "
+            "multiple of it; the host never checks that",
+            f"mask the access, or check {text} % {tile} == 0 before the launch",
+            [launch.lines, lines],
+        )
+
+    def _contiguous(
+        self, subject: Subject, material: Material, launch: LaunchRecord
+    ) -> Iterator[Finding]:
+        """Only where the host takes care of another array of the same launch."""
+        before = material.before(launch)
+        cared = {event.tensor for event in before if isinstance(event, NormaliseRecord)}
+        if not cared:
+            return
+        cared |= {
+            atom.args[0]
+            for event in before
+            if isinstance(event, CheckRecord)
+            for atom in _stride_atoms(event.cond)
+        }
+        given = dict(launch.args)
+        needed = unit_strides(subject.facts)
+        if not any(leaf in cared for name in needed for leaf in leaves(given.get(name))):
+            return
+        for name, lines in needed.items():
+            for leaf in leaves(given.get(name)):
+                plain = isinstance(leaf, Expr) and leaf.op == "sym" and leaf not in cared
+                if plain:
+                    yield self.finding(
+                        subject,
+                        f"the kernel reads `{name}` as if its last axis were contiguous; the host "
+                        "makes other arrays of this launch contiguous, and not this one",
+                        "call `.contiguous()` on it too, check its stride, or pass the stride to "
+                        "the kernel",
+                        [launch.lines, lines],
+                    )
+
+
+def _open(value: Value) -> bool:
+    """A size as the caller gives it: an extent or a number of the host function, nothing computed
+    from it."""
+    return isinstance(value, Expr) and value.op in ("dim", "sym", "index", "attr", "call")
+
+
+def _looked_at(material: Material, launch: LaunchRecord) -> set[Expr]:
+    """Everything that a check or a condition on the way to a launch speaks of."""
+    values: list[Value] = [guard.cond for guard in launch.path.guards]
+    values += [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+    for _, value in (*launch.args, *launch.kernel.hints):
+        values += _conditions(value)
+    found: set[Expr] = set()
+    for value in values:
+        found |= set(_parts(value))
+    return found
+
+
+def _conditions(value: Value) -> Iterator[Value]:
+    if isinstance(value, Choice):
+        yield value.cond
+        yield from _conditions(value.then)
+        yield from _conditions(value.other)
+
+
+def _parts(value: Value) -> Iterator[Expr]:
+    pending, count = [value], 0
+    while pending and count < 4000:
+        item = pending.pop()
+        count += 1
+        if isinstance(item, Expr):
+            yield item
+            pending.extend(item.args)
+        elif isinstance(item, Choice):
+            pending.extend((item.cond, item.then, item.other))
+        elif isinstance(item, tuple):
+            pending.extend(item)
+
+
+def _touched(size: Value, looked_at: set[Expr]) -> bool:
+    """Whether a check takes a remainder of the size, or compares it."""
+    return any(part in looked_at for part in _parts(size) if part.op != "tensor")
+
+
+def _stride_atoms(cond: Value) -> Iterator[Expr]:
+    for part in _parts(cond):
+        if part.op in ("stride", "strides"):
+            yield part
+        if part.op == "attr" and part.args[0] is not None:
+            yield part

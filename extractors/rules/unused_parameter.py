@@ -1,0 +1,67 @@
+"""A parameter of the kernel is never read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.values import Expr
+from extractors.patterns.cases import vary
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.cases import AUTOTUNED
+from kb.analysis.parameters import parameters_of
+from kb.evidence import Finding, Severity
+from kb.knowledge import ParameterFact, ParameterRole
+from kb.ops import OpKind
+
+
+class UnusedParameter(Rule):
+    """A parameter that nothing reads. A compile-time one still costs one compilation per value."""
+
+    name = "unused-parameter"
+    matches = (
+        Case(vary(ROW_NORM, ("T: Int):", "T: Int, B: Int):")), "compiled anew"),
+        Case(vary(ADD_POINTER, ("T: tl.constexpr", "T: tl.constexpr, B: tl.constexpr")), "B"),
+        Case(vary(ADD_POINTER, ("n, T:", "n, far, T:")), "far"),
+    )
+    near_misses = (
+        NearMiss(ROW_NORM, why="every parameter is read"),
+        NearMiss(
+            vary(AUTOTUNED, ("n, T: tl", "n, bucket, T: tl"), ("key=[\"n\"]", "key=[\"bucket\"]"),
+                 ("(x, out, n)", "(x, out, n, n // 1024)")),
+            why="the search is keyed on it: that is what it is for",
+        ),
+    )  # fmt: skip
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        facts = subject.facts
+        kept = [str(op.op.attribute("what")) for op in facts.graph.of(OpKind.OPAQUE)]
+        keyed = _keyed(subject)
+        for fact in parameters_of(facts):
+            used = fact.role is not ParameterRole.UNUSED or fact.name in keyed
+            if used or any(fact.name in what for what in kept):
+                continue
+            yield self._told(subject, fact)
+
+    def _told(self, subject: Subject, fact: ParameterFact) -> Finding:
+        constexpr = fact.kind == "constexpr"
+        return self.finding(
+            subject,
+            f"`{fact.name}` is never read"
+            + (", yet every value of it is compiled anew" if constexpr else ""),
+            f"remove `{fact.name}` from the parameters and from the launch",
+            subject.facts.declared(fact.name),
+            Severity.WARNING if constexpr else Severity.NOTE,
+        )
+
+
+def _keyed(subject: Subject) -> frozenset[str]:
+    """Parameters that a search remembers its winner under, or that a rule of another parameter may
+    read."""
+    material = subject.host.material
+    found: set[str] = set()
+    for search in material.searches if material is not None else ():
+        row = search.key if isinstance(search.key, tuple) else ()
+        found |= {str(part) for part in row if not isinstance(part, Expr)}
+        found |= {str(name) for name, _ in getattr(search.kernel, "heuristics", ())}
+    return frozenset(found)

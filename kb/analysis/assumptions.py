@@ -1,0 +1,105 @@
+"""What accesses take for granted about sizes and strides: whole tiles where nothing is masked, unit
+strides where no stride is passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Lines
+from kb.analysis.loops import Loop
+from kb.analysis.parameters import tile_extents
+from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.ir import ParameterKind
+
+
+def _bare(facts: Facts) -> Iterator[Access]:
+    """Accesses of tiles by pointer without a mask."""
+    for access in facts.accesses:
+        if access.mode is Mode.POINTER and access.mask is None and len(access.index) == 1:
+            if not facts.guards(access.node):
+                yield access
+
+
+def _lane_tiles(facts: Facts, offset: Expr) -> list[str]:
+    """Compile-time extents of the lanes of an offset that stand by themselves."""
+    extents = [
+        str(atom.args[0])
+        for factors, _ in offset.terms
+        for atom in factors
+        if atom.kind is AtomKind.LANE
+    ]
+    return [extent for extent in extents if extent in tile_extents(facts)]
+
+
+def _multiplied(offset: Expr, atom: Atom, tile: str) -> bool:
+    """True when a term holds both an atom and the extent of a tile."""
+    return any(
+        atom in factors and any(a.value == tile for a in factors) for factors, _ in offset.terms
+    )
+
+
+def covered_grid(facts: Facts) -> Iterator[tuple[Access, int, str]]:
+    """Unmasked accesses whose lanes follow a block id of one grid axis: access, axis, extent."""
+    for access in _bare(facts):
+        offset = access.index[0]
+        for tile in _lane_tiles(facts, offset):
+            for atom in dict.fromkeys(a for a in offset.top() if a.kind is AtomKind.BLOCK):
+                if _multiplied(offset, atom, tile):
+                    yield access, int(atom.text[6:-1]), tile
+
+
+def whole_steps(facts: Facts) -> Iterator[tuple[Access, str, str]]:
+    """Unmasked accesses in a loop over a size in steps of a tile: access, size, extent."""
+    kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
+    for access in _bare(facts):
+        for loop in facts.loops:
+            if not access.node.inside(loop.node):
+                continue
+            size, step = _counted(facts, loop)
+            known = size in kinds and kinds[size] is not ParameterKind.ARRAY
+            if (
+                known
+                and step in _lane_tiles(facts, access.index[0])
+                and _moves(facts, access, loop)
+            ):
+                yield access, size, step
+
+
+def _counted(facts: Facts, loop: Loop) -> tuple[str, str]:
+    """The size that a loop covers and the extent of its steps, empty when it is another loop."""
+    if loop.high is None or (loop.low is not None and facts.values.expr(loop.low).constant != 0):
+        return "", ""
+    high = facts.values.expr(loop.high)
+    step = facts.values.expr(loop.step).atom if loop.step is not None else None
+    atom = high.atom
+    if atom is None:
+        return "", ""
+    if atom.kind is AtomKind.PARAMETER and step is not None:
+        return atom.value, step.value
+    if atom.kind in (AtomKind.CEIL_DIV, AtomKind.FLOOR_DIV):
+        size, tile = atom.args[0].atom, atom.args[1].atom
+        if size is not None and tile is not None:
+            return size.value, tile.value
+    return "", ""
+
+
+def _moves(facts: Facts, access: Access, loop: Loop) -> bool:
+    if loop.induction is None:
+        return False
+    counter = facts.values.expr(loop.induction).atom
+    kinds = {a.kind for a in access.index[0].atoms()}
+    return counter in set(access.index[0].atoms()) or AtomKind.COUNT in kinds
+
+
+def unit_strides(facts: Facts) -> dict[str, Lines]:
+    """Arrays that some access walks with a lane that no stride multiplies, with its lines."""
+    found: dict[str, Lines] = {}
+    for access in facts.accesses:
+        if access.mode is not Mode.POINTER or access.array is None or len(access.index) != 1:
+            continue
+        alone = [f for f, n in access.index[0].terms if n == 1 and len(f) == 1]
+        if any(factors[0].kind is AtomKind.LANE for factors in alone):
+            found.setdefault(access.array, access.node.lines)
+    return found

@@ -1,0 +1,135 @@
+"""How many bits an integer is computed in: 32 unless something made it 64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, VIEWS, Node
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.ir import Parameter, ParameterKind
+from kb.ops import OpKind
+
+_ARITHMETIC = VIEWS | {
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.MINIMUM,
+    OpKind.MAXIMUM, OpKind.SELECT, OpKind.NEG, OpKind.CEIL_DIV, OpKind.SHIFT_LEFT, OpKind.POS,
+    OpKind.TRANSPOSE, OpKind.PERMUTE,
+}  # fmt: skip
+_INDEX = frozenset({OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.ARANGE, OpKind.NUM_TILES})
+_WIDE = frozenset({"i64", "u64"})
+_SHORT = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32"})
+_SUMS = COPIES | VIEWS | {OpKind.ADD, OpKind.SUB, OpKind.ADVANCE}
+MAX_DEPTH = 150
+"""Operations that one offset is followed through; past that its width is not known."""
+
+
+@dataclass(eq=False)
+class Widths:
+    """Answers `width(value)` for one kernel: 32, 64, or None when it is not known."""
+
+    facts: Facts
+    _known: dict[str, int | None] = field(default_factory=dict)
+    _depth: int = 0
+
+    def width(self, value: str) -> int | None:
+        """Bits that a value is computed in; a compile-time number takes those of its partner."""
+        if value not in self._known:
+            self._known[value] = 32
+            self._depth += 1
+            found = self._compute(value) if self._depth < MAX_DEPTH else None
+            self._depth -= 1
+            self._known[value] = found
+        return self._known[value]
+
+    def _compute(self, value: str) -> int | None:
+        facts = self.facts
+        if facts.values.literal(value) is not None:
+            return 32
+        node = facts.graph.producer(value)
+        if node is None:
+            return self._named(value)
+        kind = node.op.kind
+        if kind in _INDEX:
+            return 32
+        if kind == OpKind.CAST:
+            dtype = facts.types.dtype(value)
+            return 64 if dtype in _WIDE else 32 if dtype in _SHORT else None
+        if kind == OpKind.SELECT:
+            return self._joined((node.op.operand("x") or "", node.op.operand("y") or ""))
+        if kind in (OpKind.UNPACK, OpKind.SHAPE, OpKind.SUBSCRIPT) and self._extent(value):
+            return 32
+        if kind in _ARITHMETIC:
+            count = 1 if kind in VIEWS else 2
+            return self._joined(node.op.inputs[:count])
+        return self._joined(facts.graph.feeds(value)) if node.op.regions else None
+
+    def _extent(self, value: str) -> bool:
+        atom = self.facts.values.expr(value).atom
+        return atom is not None and atom.kind is AtomKind.EXTENT
+
+    def _named(self, value: str) -> int | None:
+        for parameter in self.facts.graph.function.parameters:
+            if parameter.name == value:
+                return _declared(parameter)
+        held = self.facts.graph.arguments.get(value)
+        if held is None:
+            return None
+        if held[0].op.kind == OpKind.FOR and held[2] == 0:
+            bounds = self.facts.loop(held[0])
+            given = [b for b in (bounds.low, bounds.high) if b is not None] if bounds else []
+            return self._joined(tuple(given)) if given else None
+        return self._joined(self.facts.graph.feeds(value))
+
+    def _joined(self, values: tuple[str, ...]) -> int | None:
+        found = [self.width(value) for value in values]
+        if 64 in found:
+            return 64
+        return None if None in found or not found else 32
+
+
+def _declared(parameter: Parameter) -> int | None:
+    if parameter.kind is ParameterKind.ARRAY:
+        return None
+    return 64 if "64" in parameter.annotation else 32
+
+
+def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]:
+    """Products in the offset of an access that are computed in 32 bits although they grow with the
+    grid and with a size that the host passes."""
+    address = access.node.op.operand("pointer") or access.node.op.operand("index") or ""
+    starts = facts.values.items(address)
+    pending, seen = list(starts), set(starts)
+    for value in pending:
+        node = facts.graph.producer(value)
+        if node is None or len(seen) > 400:
+            continue
+        if node.op.kind == OpKind.MUL:
+            if widths.width(node.result) == 32 and _grows(facts, node):
+                yield node
+        elif node.op.kind in _SUMS:
+            for feed in node.op.inputs:
+                if feed not in seen:
+                    seen.add(feed)
+                    pending.append(feed)
+
+
+def _grows(facts: Facts, product: Node) -> bool:
+    """One side counts blocks, the other is a size or stride that is known at the launch only."""
+    left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
+    return any(
+        one.has(AtomKind.BLOCK) and _runtime(facts, other)
+        for one, other in ((left, right), (right, left))
+    )
+
+
+def _runtime(facts: Facts, expr: Expr) -> bool:
+    kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
+    return any(
+        atom.kind is AtomKind.EXTENT
+        or (
+            atom.kind is AtomKind.PARAMETER and kinds.get(atom.value) is not ParameterKind.CONSTEXPR
+        )
+        for atom in expr.top()
+    )
