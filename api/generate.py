@@ -10,6 +10,7 @@ from dataclasses import replace
 from api.generate_settings import scalar, sorted_settings
 from extractors.detect import decisions_of
 from generators.host_facts import HostRequest
+from generators.host_signs import natural_parameters
 from generators.launch_point import launch_point
 from generators.lower.roads import Manner
 from generators.lower.triton import Lowered, to_triton
@@ -19,8 +20,8 @@ from generators.program_host import host_contract
 from generators.rewrites.registry import apply
 from kb.analysis.facts import Facts
 from kb.analysis.inline import inline
-from kb.dsl.from_knowledge import document_program
 from kb.dsl.model import Document
+from kb.dsl.program import document_program
 from kb.dsl.writer import write
 from kb.errors import CannotEmit, InputError, UnknownName
 from kb.evidence import AxisKind
@@ -100,7 +101,9 @@ def _from_program(
     flat = inline(kernel)
     point = launch_point(document, flat, arch, chosen.tuned)
     if dialect == "triton":
-        lowered = to_triton(kernel, Manner(road=chosen.road, known=dict(point.values)))
+        natural = natural_parameters(document, flat, point)
+        manner = Manner(road=chosen.road, known=dict(point.values), natural=natural)
+        lowered = to_triton(kernel, manner)
     else:
         hinted = _hinted(kernel, document, chosen.launch)
         lowered = Lowered(hinted, _own_parameters(flat), ())

@@ -58,6 +58,11 @@ class Builder:
         return any(ops is region for ops in self._open)
 
     @property
+    def innermost(self) -> list[Op]:
+        """The region that is added to."""
+        return self._open[-1]
+
+    @property
     def outermost(self) -> list[Op]:
         """The body of the function."""
         return self._open[0]

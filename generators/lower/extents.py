@@ -6,7 +6,7 @@ asked of the tile itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kb.ir import Literal, Op, Region, walk
@@ -36,6 +36,8 @@ class Extents:
     producers: dict[str, Op] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
+    counters: dict[str, str] = field(default_factory=dict)
+    sizes: frozenset[str] = frozenset()
     _known: dict[str, Shape | None] = field(default_factory=dict)
     _depth: int = 0
 
@@ -44,6 +46,15 @@ class Extents:
             self.producers.update({value.name: op for value in op.results})
         for op in walk(self.body):
             self._carried(op)
+        self.sizes = frozenset(self._tile_sizes())
+
+    def _tile_sizes(self) -> Iterator[str]:
+        """Values that some tile has as an extent."""
+        for op in walk(self.body):
+            if op.operand("shape") is not None:
+                yield from self.items(op.operand("shape"))
+            elif op.kind == OpKind.ARANGE:
+                yield str(op.operand("size"))
 
     def _carried(self, op: Op) -> None:
         """Values of regions have the shape of what enters or leaves."""
@@ -52,6 +63,7 @@ class Extents:
             if len(items) == len(op.results):
                 self.sources.update(zip((v.name for v in op.results), items, strict=True))
         elif op.kind == OpKind.FOR:
+            self.counters[op.regions[0].arguments[0].name] = op.inputs[0]
             pairs = zip(op.regions[0].arguments[1:], op.inputs[1:], strict=False)
             self.sources.update({argument.name: value for argument, value in pairs})
             self.sources.update(zip((v.name for v in op.results), op.inputs[1:], strict=False))

@@ -13,6 +13,7 @@ from generators.lower.descriptors import Descriptors
 from generators.lower.dtypes import Dtypes
 from generators.lower.extents import Extent, Extents
 from generators.lower.roads import Manner, Road
+from generators.lower.signs import Signs
 from generators.lower.views import Addressing, LoweredParameter, TiledPart, View, Views, rank_of
 from kb.errors import CannotEmit
 from kb.ir import Function, Op, ParameterKind, Region, Value, walk
@@ -29,8 +30,8 @@ _SAME = frozenset(
     {
         OpKind.CONST, OpKind.TUPLE, OpKind.LIST, OpKind.UNDEF, OpKind.COPY, OpKind.SUBSCRIPT,
         OpKind.RANGE, OpKind.STATIC_RANGE, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV,
-        OpKind.FLOOR_DIV, OpKind.MOD, OpKind.NEG, OpKind.POS, OpKind.ABS, OpKind.MAXIMUM,
-        OpKind.MINIMUM, OpKind.CEIL_DIV, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.BIT_XOR,
+        OpKind.NEG, OpKind.POS, OpKind.ABS, OpKind.MAXIMUM,
+        OpKind.MINIMUM, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.BIT_XOR,
         OpKind.BIT_NOT, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.EQ, OpKind.NE, OpKind.LT,
         OpKind.LE, OpKind.GT, OpKind.GE, OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.SELECT,
         OpKind.BITCAST, OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT,
@@ -62,6 +63,8 @@ class Lowering:
     parts: dict[str, TiledPart] = field(default_factory=dict)
     extents: Extents = field(init=False)
     dtypes: Dtypes = field(init=False)
+    signs: Signs = field(init=False)
+    asserted: list[tuple[str, list[Op]]] = field(default_factory=list)
     views: Views = field(init=False)
     addressing: Addressing = field(init=False)
     descriptors: Descriptors = field(init=False)
@@ -73,6 +76,7 @@ class Lowering:
         static = (p.name for p in self.entry.parameters if p.kind is ParameterKind.CONSTEXPR)
         self.extents = Extents(self.entry.body, frozenset(static))
         self.dtypes = Dtypes(self.extents)
+        self.signs = Signs(self.extents, self.manner.natural)
         self.descriptors = Descriptors(
             self.builder, self.views, self.extents, self.manner,
             frozenset(self.entry.parameter_names),
@@ -195,6 +199,16 @@ class Lowering:
         shown = made.attribute("value", made.attribute("name")) if made else value
         what = f"{role}={shown} of `{op.kind}` at line {op.span.line}"
         self.residuals.append(f"{_DROPPED[role]}: {what}")
+
+    def assert_positive(self, value: str, op: Op) -> None:
+        """Let the kernel assert once that a compile-time number is positive."""
+        if any(known == value and self.builder.sees(region) for known, region in self.asserted):
+            return
+        positive = self.builder.binary(OpKind.GT, value, self.builder.constant(0))
+        self.builder.append(Op(OpKind.STATIC_ASSERT, (("condition", positive),), span=op.span))
+        self.asserted.append((value, self.builder.innermost))
+        if self.builder.innermost is self.builder.outermost:
+            self.signs.assume(value)
 
     # -- operands
 

@@ -32,12 +32,13 @@ class Manner:
     """What the caller of a lowering chooses and knows.
 
     `known` holds values of compile-time parameters, `element_bytes` the size of an array's elements
-    where it is known.
+    where it is known, `natural` the parameters that the host keeps from being negative.
     """
 
     road: Road = DEFAULT_ROAD
     known: Mapping[str, Literal] = field(default_factory=dict)
     element_bytes: Mapping[str, int] = field(default_factory=dict)
+    natural: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from generators.lower import accesses, tiles
+from generators.lower import accesses, division, tiles
 from generators.lower.cleanup import drop_unused
 from generators.lower.lowering import Lowering
 from generators.lower.roads import Access, Block, Manner, Road
@@ -20,7 +20,7 @@ from kb.analysis.inline import inline
 from kb.errors import CannotEmit
 from kb.ir import Function, Kernel, Parameter, ParameterKind, Region, walk
 
-_RULES = {**accesses.RULES, **tiles.RULES}
+_RULES = {**accesses.RULES, **tiles.RULES, **division.RULES}
 
 
 @dataclass(frozen=True, slots=True)
