@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from extractors.host.events import NormaliseRecord, SentinelRecord
+from extractors.host.events import CopyRecord, NormaliseRecord, SentinelRecord
 from extractors.host.expr import make, sym
 from extractors.host.machine import TensorFact, present
 from extractors.host.operations import text_of
@@ -228,6 +228,8 @@ class Attributes(Tensors):
                     order=len(machine.events),
                 )
             )
+        if name in ("clone", "zero_"):
+            machine.emit(CopyRecord(tensor=owner, zeroed=name == "zero_", lines=self.where(node)))
         if name in SAME_SHAPE:
             return owner
         if name == "size" and args:

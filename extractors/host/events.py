@@ -86,6 +86,7 @@ class SearchRecord:
     key: Value = None
     prune: Value = None
     resets: tuple[str, ...] = ()
+    restores: tuple[str, ...] = ()
     isolated: bool = False
     order: int = 0
     seen_axes: list[str] = field(default_factory=list)
@@ -139,6 +140,15 @@ class NormaliseRecord:
     lines: Lines
     path: Path
     order: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRecord:
+    """A tensor was cloned, or (`zeroed`) filled with zeros in place."""
+
+    tensor: Value
+    zeroed: bool
+    lines: Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

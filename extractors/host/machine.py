@@ -51,6 +51,7 @@ class Machine:
     options: set[int] = field(default_factory=set)
     widened: set[Value] = field(default_factory=set)
     aliases: dict[Value, str] = field(default_factory=dict)
+    asked: dict[Expr, tuple[int, int]] = field(default_factory=dict)
     muted: int = 0
     foreign: int = 0
     imports: int = 0
@@ -235,11 +236,11 @@ def _merge_content(cond: Expr, left: Content, right: Content, widened: set[Value
         return merged
     rows = [*_alternatives(left), *_alternatives(right)]
     if len(rows) > MAX_ALTERNATIVES or not widened.isdisjoint(item for row in rows for item in row):
-        every = tuple(dict.fromkeys(item for row in sorted(rows, key=len) for item in row))
-        if all(isinstance(item, Ref) and item.kind in ("record", "dict") for item in every):
-            ordered = tuple(sorted(every, key=lambda item: item.oid))  # type: ignore[union-attr]
+        every = dict.fromkeys(item for row in rows for item in row)
+        records = [one for one in every if isinstance(one, Ref) and one.kind in ("record", "dict")]
+        if len(records) == len(every):
             widened.update(item for item in every if not all(item in row for row in rows))
-            return ordered
+            return tuple(sorted(records, key=lambda one: one.oid))
     return choose(cond, left, right)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from extractors.host.calls import Calls
-from extractors.host.events import Case, HintRecord, SearchRecord
+from extractors.host.events import Case, CopyRecord, HintRecord, SearchRecord
 from extractors.host.machine import present
 from extractors.host.values import (
     Choice,
@@ -47,11 +47,23 @@ class Searching(Calls):
             record.kernel, record.key = value, self.sequence(options.get("key", ()))
             record.module = value.module
             record.prune = options.get("prune_configs_by") or record.prune
-            for name in ("reset_to_zero", "restore_value"):
-                row = self.sequence(options[name]) if options.get(name) is not None else ()
-                record.resets += tuple(str(item) for item in row) if isinstance(row, tuple) else ()
+            record.resets = self._named(options.get("reset_to_zero"))
+            record.restores = self._named(options.get("restore_value"))
             return KernelValue(value.name, value.module, value.hints, record.id, value.heuristics)
         return value
+
+    def _named(self, value: Value) -> tuple[str, ...]:
+        """A list of names; empty when there is none or it cannot be told."""
+        row = self.sequence(value) if value is not None else ()
+        return tuple(str(item) for item in row) if isinstance(row, tuple) else ()
+
+    def _passed(self, record: SearchRecord, tensors: list[Value]) -> tuple[str, ...]:
+        """Parameters of the searched kernel that get one of the tensors."""
+        kernel = record.kernel
+        names = self.parameter_names(kernel) if isinstance(kernel, KernelValue) else ()
+        row = record.args if isinstance(record.args, tuple) else ()
+        rows = zip(names, row, strict=False)
+        return tuple(name for name, value in rows if any(value == one for one in tensors))
 
     def hinted(self, kernel: str, hints: tuple[tuple[str, Value], ...], node: ast.AST) -> None:
         """Record that a kernel object was given hints."""
@@ -93,9 +105,10 @@ class Searching(Calls):
         record.grid = self._callback(given.get("grid_fn"), tuned, node)
         before = len(self.machine.events)
         record.args = self._callback(given.get("args_fn"), tuned, node)
-        record.isolated = any(
-            getattr(event, "clones", False) for event in self.machine.events[before:]
-        )
+        fresh = [one for one in self.machine.events[before:] if isinstance(one, CopyRecord)]
+        record.isolated = bool(fresh)
+        record.resets = self._passed(record, [one.tensor for one in fresh if one.zeroed])
+        record.restores = self._passed(record, [one.tensor for one in fresh if not one.zeroed])
         if given.get("hints_fn") is not None:
             record.hints = self._hint_rows(self._callback(given.get("hints_fn"), tuned, node))
             record.has_hints = True
@@ -167,6 +180,9 @@ class Searching(Calls):
         raise NotImplementedError
 
     def axis_names(self, search: int) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def parameter_names(self, kernel: KernelValue) -> tuple[str, ...]:
         raise NotImplementedError
 
 

@@ -18,12 +18,13 @@ from kb.graph.vocabulary import axes, patterns
 def host_rows() -> Iterator[tuple[str, str]]:
     """(pattern, axis) of every decision that the host reader writes."""
     yield from ((pattern, axis) for axis, pattern in host.HINTS.values())
-    for node in ast.walk(ast.parse(Path(host.__file__).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Decision":
-            given = {word.arg: word.value for word in node.keywords}
-            match given["pattern"], given["axis"]:
-                case ast.Constant(value=str(pattern)), ast.Constant(value=str(axis)):
-                    yield pattern, axis
+    for file in sorted(Path(host.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Decision":
+                given = {word.arg: word.value for word in node.keywords}
+                match given["pattern"], given["axis"]:
+                    case ast.Constant(value=str(pattern)), ast.Constant(value=str(axis)):
+                        yield pattern, axis
 
 
 ROWS = sorted({*host_rows(), *((item.name, item.axis) for item in recognisers())})

@@ -1,0 +1,169 @@
+"""What the host chooses for a kernel beside its tiles: the variant, the number of splits, and what
+stands for an operand that is not given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.events import LaunchRecord, SearchRecord
+from extractors.host.expr import atoms
+from extractors.host.facts import Material, axis_atoms, function_at
+from extractors.host.render import leaves
+from extractors.host.tuning import axis_names
+from extractors.host.values import Choice, Expr, KernelValue, Value
+from kb.evidence import AxisKind, Decision, Lines
+
+
+def variants(material: Material, search: SearchRecord) -> Iterator[Decision]:
+    """A searched axis that chooses between kernels, or between loop nests of one kernel."""
+    chosen = _kernel_axes(search) | _branch_axes(material, search)
+    if chosen:
+        yield Decision(
+            axis="algorithm_selection",
+            value="exhaustive over variants",
+            pattern="algorithm-variant-as-a-tuning-axis",
+            lines=(search.lines,),
+            kind=AxisKind.HOST,
+            subject=", ".join(sorted(chosen)),
+        )
+
+
+def _kernel_axes(search: SearchRecord) -> set[str]:
+    """Axes on which it depends which kernel object is timed."""
+    kernel = search.kernel
+    found: set[str] = set()
+    while isinstance(kernel, Choice):
+        if len({leaf.name for leaf in leaves(kernel) if isinstance(leaf, KernelValue)}) > 1:
+            found |= axis_atoms(kernel.cond, search.id)
+        kernel = kernel.then
+    return found
+
+
+def _branch_axes(material: Material, search: SearchRecord) -> set[str]:
+    """Two-valued axes that reach a parameter whose test chooses between loops of the kernel."""
+    node = function_at(material.tree, material.signature.name, material.signature.lines)
+    if node is None:
+        return set()
+    tested = {name for branch in ast.walk(node) for name in _loop_flags(branch)}
+    found = set()
+    for name in axis_names(search):
+        values = {v for case in search.cases for p in case.points for key, v in p if key == name}
+        few = len(values) > 1 and all(isinstance(v, (bool, str)) for v in values)
+        if few and tested & _reached(material, search, name):
+            found.add(name)
+    return found
+
+
+def _loop_flags(branch: ast.AST) -> set[str]:
+    """Names tested by a branch with a loop on either side."""
+    if not isinstance(branch, ast.If):
+        return set()
+    inside = [node for part in (*branch.body, *branch.orelse) for node in ast.walk(part)]
+    if not any(isinstance(node, (ast.For, ast.While)) for node in inside):
+        return set()
+    return {node.id for node in ast.walk(branch.test) if isinstance(node, ast.Name)}
+
+
+def _reached(material: Material, search: SearchRecord, axis: str) -> set[str]:
+    """Parameters of the kernel that an axis is passed to."""
+    names = [name for name, _ in material.signature.params]
+    if search.kind != "exhaustive_search":
+        return {axis} & set(names)
+    row = search.args if isinstance(search.args, tuple) else ()
+    rows = zip(names, row, strict=False)
+    return {name for name, value in rows if axis in axis_atoms(value, search.id)}
+
+
+def split_counts(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
+    """An argument computed from the number of multiprocessors divided by other work."""
+    for name, value in launch.args:
+        if any(_shares_out(atom) for leaf in leaves(value) for atom in _nodes(leaf)):
+            yield Decision(
+                axis="split_count",
+                value="NUM_SMS//(B*H) then pow2 length",
+                pattern="sm-count-driven-split-count",
+                lines=_lines(material, launch, name),
+                kind=AxisKind.TUNING,
+                subject=name,
+            )
+
+
+def _shares_out(node: Expr) -> bool:
+    """Multiprocessors over a number of blocks that the problem gives."""
+    if node.op not in ("//", "/", "cdiv") or not isinstance(node.args[0], Expr):
+        return False
+    over, under = node.args[0], node.args[1]
+    counted = any(a.op == "sym" and a.args[0] == "target.sms" for a in atoms(over))
+    return counted and any(a.op in ("dim", "sym") for a in atoms(under))
+
+
+def _nodes(value: Value) -> Iterator[Expr]:
+    """Every operation inside an expression, within bounds."""
+    pending = [value]
+    for _ in range(400):
+        item = pending.pop() if pending else None
+        if isinstance(item, Expr):
+            yield item
+            pending.extend(item.args)
+
+
+def optional(material: Material) -> Iterator[Decision]:
+    """A flag that says whether an operand is given, beside that operand or what stands for it."""
+    constexprs = {name for name, flag in material.signature.params if flag}
+    found: dict[tuple[str, str, str], set[Lines]] = {}
+    for launch in material.launches:
+        for flag, value in launch.args:
+            if flag not in constexprs:
+                continue
+            for tensor in _asked(value, launch):
+                for name, stands in _stand_ins(launch, tensor, flag):
+                    both = _lines(material, launch, name) + _lines(material, launch, flag)
+                    found.setdefault((stands, name, flag), set()).update(both)
+    for (value, name, flag), lines in found.items():
+        yield Decision(
+            axis="optional_inputs",
+            value=value,
+            pattern="optional-operand-as-dummy-tensor-flag",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+            subject=f"{name} by {flag}",
+        )
+
+
+def _asked(value: Value, launch: LaunchRecord) -> list[Value]:
+    """Operands whose presence a flag tells: by its expression, or by the path that fixed it."""
+    if isinstance(value, bool):
+        guards = [guard.cond for guard in launch.path.guards]
+    elif isinstance(value, (Expr, Choice)):
+        guards = [value.cond] if isinstance(value, Choice) else [value]
+    else:
+        return []
+    nodes = [node for guard in guards for node in _nodes(guard)]
+    return [node.args[0] for node in nodes if node.op == "none"]
+
+
+def _stand_ins(launch: LaunchRecord, tensor: Value, flag: str) -> Iterator[tuple[str, str]]:
+    """Parameters that get the operand, None, or a tensor made in its place."""
+    missing = any(
+        guard.cond.op == "none" and guard.cond.args[0] == tensor and guard.holds
+        for guard in launch.path.guards
+    )
+    for name, value in launch.args:
+        if name == flag:
+            continue
+        if isinstance(value, Choice) and tensor in leaves(value) and _asks(value.cond, tensor):
+            others = [leaf for leaf in leaves(value) if leaf != tensor]
+            dummy = any(leaf is not None for leaf in others)
+            yield name, "dummy tensor + constexpr flag" if dummy else "None argument"
+        elif value == tensor and not missing:
+            yield name, "None argument"
+
+
+def _asks(cond: Expr, tensor: Value) -> bool:
+    return any(node.op == "none" and node.args[0] == tensor for node in _nodes(cond))
+
+
+def _lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+    """Where an argument is made, else where it is passed."""
+    return material.made(launch, name) or (dict(launch.arg_lines).get(name, launch.lines),)
