@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from api.corpora import fetch, pinned
+from api.lookups import Lookups
 from extractors.modules import ModuleText
 from kb.errors import InputError
 
@@ -25,6 +26,7 @@ class FolderModules:
     """A loader over one import root: the folder that holds the top package. Never leaves it."""
 
     root: Path
+    lookups: Lookups | None = None
     _texts: dict[str, ModuleText | None] = field(default_factory=dict)
 
     def load(self, dotted: str) -> ModuleText | None:
@@ -39,8 +41,12 @@ class FolderModules:
             return None
         base = self.root.joinpath(*parts)
         for path in (base.with_suffix(".py"), base / "__init__.py"):
-            if path.is_file() and path.resolve().is_relative_to(self.root.resolve()):
-                return module_text(self.root, path)
+            inside = path.is_file() and path.resolve().is_relative_to(self.root.resolve())
+            found = module_text(self.root, path) if inside else None
+            if self.lookups is not None:
+                self.lookups.note(path, found.text.encode() if found is not None else None)
+            if inside:
+                return found
         return None
 
 

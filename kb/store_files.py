@@ -14,8 +14,8 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kb.errors import StoreError, UnknownName
@@ -27,10 +27,14 @@ FORMAT = "tilelore knowledge base, format 1\n"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What an add has begun to write: the new kernel file and the program files it made."""
+    """What an add has begun to write: new kernel files and the program files it made.
 
-    content: str
+    `graphs` names the graphs of a bulk load, which is undone as a whole.
+    """
+
+    contents: tuple[str, ...]
     programs: tuple[str, ...]
+    graphs: tuple[str, ...] = ()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -159,17 +163,19 @@ class Folder:
             )
         return data.decode()
 
-    def begin(self, content: str, text: bytes, programs: Mapping[str, str]) -> Pending:
-        """Write the files of an add; PENDING names them until `finish` or `roll_back`."""
+    def begin(
+        self, texts: Mapping[str, bytes], programs: Mapping[str, str], graphs: Sequence[str] = ()
+    ) -> Pending:
+        """Write files by digest; PENDING names them until `finish` or `roll_back`."""
         new = tuple(n for n in sorted(programs) if not self.program_path(n).exists())
-        pending = Pending(content, new)
-        mark = {"content": content, "programs": list(new)}
+        pending = Pending(tuple(texts), new, tuple(graphs))
         beside = self.root / "PENDING.tmp"
-        beside.write_text(json.dumps(mark))
+        beside.write_text(json.dumps(asdict(pending)))
         beside.replace(self.root / "PENDING")
         for name in new:
             write_durably(self.program_path(name), programs[name].encode())
-        write_durably(self.kernel_path(content), text)
+        for content, text in texts.items():
+            write_durably(self.kernel_path(content), text)
         return pending
 
     def pending(self) -> Pending | None:
@@ -178,7 +184,7 @@ class Folder:
         if not mark.exists():
             return None
         row = json.loads(mark.read_text())
-        return Pending(row["content"], tuple(row["programs"]))
+        return Pending(*(tuple(row[name]) for name in ("contents", "programs", "graphs")))
 
     def finish(self) -> None:
         """The add is done."""
@@ -186,7 +192,8 @@ class Folder:
 
     def roll_back(self, pending: Pending) -> None:
         """Remove what the add wrote."""
-        self.kernel_path(pending.content).unlink(missing_ok=True)
+        for content in pending.contents:
+            self.kernel_path(content).unlink(missing_ok=True)
         for name in pending.programs:
             self.program_path(name).unlink(missing_ok=True)
         self.finish()

@@ -19,10 +19,12 @@ from kb.questions import QUESTIONS, prepare
 from kb.results import Result, Serialized, parse
 from kb.sparql_text import PREFIXES, syntax_problem, with_using
 from kb.store_ask import direct_answer, kernel_entries, read_stats
+from kb.store_bulk import add_checked
 from kb.store_files import Folder, hold
 from kb.store_records import (
     AddResult,
     Binding,
+    CheckedGraph,
     DumpFormat,
     KernelEntry,
     Loaded,
@@ -63,8 +65,6 @@ class LocalStore:
             self._open_reader(validate, vocabulary)
         else:
             self._open_writer(vocabulary)
-
-    # --- opening and closing
 
     def _open_writer(self, vocabulary: Path | None) -> None:
         self.folder.lock()
@@ -190,8 +190,6 @@ class LocalStore:
                 self._published = path
             return self._published
 
-    # --- writing
-
     def add(
         self, graph: str, quads: Sequence[Quad] | str | bytes, programs: Mapping[str, str]
     ) -> AddResult:
@@ -202,7 +200,7 @@ class LocalStore:
         if old == content:
             return AddResult.UNCHANGED
         before = self._programs_named(graph)
-        pending = self.folder.begin(content, text, programs)
+        pending = self.folder.begin({content: text}, programs)
         written = False
         try:
             self._commit(sq.replace_graph(graph, rows, content))
@@ -213,6 +211,12 @@ class LocalStore:
         self._drop_files(old, before)
         self.folder.finish()
         return AddResult.REPLACED if old else AddResult.ADDED
+
+    def add_checked(self, graphs: Sequence[CheckedGraph]) -> tuple[AddResult, ...]:
+        """See `Store.add_checked`."""
+        self._check_writer()
+        self._published = None
+        return add_checked(self, self.folder, self.index, graphs)
 
     def _admit(
         self, graph: str, rows: Sequence[Quad], programs: Mapping[str, str]
@@ -311,8 +315,6 @@ class LocalStore:
                 hint="Open it for writing to add kernels.",
             )
 
-    # --- reading
-
     def query(
         self,
         sparql: str,
@@ -368,8 +370,6 @@ class LocalStore:
         programs = len(self.folder.program_digests())
         content = self.content_digest(sq.VOCABULARY)
         return read_stats(self.direct, self.location, content, programs, disk)
-
-    # --- whole-store work
 
     def export(self, out: BinaryIO, form: DumpFormat = DumpFormat.NQUADS) -> int:
         """See `Store.export`."""

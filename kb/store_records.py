@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -98,6 +99,32 @@ class KernelEntry:
         return self.iri.split("/kernel/", 1)[-1]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedGraph:
+    """One graph that passed every check, as canonical N-Quads, packed; `kb.checked` alone makes it.
+
+    `content` is the digest of the text; `origin` names kernel and source text without the digest of
+    what is known, so that two graphs of one origin are two readings of the same kernel.
+    """
+
+    name: str
+    content: str
+    origin: tuple[str, str]
+    packed: bytes
+    packed_programs: Mapping[str, bytes]
+
+    @property
+    def text(self) -> bytes:
+        """Canonical N-Quads."""
+        return zlib.decompress(self.packed)
+
+    @property
+    def programs(self) -> dict[str, str]:
+        """Tile programs by digest."""
+        found = self.packed_programs.items()
+        return {name: zlib.decompress(text).decode() for name, text in found}
+
+
 class Store(Protocol):
     """A knowledge base. `close` it, or use it as a context manager."""
 
@@ -117,6 +144,13 @@ class Store(Protocol):
         """Validate one graph and write it with its programs (digest to text), whole or not at all.
 
         `quads` are Quads or N-Quads text. Raises DoesNotConform, ReadOnly, StoreError.
+        """
+        ...
+
+    def add_checked(self, graphs: Sequence[CheckedGraph]) -> tuple[AddResult, ...]:
+        """Write graphs that were checked, none named twice, unchecked; what each add did.
+
+        A failure leaves some of them written, each whole. Raises ReadOnly, StoreError.
         """
         ...
 

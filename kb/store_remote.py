@@ -25,6 +25,7 @@ from kb.store_ask import kernel_entries, read_stats
 from kb.store_records import (
     AddResult,
     Binding,
+    CheckedGraph,
     DumpFormat,
     KernelEntry,
     Loaded,
@@ -181,6 +182,10 @@ class RemoteSparqlStore:
             update += ";\n" + sq.insert_data(sq.PROGRAMS, sq.program_quads(programs))
         self.update(update)
         return AddResult.REPLACED if old else AddResult.ADDED
+
+    def add_checked(self, graphs: Sequence[CheckedGraph]) -> tuple[AddResult, ...]:
+        """See `Store.add_checked`."""
+        return tuple(self.add(graph.name, graph.text, graph.programs) for graph in graphs)
 
     def _admit(
         self, graph: str, rows: Sequence[Quad], programs: Mapping[str, str]

@@ -12,17 +12,9 @@ from pyoxigraph import NamedNode, Quad
 
 from kb import store_quads as sq
 from kb.errors import DoesNotConform, StoreError, SyntaxProblem
+from kb.store_bulk import catalogue, undo
 from kb.store_files import Folder
 from kb.store_records import DumpFormat, Problem
-
-
-def catalogue(index: ox.Store) -> dict[str, str]:
-    """Content digest by graph, without the vocabulary."""
-    named = NamedNode(sq.CATALOGUE)
-    found = index.quads_for_pattern(None, sq.CONTENT_DIGEST, None, named)
-    rows = {q.subject.value: q.object.value for q in found}  # type: ignore[union-attr]
-    rows.pop(sq.VOCABULARY, None)
-    return rows
 
 
 def reconcile(folder: Folder, index: ox.Store) -> None:
@@ -36,10 +28,14 @@ def reconcile(folder: Folder, index: ox.Store) -> None:
     known = catalogue(index)
     pending = folder.pending()
     lost = not known and len(folder.kernel_digests()) > 1
-    if pending is not None and not lost and pending.content not in known.values():
+    if pending is not None and pending.graphs:
+        undo(index, pending.graphs)
+        known = {graph: known[graph] for graph in known.keys() - {*pending.graphs}}
+        folder.roll_back(pending)
+    elif pending is not None and not lost and pending.contents[0] not in known.values():
         folder.roll_back(pending)
     files = folder.kernel_digests()
-    unsure = pending.content if pending is not None else ""
+    unsure = pending.contents[0] if pending is not None else ""
     for graph, content in known.items():
         if content not in files:
             index.update(sq.drop_graph(graph))

@@ -7,16 +7,18 @@ import os
 import random
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from pyoxigraph import Quad
+from pyoxigraph import Quad, RdfFormat
 
 from kb.errors import DoesNotConform, InputError, StoreError, SyntaxProblem, UnknownName
 from kb.results import Rows
 from kb.store import AddResult, DumpFormat, LocalStore, StoreLocked, default_location, open_store
 from kb.store_quads import CATALOGUE, NS, ROOT, VOCABULARY, digest
+from kb.store_records import CheckedGraph
 from tests.kb.store_sample import kernel_graph
 
 REPO = Path(__file__).resolve().parents[2]
@@ -204,7 +206,7 @@ def test_a_killed_add_is_undone_and_a_lost_index_is_made_again(tmp_path: Path) -
         store.add(*kernel_graph("two"))
         before = state(folder)
         _, text, programs = kernel_graph("three")
-        store.folder.begin("ab" * 32, text.encode(), programs)  # and then killed
+        store.folder.begin({"ab" * 32: text.encode()}, programs)  # and then killed
         assert state(folder) != before
     with LocalStore(folder) as store:
         assert state(folder) == before
@@ -256,7 +258,7 @@ def test_export_and_load_lose_nothing(store: LocalStore, tmp_path: Path, form: D
 def test_two_files_for_one_graph_are_not_guessed_about(store: LocalStore) -> None:
     store.add(GRAPH, TEXT, PROGRAMS)
     _, other, programs = kernel_graph("fmha", version=2)
-    store.folder.begin(digest(canonical_bytes(other)), canonical_bytes(other), programs)
+    store.folder.begin({digest(canonical_bytes(other)): canonical_bytes(other)}, programs)
     with pytest.raises(StoreError, match="Two files hold"):
         store.rebuild()
     assert len(store.kernels()) == 1
@@ -322,3 +324,46 @@ def test_default_location(monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform == "linux":
         monkeypatch.setenv("XDG_DATA_HOME", "/d")
         assert default_location({}) == "/d/tilelore/kb"
+
+
+def packed(graph: str, text: str, programs: dict[str, str]) -> CheckedGraph:
+    return CheckedGraph(
+        name=graph,
+        content=digest(canonical_bytes(text)),
+        origin=(graph, ""),
+        packed=zlib.compress(canonical_bytes(text)),
+        packed_programs={name: zlib.compress(body.encode()) for name, body in programs.items()},
+    )
+
+
+def test_many_at_once_are_what_one_by_one_gives(tmp_path: Path) -> None:
+    many = [kernel_graph(f"k{number}") for number in range(70)]
+    with LocalStore(tmp_path / "bulk") as bulk, LocalStore(tmp_path / "single") as single:
+        for row in many:
+            single.add(*row)
+        assert bulk.add_checked([packed(*row) for row in many]) == (AddResult.ADDED,) * 70
+        assert state(bulk.folder.root) == state(single.folder.root)
+        assert bulk.check() == ()
+        newer = kernel_graph("k3", version=2)
+        again = [packed(*many[0]), packed(*newer), packed(*kernel_graph("new"))]
+        done = bulk.add_checked(again)
+        assert done == (AddResult.UNCHANGED, AddResult.REPLACED, AddResult.ADDED)
+        single.add(*newer)
+        single.add(*kernel_graph("new"))
+        assert state(bulk.folder.root) == state(single.folder.root)
+        assert bulk.check() == ()
+
+
+def test_a_killed_bulk_load_is_undone(tmp_path: Path) -> None:
+    folder = tmp_path / "kb"
+    graph, text, programs = kernel_graph("three")
+    with LocalStore(folder) as store:
+        store.add(*kernel_graph("one"))
+        before = state(folder)
+        half = "".join(text.splitlines(keepends=True)[:3])
+        store.folder.begin({digest(text.encode()): text.encode()}, programs, graphs=[graph])
+        store.index.bulk_load(half.encode(), format=RdfFormat.N_QUADS)  # and then killed
+    with LocalStore(folder) as store:
+        assert state(folder) == before
+        assert store.check() == ()
+        assert len(store.kernels()) == 1

@@ -1,0 +1,65 @@
+"""What a reading looked at beside its own file, so that a later run knows whether it still holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TABLES = "*.yaml"
+"""Stands for the list of configuration tables below the root."""
+
+ABSENT = ""
+
+
+@dataclass
+class Lookups:
+    """Digests of the files that were looked at, by path under the root; ABSENT: not there."""
+
+    root: Path
+    found: dict[str, str] = field(default_factory=dict)
+
+    def note(self, path: Path, data: bytes | None) -> None:
+        """One file under the root was read, or is not there."""
+        if path.is_relative_to(self.root):
+            name = path.relative_to(self.root).as_posix()
+            self.found[name] = ABSENT if data is None else digest_of(data)
+
+    def note_tables(self) -> None:
+        """The tables below the root were listed."""
+        self.found[TABLES] = _listing(self.root)
+
+
+@dataclass
+class Present:
+    """Digests as they are now, each file read once a run."""
+
+    digests: dict[Path, str] = field(default_factory=dict)
+
+    def still(self, root: Path, found: Mapping[str, str]) -> bool:
+        """Whether everything that a reading looked at is as it was."""
+        return all(self._now(root, name) == digest for name, digest in found.items())
+
+    def _now(self, root: Path, name: str) -> str:
+        path = root / name
+        if path not in self.digests:
+            self.digests[path] = _listing(root) if name == TABLES else _digest(path)
+        return self.digests[path]
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    try:
+        return digest_of(path.read_bytes()) if path.is_file() else ABSENT
+    except OSError:
+        return ABSENT
+
+
+def _listing(root: Path) -> str:
+    names = sorted(path.relative_to(root).as_posix() for path in root.rglob(TABLES))
+    return digest_of("\n".join(names).encode())

@@ -1,0 +1,81 @@
+"""Many new graphs at once: files first, then one bulk load of the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyoxigraph as ox
+from pyoxigraph import Literal, NamedNode, Quad
+
+from kb import store_quads as sq
+from kb.errors import StoreError
+from kb.store_files import Folder
+from kb.store_records import AddResult, CheckedGraph, Store
+
+BATCH = 64
+"""Graphs of one load; a killed load is undone as a whole."""
+
+
+def add_checked(
+    store: Store, folder: Folder, index: ox.Store, graphs: Sequence[CheckedGraph]
+) -> tuple[AddResult, ...]:
+    """See `Store.add_checked`: new graphs in bulk, those that replace another one by one."""
+    known = catalogue(index)
+    new = [graph for graph in graphs if graph.name not in known]
+    for start in range(0, len(new), BATCH):
+        _add_new(folder, index, new[start : start + BATCH])
+    fresh = {graph.name for graph in new}
+    return tuple(
+        AddResult.ADDED
+        if graph.name in fresh
+        else AddResult.UNCHANGED
+        if known[graph.name] == graph.content
+        else store.add(graph.name, graph.text, graph.programs)
+        for graph in graphs
+    )
+
+
+def _add_new(folder: Folder, index: ox.Store, graphs: Sequence[CheckedGraph]) -> None:
+    """Write graphs that the index does not hold: all or, when it fails or is killed, none."""
+    programs = {name: text for graph in graphs for name, text in graph.programs.items()}
+    texts = {graph.content: graph.text for graph in graphs}
+    pending = folder.begin(texts, programs, graphs=[graph.name for graph in graphs])
+    written = False
+    try:
+        index.bulk_load(b"".join((*texts.values(), _entries(graphs))), format=ox.RdfFormat.N_QUADS)
+        written = True
+    except OSError as error:
+        raise StoreError(
+            f"The index could not be written: {error}.",
+            where=str(folder.root),
+            hint="Is the disk full? Nothing was changed.",
+        ) from None
+    finally:
+        if not written:
+            undo(index, pending.graphs)
+            folder.roll_back(pending)
+    folder.finish()
+
+
+def catalogue(index: ox.Store) -> dict[str, str]:
+    """Content digest by graph, without the vocabulary."""
+    named = NamedNode(sq.CATALOGUE)
+    found = index.quads_for_pattern(None, sq.CONTENT_DIGEST, None, named)
+    rows = {q.subject.value: q.object.value for q in found}  # type: ignore[union-attr]
+    rows.pop(sq.VOCABULARY, None)
+    return rows
+
+
+def undo(index: ox.Store, graphs: Sequence[str]) -> None:
+    """Drop what a load may have left of graphs that were not there before."""
+    for graph in graphs:
+        index.update(sq.drop_graph(graph))
+
+
+def _entries(graphs: Sequence[CheckedGraph]) -> bytes:
+    """The graphs' entries in the catalogue."""
+    catalogue = NamedNode(sq.CATALOGUE)
+    return sq.canonical(
+        Quad(NamedNode(graph.name), sq.CONTENT_DIGEST, Literal(graph.content), catalogue)
+        for graph in graphs
+    )
