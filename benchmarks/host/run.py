@@ -2,9 +2,10 @@
 
 Usage: python -m benchmarks.host.run [PACKAGE …] [--target sm_90] [--out FOLDER]
 
-A site is a call that names `configs` (a decorator, a wrapper of one, or the functional form), or a
-cuTile search call. It is resolved when every case of its space was evaluated; points are the
-configurations of all cases under one target profile. `expected` in expected.toml are the counts of
+A site is a call that names `configs` and `key` (a decorator, a wrapper of one, the functional
+form), or a cuTile search call. It is resolved when every case of its space was evaluated; points
+are the configurations of all cases under one target profile, with no variable of the environment
+set. `expected` in expected.toml are the counts of
 an independent script (corpora.md 1.1). Nothing is imported or run. Writes results.json, table.md.
 """
 
@@ -28,7 +29,7 @@ from api.extract import SiblingTables, signature_of
 from api.source_files import FolderModules, module_text
 from api.sources import SourceFile, source_files
 from benchmarks.host.spelling import SPELLINGS, configs_of, spelling_of
-from extractors.host.events import PROFILES, SearchRecord, TargetProfile
+from extractors.host.events import PROFILES, Case, SearchRecord, TargetProfile
 from extractors.host.read import read_searches
 from extractors.read import read
 from kb.errors import InputError
@@ -107,9 +108,10 @@ def measure(package: str, profile: TargetProfile) -> tuple[list[Site], int]:
 
 def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (
-            configs_of(node) is not None or _name(node.func) in SEARCHES
-        ):
+        if not isinstance(node, ast.Call):
+            continue
+        keyed = any(word.arg == "key" for word in node.keywords)
+        if (keyed and configs_of(node) is not None) or _name(node.func) in SEARCHES:
             yield node
 
 
@@ -166,17 +168,28 @@ def _searches(file: SourceFile, profile: TargetProfile) -> dict[int, SearchRecor
 def _site(blank: Site, record: SearchRecord | None, missing: str) -> Site:
     if record is None:
         return replace(blank, reason=missing)
-    reasons = [case.reason for case in record.cases if case.reason]
-    points = sum(len(case.points) for case in record.cases)
+    cases = [case for case in record.cases if not _by_environment(case)]
+    reasons = [case.reason for case in cases if case.reason]
+    points = sum(len(case.points) for case in cases)
     reason = reasons[0] if reasons else ("" if points else "no configuration came out")
     return replace(
         blank,
         resolved=not reason,
         points=points,
-        cases=len(record.cases),
+        cases=len(cases),
         filtered=record.prune is not None,
         key=len(record.key) if isinstance(record.key, tuple) else 0,
         reason=reason,
+    )
+
+
+def _by_environment(case: Case) -> bool:
+    """Whether a case holds only when a variable of the environment has a certain value."""
+    return any(
+        holds
+        and cond.op == "=="
+        and "os.environ.get" in (getattr(cond.args[0], "args", None) or ())
+        for cond, holds in case.conds
     )
 
 
