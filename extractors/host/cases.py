@@ -1,0 +1,342 @@
+# ruff: noqa: E501
+"""Host decisions and what only looks like them: one case or near miss per line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from extractors.host.samples import (
+    ACCUMULATE_POINTER,
+    ACCUMULATE_TILE,
+    COMPUTED,
+    HEAD,
+    LOOPS_POINTER,
+    LOOPS_TILE,
+    PADDED,
+    ROWS_POINTER,
+    ROWS_TILE,
+    SEARCH_POINTER,
+    SEARCH_TILE,
+    SPLITS,
+    pointer,
+    tile,
+    vary,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HostCase:
+    """A module whose last kernel's host code decides `value` by `pattern`."""
+
+    pattern: str
+    text: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostMiss:
+    """A module in which the pattern must not be seen, or not the value; with the reason."""
+
+    pattern: str
+    text: str
+    why: str
+    value: str | None = None
+
+
+# fmt: off
+CASES = (
+    HostCase(
+        "host-contiguity-alignment-normalisation",
+        tile(
+            "def host(x, w):\n    x = x.contiguous()\n    out = torch.empty_like(x)\n",
+            "x, w, out, 1024, True, 1024",
+        ),
+        ".contiguous() on host",
+    ),
+    HostCase(
+        "host-contiguity-alignment-normalisation",
+        pointer(
+            "def host(x, w):\n    x = x.contiguous()\n    out = torch.empty_like(x)\n",
+            "x, w, out, 1024, True, 1024",
+        ),
+        ".contiguous() on host",
+    ),
+    HostCase(
+        "problem-extents-as-compile-time-constants",
+        tile(HEAD, "x, w, out, x.shape[1], True, 1024"),
+        "constexpr",
+    ),
+    HostCase(
+        "problem-extents-as-compile-time-constants",
+        pointer(HEAD, "x, w, out, x.shape[1], True, 1024"),
+        "constexpr",
+    ),
+    HostCase(
+        "power-of-two-tile-padding-of-an-extent",
+        tile(
+            "def host(x, w):\n    out = torch.empty_like(x)\n    tile = 1 << (x.shape[1] - 1).bit_length()\n",
+            "x, w, out, 1024, True, tile",
+        )
+        .replace("def host", "def up(n):\n    return 1 << (n - 1).bit_length()\n\ndef host")
+        .replace("1 << (x.shape[1] - 1).bit_length()", "up(x.shape[1])"),
+        "next_pow2 + OOB handling",
+    ),
+    HostCase(
+        "power-of-two-tile-padding-of-an-extent",
+        pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])"),
+        "next_pow2 + OOB handling",
+    ),
+    HostCase("occupancy-hint", SEARCH_TILE, "tuned"),
+    HostCase(
+        "cta-cluster-2-cta-mma",
+        vary(
+            SEARCH_TILE,
+            ('{"occupancy": c.occ}', '{"num_ctas": c.occ}'),
+            ("replace_hints(occupancy", "replace_hints(num_ctas"),
+        ),
+        "tuned",
+    ),
+    HostCase(
+        "cta-cluster-2-cta-mma",
+        vary(SEARCH_POINTER, ("num_warps=w)", "num_warps=4, num_ctas=w // 4)")),
+        "tuned",
+    ),
+    HostCase(
+        "worker-warp-count-hint",
+        vary(
+            SEARCH_TILE,
+            ('{"occupancy": c.occ}', '{"num_worker_warps": 4 * c.occ}'),
+            ("replace_hints(occupancy=c", "replace_hints(num_worker_warps=4 * c"),
+        ),
+        "tuned",
+    ),
+    HostCase("worker-warp-count-hint", SEARCH_POINTER, "tuned"),
+    HostCase("worker-warp-count-hint", ROWS_POINTER, "fixed 4"),
+    HostCase(
+        "architecture-dispatched-tuning-space",
+        vary(
+            SEARCH_TILE,
+            (
+                "    for t in (512, 1024):",
+                "    tiles = (512,) if torch.cuda.get_device_capability() == (12, 0) else (512, 1024)\n    for t in tiles:",
+            ),
+        ),
+        "if capability",
+    ),
+    HostCase(
+        "architecture-dispatched-tuning-space",
+        vary(
+            SEARCH_POINTER,
+            (
+                "@triton.autotune(",
+                "TILES = (512,) if torch.cuda.get_device_capability()[0] < 9 else (512, 1024)\n\n@triton.autotune(",
+            ),
+            ("for t in (512, 1024)", "for t in TILES"),
+        ),
+        "if capability",
+    ),
+    HostCase("exhaustive-search-with-memoised-winner", SEARCH_TILE, "exhaustive_search"),
+    HostCase("exhaustive-search-with-memoised-winner", SEARCH_POINTER, "autotune"),
+    HostCase(
+        "config-pruning-predicate",
+        vary(
+            SEARCH_TILE,
+            ("for t in (512, 1024):", "for t in (32, 64, 128, 256, 512, 1024, 2048, 4096):"),
+            ("configs = list(space())", "configs = [c for c in space() if c.T <= 2 * x.shape[1]]"),
+        ),
+        "predicate",
+    ),
+    HostCase(
+        "config-pruning-predicate",
+        vary(
+            SEARCH_POINTER,
+            ('key=["N"]', 'key=["N"], prune_configs_by={"early_config_prune": keep}'),
+            (
+                "@triton.autotune(",
+                "def keep(configs, args, **more):\n    return [c for c in configs if c.kwargs['T'] <= args['N']]\n\n@triton.autotune(",
+            ),
+        ),
+        "predicate",
+    ),
+    HostCase(
+        "autotune-off-fallback-config",
+        vary(
+            SEARCH_TILE,
+            (
+                "    key = (x.shape, x.dtype)\n",
+                "    if QUICK:\n        c = configs[0]\n        ct.launch(stream, (x.shape[0],), kern, (x, w, out, 1024, True, c.T))\n        return out\n    key = (x.shape, x.dtype)\n",
+            ),
+            ("best = {}\n", "best = {}\nimport os\nQUICK = os.environ.get('QUICK') == '1'\n"),
+        ),
+        "first config",
+    ),
+    HostCase(
+        "autotune-off-fallback-config",
+        pointer(
+            "SPACE = [triton.Config({'T': 512}), triton.Config({'T': 1024})]\n\ndef host(x, w):\n    out = torch.empty_like(x)\n    c = SPACE[0].kwargs\n",
+            "x, w, out, 1024, True, c['T']",
+        ),
+        "first config",
+    ),
+    HostCase(
+        "closed-form-tile-heuristic",
+        tile(COMPUTED, "x, w, out, 1024, True, tile"),
+        "heuristic(shape)",
+    ),
+    HostCase(
+        "closed-form-tile-heuristic",
+        pointer(COMPUTED, "x, w, out, 1024, True, tile"),
+        "heuristic(shape)",
+    ),
+    HostCase(
+        "launch-values-by-a-closed-form-rule",
+        tile(COMPUTED, "x, w, out, 1024, True, tile"),
+        "closed-form rule",
+    ),
+    HostCase(
+        "launch-values-by-a-closed-form-rule",
+        pointer(COMPUTED, "x, w, out, 1024, True, tile"),
+        "closed-form rule",
+    ),
+    HostCase(
+        "sm-count-driven-split-count",
+        tile(SPLITS, "x, w, out, splits, True, 1024"),
+        "NUM_SMS//(B*H) then pow2 length",
+    ),
+    HostCase(
+        "sm-count-driven-split-count",
+        pointer(SPLITS, "x, w, out, splits, True, 1024"),
+        "NUM_SMS//(B*H) then pow2 length",
+    ),
+    HostCase(
+        "compile-time-budget-as-an-implicit-prune",
+        vary(
+            SEARCH_TILE,
+            (
+                "        found = exhaustive_search(",
+                "        with ct.compiler_timeout(5):\n          found = exhaustive_search(",
+            ),
+        ),
+        "compiler_timeout(5)",
+    ),
+    HostCase(
+        "side-effect-isolation-of-tuning-trials",
+        vary(
+            ACCUMULATE_TILE, ("lambda c: (x, w, out, 1024", "lambda c: (x, w, out.clone(), 1024")
+        ),
+        "clone inputs",
+    ),
+    HostCase(
+        "side-effect-isolation-of-tuning-trials",
+        vary(ACCUMULATE_POINTER, ('key=["N"]', 'key=["N"], reset_to_zero=["out"]')),
+        "zero accumulators",
+    ),
+    HostCase(
+        "side-effect-isolation-of-tuning-trials",
+        vary(ACCUMULATE_POINTER, ('key=["N"]', 'key=["N"], restore_value=["out"]')),
+        "clone inputs",
+    ),
+    HostCase(
+        "optional-operand-as-dummy-tensor-flag",
+        tile(
+            "def host(x, w=None):\n    out = torch.empty_like(x)\n    has = w is not None\n    given = w if has else torch.empty(0, device=x.device)\n",
+            "x, given, out, 1024, has, 1024",
+        ),
+        "dummy tensor + constexpr flag",
+    ),
+    HostCase(
+        "optional-operand-as-dummy-tensor-flag",
+        pointer(
+            "def host(x, w=None):\n    out = torch.empty_like(x)\n",
+            "x, w, out, 1024, w is not None, 1024",
+        ),
+        "None argument",
+    ),
+    HostCase(
+        "query-tile-padding-sentinel-on-the-host",
+        tile(PADDED, "x, stat, out, 1024, True, 1024"),
+        "host-filled sentinel statistic",
+    ),
+    HostCase(
+        "query-tile-padding-sentinel-on-the-host",
+        pointer(PADDED, "x, stat, out, 1024, True, 1024"),
+        "host-filled sentinel statistic",
+    ),
+    HostCase("algorithm-variant-as-a-tuning-axis", LOOPS_TILE, "exhaustive over variants"),
+    HostCase("algorithm-variant-as-a-tuning-axis", LOOPS_POINTER, "exhaustive over variants"),
+)
+"""What must be seen."""
+
+_PLAIN = (ROWS_TILE, ROWS_POINTER)
+_UNSEARCHED = (
+    "exhaustive-search-with-memoised-winner", "architecture-dispatched-tuning-space",
+    "config-pruning-predicate", "algorithm-variant-as-a-tuning-axis",
+    "side-effect-isolation-of-tuning-trials", "autotune-off-fallback-config",
+)  # fmt: skip
+_NO_RULE = {
+    "power-of-two-tile-padding-of-an-extent": "the tile is a constant, whatever the extent",
+    "closed-form-tile-heuristic": "the tile is a constant",
+    "launch-values-by-a-closed-form-rule": "nothing is computed",
+    "sm-count-driven-split-count": "no argument asks the device",
+    "problem-extents-as-compile-time-constants": "a number stands where an extent could",
+    "optional-operand-as-dummy-tensor-flag": "the operand is always given, the flag is a constant",
+    "query-tile-padding-sentinel-on-the-host": "no buffer is filled beforehand",
+    "host-contiguity-alignment-normalisation": "the tensor is passed as it is",
+    "cta-cluster-2-cta-mma": "no cluster is asked for",
+}
+
+MISSES = (
+    *(
+        HostMiss(name, text, "constants are launched, nothing is searched")
+        for name in _UNSEARCHED
+        for text in _PLAIN
+    ),
+    *(
+        HostMiss(
+            name, text, why, "heuristic(shape)" if name == "closed-form-tile-heuristic" else None
+        )
+        for name, why in _NO_RULE.items()
+        for text in _PLAIN
+    ),
+    HostMiss("config-pruning-predicate", SEARCH_TILE, "all configurations are tried"),
+    HostMiss("config-pruning-predicate", SEARCH_POINTER, "all configurations are tried"),
+    HostMiss("architecture-dispatched-tuning-space", SEARCH_TILE, "one space for every device"),
+    HostMiss("architecture-dispatched-tuning-space", SEARCH_POINTER, "one space for every device"),
+    HostMiss(
+        "algorithm-variant-as-a-tuning-axis", SEARCH_TILE, "sizes are searched, the loops stay"
+    ),
+    HostMiss(
+        "algorithm-variant-as-a-tuning-axis", SEARCH_POINTER, "sizes are searched, the loops stay"
+    ),
+    HostMiss("side-effect-isolation-of-tuning-trials", ACCUMULATE_TILE, "trials share the output"),
+    HostMiss(
+        "side-effect-isolation-of-tuning-trials", ACCUMULATE_POINTER, "trials share the output"
+    ),
+    HostMiss(
+        "compile-time-budget-as-an-implicit-prune",
+        SEARCH_TILE,
+        "compilation takes as long as it takes",
+    ),
+    HostMiss("occupancy-hint", ROWS_TILE, "no hint is given"),
+    HostMiss("worker-warp-count-hint", ROWS_TILE, "no hint is given"),
+    HostMiss(
+        "worker-warp-count-hint", vary(ROWS_POINTER, (", num_warps=4)", ")")), "no option is given"
+    ),
+    HostMiss(
+        "sm-count-driven-split-count",
+        tile(
+            vary(SPLITS, ("multi_processor_count // x.shape[0]", "multi_processor_count * 2")),
+            "x, w, out, splits, True, 1024",
+        ),
+        "blocks per multiprocessor, no share of the work",
+    ),
+    HostMiss(
+        "sm-count-driven-split-count",
+        pointer(
+            vary(SPLITS, ("max(1, torch", "-(-x.shape[0] // torch"), (" // x.shape[0])", ")")),
+            "x, w, out, splits, True, 1024",
+        ),
+        "rows per multiprocessor: the work is divided, not the device",
+    ),
+)
+"""What must not be seen."""
