@@ -211,6 +211,38 @@ class OpKind(StrEnum):
     UINT_TO_UNIFORM = "uint_to_uniform"
     PACK_BYTES = "pack_bytes"
     UNPACK_BYTES = "unpack_bytes"
+    # threads, shared memory and asynchronous copies of thread-level programs
+    THREAD_ID = "thread_id"
+    BLOCK_THREADS = "block_threads"
+    LANE_ID = "lane_id"
+    WARP_ID = "warp_id"
+    CLUSTER_RANK = "cluster_rank"
+    CLUSTER_BLOCKS = "cluster_blocks"
+    ALLOCATE = "allocate"
+    POINTER_CAST = "pointer_cast"
+    SHARED_ADDRESS = "shared_address"
+    SIZE_OF = "size_of"
+    VECTOR = "vector"
+    SHUFFLE = "shuffle"
+    VOTE = "vote"
+    BARRIER_VOTE = "barrier_vote"
+    BARRIER_INIT = "barrier_init"
+    BARRIER_ARRIVE = "barrier_arrive"
+    BARRIER_WAIT = "barrier_wait"
+    FENCE = "fence"
+    ASYNC_COPY = "async_copy"
+    ASYNC_COMMIT = "async_commit"
+    ASYNC_WAIT = "async_wait"
+    BULK_COPY = "bulk_copy"
+    PREFETCH = "prefetch"
+    MATRIX_LOAD = "matrix_load"
+    MATRIX_STORE = "matrix_store"
+    ATOMIC_INC = "atomic_inc"
+    ATOMIC_DEC = "atomic_dec"
+    REGISTER_BUDGET = "register_budget"
+    CLOCK = "clock"
+    SLEEP = "sleep"
+    TRAP = "trap"
 
 
 _EFFECTS: dict[Effect, tuple[OpKind, ...]] = {
@@ -225,11 +257,16 @@ _EFFECTS: dict[Effect, tuple[OpKind, ...]] = {
     Effect.ATOMIC: (
         OpKind.ATOMIC_ADD, OpKind.ATOMIC_MAX, OpKind.ATOMIC_MIN, OpKind.ATOMIC_AND,
         OpKind.ATOMIC_OR, OpKind.ATOMIC_XOR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_CAS,
-        OpKind.DESCRIPTOR_ATOMIC_ADD, OpKind.VIEW_ATOMIC_ADD,
+        OpKind.DESCRIPTOR_ATOMIC_ADD, OpKind.VIEW_ATOMIC_ADD, OpKind.ATOMIC_INC, OpKind.ATOMIC_DEC,
     ),
     Effect.CONTROL: (
         OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.YIELD, OpKind.RETURN, OpKind.BREAK,
         OpKind.CONTINUE, OpKind.CALL, OpKind.BARRIER, OpKind.GRID_WAIT, OpKind.GRID_LAUNCH,
+        OpKind.SHUFFLE, OpKind.VOTE, OpKind.BARRIER_VOTE, OpKind.BARRIER_INIT,
+        OpKind.BARRIER_ARRIVE, OpKind.BARRIER_WAIT, OpKind.FENCE, OpKind.ASYNC_COPY,
+        OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT, OpKind.BULK_COPY, OpKind.PREFETCH,
+        OpKind.MATRIX_LOAD, OpKind.MATRIX_STORE, OpKind.ALLOCATE, OpKind.REGISTER_BUDGET,
+        OpKind.SLEEP, OpKind.TRAP,
     ),
     Effect.DEBUG: (
         OpKind.STATIC_ASSERT, OpKind.STATIC_PRINT, OpKind.DEVICE_ASSERT, OpKind.DEVICE_PRINT,

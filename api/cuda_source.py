@@ -1,0 +1,74 @@
+"""CUDA C++ files of a folder: which are read, and where their headers lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from api.sources import SourceFile
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import MAX_BYTES, read_cuda
+from extractors.host.facts import HostFacts
+from kb.evidence import Diagnostic
+from kb.ir import Kernel
+
+SUFFIXES = frozenset({".cu", ".cuh", ".h", ".hpp"})
+"""Kinds of file that may hold kernels in CUDA C++."""
+
+MAX_LEVELS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CudaFile:
+    """Kernels of a file, what host code says of each, and what was not understood."""
+
+    kernels: tuple[Kernel, ...]
+    hosts: Mapping[str, HostFacts]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Finds included files under one root and never outside it."""
+
+    root: Path
+
+    def load(self, path: str, name: str) -> tuple[str, str] | None:
+        """Path below the root and text of a header, None when it is not there or too large."""
+        start = (self.root / path).parent
+        for _ in range(MAX_LEVELS):
+            for folder in (start, start / "include"):
+                found = _text(self.root, folder / name)
+                if found is not None:
+                    return found
+            if start == self.root or start.parent == start:
+                return None
+            start = start.parent
+        return None
+
+
+@lru_cache(maxsize=512)
+def _text(root: Path, path: Path) -> tuple[str, str] | None:
+    try:
+        whole = path.resolve()
+        if not whole.is_file() or not whole.is_relative_to(root.resolve()):
+            return None
+        if whole.stat().st_size > MAX_BYTES:
+            return None
+        shown = whole.relative_to(root.resolve()).as_posix()
+        return shown, whole.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
+
+
+def read_file(file: SourceFile, text: str) -> CudaFile:
+    """Every kernel of a CUDA C++ file with what the host code of the file says.
+
+    Raises InputError when it is too large or tree-sitter is not installed.
+    """
+    inside = file.path.relative_to(file.root).as_posix()
+    found = read_cuda(text, inside, Headers(file.root).load, shown=file.shown)
+    hosts = host_facts(found)
+    return CudaFile(found.kernels, hosts, found.diagnostics)

@@ -1,0 +1,197 @@
+"""Inline PTX: one instruction of the table becomes its operation, other texts stay as they are."""
+
+from __future__ import annotations
+
+import re
+
+from extractors.cuda import nodes as n
+from extractors.cuda.effects import EffectReader
+from extractors.cuda.values import UNKNOWN, Kind, Val
+from kb.dialects.cuda import APPROXIMATE, INSTRUCTIONS, REGISTERS
+from kb.ir import Literal
+from kb.ops import OpKind
+
+MAX_SHOWN = 200
+
+_SKIPPED = re.compile(r"^(\.reg|\{|\}|//|@?%?p\b|\.pragma)")
+_OPCODE = re.compile(r"(?:@!?[%\w]+\s+)?([a-z][\w.:]*)")
+_VOID = frozenset(
+    {
+        OpKind.GRID_WAIT, OpKind.GRID_LAUNCH, OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT,
+        OpKind.BULK_COPY, OpKind.ASYNC_COPY, OpKind.BARRIER_INIT, OpKind.MATRIX_STORE,
+        OpKind.FENCE, OpKind.PREFETCH, OpKind.STORE, OpKind.SLEEP, OpKind.TRAP,
+        OpKind.REGISTER_BUDGET, OpKind.BARRIER,
+    }
+)  # fmt: skip
+_ROLES: dict[OpKind, tuple[str, ...]] = {
+    OpKind.ASYNC_COPY: ("target", "pointer", "bytes", "bytes"), OpKind.LOAD: ("pointer",),
+    OpKind.MATRIX_LOAD: ("pointer",), OpKind.PREFETCH: ("pointer",),
+    OpKind.FMA: ("x", "y", "z"),
+    **dict.fromkeys((OpKind.EXP2, OpKind.LOG2, OpKind.RSQRT, OpKind.SQRT, OpKind.TANH, OpKind.SIN,
+                     OpKind.COS, OpKind.SHARED_ADDRESS, OpKind.CAST), ("x",)),
+    **dict.fromkeys((OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.MAXIMUM,
+                     OpKind.MINIMUM), ("lhs", "rhs")),
+}  # fmt: skip
+_DTYPE = re.compile(r"\.(f32|f16|bf16|f64|u32|s32|b32|u64|s64|b64|u16|s16|b16|f16x2|bf16x2)")
+_CACHE = re.compile(r"\.(ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)\b")
+
+
+class AssemblyReader(EffectReader):
+    """Reads inline assembly."""
+
+    def assembly(self, node: n.Assembly) -> Val:
+        """The operation of the first instruction; its outputs become values."""
+        opcodes = opcodes_of(node.text)
+        first = opcodes[0] if opcodes else ""
+        special = self._special(node, first)
+        if special:
+            return Val("")
+        kind = self._kind(first) if len(set(map(self._kind, opcodes))) == 1 else None
+        kind = kind or (self._kind(first) if self._leading(opcodes) else None)
+        if kind is None:
+            kind = OpKind.INLINE_ASM
+        inputs = [self.read(value) for _, value in node.inputs]
+        before = [
+            self.read(value) for constraint, value in node.outputs if constraint.startswith("+")
+        ]
+        self._emit(node, kind, opcodes, [*before, *inputs])
+        return Val("")
+
+    def _kind(self, opcode: str) -> OpKind | None:
+        return next((k for start, k in INSTRUCTIONS if opcode.startswith(start)), None)
+
+    def _leading(self, opcodes: list[str]) -> bool:
+        """Predicates and branches around one instruction do not change what it does."""
+        rest = [o for o in opcodes if self._kind(o) is not None]
+        others = [o for o in opcodes if self._kind(o) is None]
+        return len(set(map(self._kind, rest))) == 1 and all(
+            o.startswith(("setp", "bra", "selp", "mov", "@", "LAB", "DONE")) for o in others
+        )
+
+    def _emit(self, node: n.Assembly, kind: OpKind, opcodes: list[str], inputs: list[Val]) -> None:
+        shown = next((o for o in opcodes if self._kind(o) is kind), opcodes[0] if opcodes else "")
+        attributes: list[tuple[str, Literal]] = [("opcode", shown[:MAX_SHOWN])]
+        if kind is OpKind.INLINE_ASM:
+            attributes = [("asm", " ".join(node.text.split())[:MAX_SHOWN])]
+        cache = _CACHE.findall(shown) if kind in (OpKind.LOAD, OpKind.STORE) else []
+        if cache:
+            attributes.append(("cache", ".".join(cache)))
+        if kind is OpKind.MMA:
+            self._product(node, shown, inputs, attributes)
+            return
+        roles = _ROLES.get(kind, ())
+        if kind in _ROLES and len(inputs) > len(roles):
+            inputs = inputs[-len(roles) :] if kind is OpKind.FMA else inputs
+        operands = [
+            (roles[min(i, len(roles) - 1)] if roles else "read", value.name)
+            for i, value in enumerate(inputs) if value.name
+        ]  # fmt: skip
+        if kind is OpKind.STORE and operands:
+            operands = [("pointer", operands[0][1])] + [("value", o[1]) for o in operands[1:2]]
+        if shown in APPROXIMATE or ".approx" in shown:
+            operands.append(("rounding", self._approximate(node.at)))
+        dtype = _DTYPE.search(shown)
+        kind_ = UNKNOWN if dtype is None else Kind(_ptx(dtype.group(1)))
+        results = [
+            ("", self._output_kind(value, kind_)) for _, value in node.outputs
+        ]  # fmt: skip
+        made = self.writer.emit(kind, operands, node.at, results, attributes)
+        for (_, target), name, (_, of) in zip(node.outputs, made, results, strict=True):
+            where = self.place(target)
+            if where is not None:
+                self.store(where, Val(name, of), node.at)
+
+    def _output_kind(self, target: n.Expr, kind: Kind) -> Kind:
+        where = self.place(target)
+        return where.kind if where is not None and where.kind != UNKNOWN else kind
+
+    def _approximate(self, at: n.Place) -> str:
+        attributes: list[tuple[str, Literal]] = [("name", "rounding.approx")]
+        return self.one(OpKind.ENUM, (), at, UNKNOWN, attributes=attributes).name
+
+    def _product(
+        self, node: n.Assembly, opcode: str, inputs: list[Val],
+        attributes: list[tuple[str, Literal]],
+    ) -> None:  # fmt: skip
+        """A matrix product of registers: outputs in one value, unpacked to where they go."""
+        count = len(node.outputs)
+        types = [t for t in opcode.split(".") if t in _MMA_DTYPES]
+        acc = Kind(_MMA_DTYPES[types[0]] if types else "?", (str(count),))
+        attributes.append(("scope", "warpgroup" if opcode.startswith("wgmma") else "warp"))
+        shape = next((p for p in opcode.split(".") if re.fullmatch(r"m\d+n\d+k\d+", p)), "")
+        if shape:
+            attributes.append(("shape", shape))
+        operands: list[tuple[str, str]] = []
+        before = sum(1 for constraint, _ in node.outputs if constraint.startswith("+"))
+        rest = inputs[before:]
+        if before:
+            groups = [("acc", inputs[:before])]
+            half = _split(len(rest), opcode)
+            groups = [("lhs", rest[:half]), ("rhs", rest[half:]), *groups]
+        else:
+            carried = rest[-count:] if count and len(rest) > count else []
+            operand = rest[: len(rest) - len(carried)]
+            half = (len(operand) + 1) * 2 // 3 if len(operand) > 2 else len(operand) // 2
+            groups = [("lhs", operand[:half]), ("rhs", operand[half:]), ("acc", carried)]
+        for role, values in groups:
+            items = [("item", v.name) for v in values if v.name]
+            if items:
+                operands.append((role, self.one(OpKind.VECTOR, items, node.at, UNKNOWN).name))
+        made = self.writer.emit(OpKind.MMA, operands, node.at, (("", acc),), attributes)
+        if not count:
+            return
+        element = Kind(acc.dtype)
+        names = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, [("", element)] * count)
+        for (_, target), name in zip(node.outputs, names, strict=True):
+            where = self.place(target)
+            if where is not None:
+                self.store(where, Val(name, replace_unknown(where.kind, element)), node.at)
+
+    def _special(self, node: n.Assembly, opcode: str) -> bool:
+        """`mov.u32 %0, %laneid;` reads a special register."""
+        if not opcode.startswith("mov") or len(node.outputs) != 1 or node.inputs:
+            return False
+        name = node.text.replace("%%", "%").rstrip().rstrip(";").rpartition(",")[2].strip()
+        if name not in REGISTERS:
+            return False
+        kind, axis = REGISTERS[name]
+        at = node.at
+        of = Kind("u32")
+        value = self.axis(kind, axis, at) if axis is not None else self.one(kind, (), at, of)
+        where = self.place(node.outputs[0][1])
+        if where is not None:
+            self.store(where, value, at)
+        return True
+
+
+_MMA_DTYPES = {"f32": "f32", "f16": "f16", "s32": "i32", "f64": "f64"}
+
+
+def _ptx(name: str) -> str:
+    plain = name.replace("s", "i").replace("b", "u") if not name.startswith("bf") else name
+    return plain.replace("x2", "")
+
+
+def _split(count: int, opcode: str) -> int:
+    """How many of the operand registers belong to the left one."""
+    if opcode.startswith("wgmma"):
+        return 4 if count > 6 else 1
+    return (count + 1) * 2 // 3 if count > 2 else count // 2
+
+
+def replace_unknown(kind: Kind, other: Kind) -> Kind:
+    """The other kind where this one is not known."""
+    return other if kind == UNKNOWN else kind
+
+
+def opcodes_of(text: str) -> list[str]:
+    """Opcodes of the instructions of an assembly text, in order."""
+    found = []
+    for line in re.split(r"[;\n]|\\n", text):
+        line = re.sub(r"/\*.*?\*/|//.*", "", line).strip().strip("{}").strip()
+        if not line or (_SKIPPED.match(line) and not line.startswith("@")):
+            continue
+        match = _OPCODE.match(line)
+        if match and not line.endswith(":"):
+            found.append(match.group(1))
+    return found

@@ -1,0 +1,320 @@
+"""Calls: functions of the language by table, helpers and lambdas read in place, the rest opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.collectives import CollectiveReader
+from extractors.cuda.overloads import arguments_of, chosen
+from extractors.cuda.values import (
+    BOOL,
+    UNKNOWN,
+    Closure,
+    Frame,
+    Group,
+    Kind,
+    Memory,
+    Named,
+    Slot,
+    Val,
+)
+from kb.dialects.cuda import (
+    APPROXIMATE,
+    ATTRIBUTES,
+    COLLECTIVES,
+    CUDA,
+    RESULT_DTYPES,
+)
+from kb.dialects.model import Row
+from kb.ir import Literal
+from kb.ops import COMPARISONS, OpKind
+
+MAX_DEPTH = 16
+"""Calls inside calls that are read in place."""
+
+
+class CallReader(CollectiveReader):
+    """Calls of every sort."""
+
+    def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
+        """Read a helper in place; None when its control flow does not allow that."""
+        raise NotImplementedError
+
+    def call(self, node: n.Call, hint: str) -> Val:
+        """The value of a call."""
+        function = node.function
+        if node.launch:
+            return self.opaque("kernel launch", node.arguments, node.at, hint)
+        if isinstance(function, n.Field):
+            return self._method(node, function, hint)
+        if isinstance(function, n.Name):
+            bound = self.frame.find(function.text)
+            if isinstance(bound, Closure):
+                return self._closure(node, bound, hint)
+            row = CUDA.by_path.get(function.text.removeprefix("::"))
+            if row is not None and bound is None:
+                return self.by_row(node, row, hint)
+            return self._named(node, function, hint)
+        if isinstance(function, n.Lambda):
+            return self._closure(node, Closure(function, self.frame), hint)
+        return self.opaque("call of a value", (function, *node.arguments), node.at, hint)
+
+    def _named(self, node: n.Call, function: n.Name, hint: str) -> Val:
+        """A helper, a conversion to a named type, a collective of a group, or nothing known."""
+        if len(node.arguments) == 1 and self._is_type(function):
+            kind = n.CType(function.text, function.arguments)
+            return self.read(n.Cast(node.at, kind, node.arguments[0], "construct"), hint)
+        collective = self._group_call(node, function, hint)
+        if collective is not None:
+            return collective
+        found = self.helper(node, self.library.functions(function.text), function.arguments)
+        if found is not None:
+            return found
+        return self.opaque(function.text, node.arguments, node.at, hint, whole=node)
+
+    def _is_type(self, function: n.Name) -> bool:
+        found = self.frame.find(function.text)
+        if isinstance(found, Named | Kind):
+            return True
+        if isinstance(found, Val):
+            return found.kind.record == "typename"
+        return found is None and (
+            function.text in CUDA.dtypes or self.library.alias(function.text) is not None
+        )
+
+    # -- the language
+
+    def by_row(self, node: n.Call, row: Row, hint: str) -> Val:
+        """One row of the table: arguments become operands by role."""
+        roles = list(row.parameters)
+        if len(node.arguments) > len(roles) and not (roles and roles[-1].variadic):
+            found = self.helper(node, self.library.functions(row.path), ())
+            return found or self.opaque(row.path, node.arguments, node.at, hint)
+        values = [self.read(argument) for argument in node.arguments]
+        if row.kind is OpKind.MMA:
+            return self.opaque(row.path, node.arguments, node.at, hint)
+        operands = [
+            (roles[min(i, len(roles) - 1)].role, value.name) for i, value in enumerate(values)
+        ]
+        attributes: list[tuple[str, Literal]] = [*ATTRIBUTES.get(row.path, ())]
+        pointer = values[0] if values and roles[0].role == "pointer" else None
+        if pointer is not None and pointer.kind.to is not None:
+            attributes += self.access(Memory(pointer, pointer.kind.to))
+        if row.path in APPROXIMATE:
+            operands.append(("rounding", self.approximate(node.at)))
+        if not self._preferred(row):
+            attributes.append(("spelling", row.path))
+        kind = self._result(row, values)
+        if kind is None:
+            self.writer.emit(row.kind, operands, node.at, (), attributes)
+            return Val("")
+        made = self.one(row.kind, operands, node.at, kind, hint, attributes)
+        return replace(made, static=bool(values) and all(v.static for v in values))
+
+    def approximate(self, at: n.Place) -> str:
+        """The rounding operand of a function that rounds approximately."""
+        attributes: list[tuple[str, Literal]] = [("name", "rounding.approx")]
+        return self.one(OpKind.ENUM, (), at, UNKNOWN, attributes=attributes).name
+
+    def _preferred(self, row: Row) -> bool:
+        return CUDA.by_kind[row.kind][0] is row
+
+    def _result(self, row: Row, values: Sequence[Val]) -> Kind | None:
+        """Kind of what a function of the language gives; None when it gives nothing."""
+        if row.path in RESULT_DTYPES:
+            return self._converted(row, values)
+        if row.kind in _SILENT:
+            return None
+        if row.kind in (OpKind.LOAD, *_ATOMIC):
+            return (values[0].kind.to or UNKNOWN) if values else UNKNOWN
+        if row.kind in (OpKind.VOTE, OpKind.SHARED_ADDRESS, OpKind.BARRIER_VOTE):
+            return Kind("u32")
+        if row.kind is OpKind.CLOCK:
+            return Kind("i64")
+        if row.kind in COMPARISONS or row.kind is OpKind.ISNAN:
+            return BOOL
+        place = [p.role for p in row.parameters]
+        index = place.index("x") if "x" in place else 0
+        if not values or index >= len(values):
+            return UNKNOWN
+        kinds = [v.kind for v in values if v.const is None] or [values[index].kind]
+        return kinds[0] if "x" not in place else values[index].kind
+
+    def _converted(self, row: Row, values: Sequence[Val]) -> Kind:
+        dtype = RESULT_DTYPES[row.path]
+        shape = values[0].kind.shape if values and row.kind is OpKind.CAST else ()
+        if row.kind is OpKind.VECTOR:
+            shape = (str(len(values)),)
+        if row.path.endswith(("2half2_rn", "2bfloat162_rn")):
+            shape = ("2",)
+        return Kind(dtype, shape)
+
+    # -- methods
+
+    def _method(self, node: n.Call, function: n.Field, hint: str) -> Val:
+        operand = function.operand
+        if isinstance(operand, n.Name):
+            bound = self.frame.find(operand.text)
+            if isinstance(bound, Group):
+                return self._group_method(node, bound, function.name, hint)
+        collective = self._collective(operand)
+        if collective is not None and (collective, function.name) in COLLECTIVES:
+            kind = COLLECTIVES[collective, function.name]
+            value = self.read(node.arguments[0])
+            scope = "block" if collective.startswith("Block") else "warp"
+            if kind is OpKind.REDUCE and len(node.arguments) > 1:
+                kind = self._combiner(node.arguments[1])
+            if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT):
+                return self._reduced(kind, value, scope, node.at, hint)
+        where = self.place(operand)
+        found = self.member(node, function, where)
+        if found is not None:
+            return found
+        what = f".{function.name}"
+        return self.opaque(what, (operand, *node.arguments), node.at, hint, whole=node)
+
+    def member(self, node: n.Call, function: n.Field, where: object) -> Val | None:
+        """A method of a struct that the library knows, read in place."""
+        if not isinstance(where, Slot | Memory) or not where.kind.record:
+            return None
+        records = self.library.records(where.kind.record)
+        methods = [m for r in records for m in r.methods if m.name == function.name]
+        if len(records) != 1 or not methods:
+            return None
+        frame = Frame(records[0].name, records[0].name, depth=self.frame.depth + 1)
+        frame.bind("this", where)
+        for one in records[0].fields:
+            kind = self.field(where.kind, one.name)
+            if isinstance(where, Slot):
+                part = replace(where, kind=kind, path=(*where.path, one.name))
+                frame.bind(one.name, part)
+        return self.helper(node, methods, function.arguments, frame)
+
+    # -- helpers
+
+    def helper(
+        self, node: n.Call, candidates: Sequence[n.Definition],
+        template: tuple[n.CType | n.Expr, ...], frame: Frame | None = None,
+    ) -> Val | None:  # fmt: skip
+        """A helper read in place; None when there is no single one, or it is too deep."""
+        if not candidates or self.frame.depth >= MAX_DEPTH:
+            return None
+        given = arguments_of(self, node, candidates)
+        function = chosen(candidates, given, len(template))
+        if function is None or function in self.trail or "__global__" in function.words:
+            return None
+        inner = frame or Frame(function.name, depth=self.frame.depth + 1)
+        if not self._bound(function, node, template, inner):
+            return None
+        return self.body_of(function, inner, node.at)
+
+    def _bound(
+        self, function: n.Definition, node: n.Call, template: tuple[n.CType | n.Expr, ...],
+        frame: Frame,
+    ) -> bool:  # fmt: skip
+        """Bind template arguments and parameters; False when an argument is missing."""
+        for parameter, argument in zip(function.template, template, strict=False):
+            if isinstance(argument, n.CType):
+                frame.bind(parameter.name, Named(argument, self.frame))
+            elif parameter.dtype == "typename" and isinstance(argument, n.Name):
+                written = n.CType(argument.text, argument.arguments)
+                frame.bind(parameter.name, Named(written, self.frame))
+            else:
+                frame.bind(parameter.name, self.read(argument))
+        for parameter in function.template[len(template) :]:
+            if parameter.default is not None and not parameter.pack:
+                default = parameter.default
+                if isinstance(default, n.CType):
+                    frame.bind(parameter.name, Named(default, frame))
+                else:
+                    with self.inside(frame):
+                        frame.bind(parameter.name, self.read(default))
+        for index, one in enumerate(function.parameters):
+            value = node.arguments[index] if index < len(node.arguments) else one.value
+            if value is None:
+                return False
+            self._parameter(one, value, frame, function)
+        return True
+
+    def _parameter(
+        self, parameter: n.Variable, value: n.Expr, frame: Frame, function: n.Definition
+    ) -> None:
+        """Bind one parameter: a place for a reference, a variable in registers behind a pointer, a
+        copy else."""
+        written = parameter.type
+        if isinstance(value, n.Lambda):
+            frame.bind(parameter.name, Closure(value, self.frame))
+            return
+        if isinstance(value, n.Name):
+            bound = self.frame.find(value.text)
+            if isinstance(bound, Closure | Group):
+                frame.bind(parameter.name, bound)
+                return
+        if written.reference:
+            where = self.place(value)
+            if where is not None:
+                self._deduce(function, parameter, where.kind, frame)
+                frame.bind(parameter.name, where)
+                return
+        local = self.pointing(value) if written.pointers or written.extents else None
+        if local is not None:
+            self._deduce(function, parameter, Kind(to=local.kind), frame)
+            frame.bind(parameter.name, local)
+            return
+        read = self.read(value, parameter.name)
+        self._deduce(function, parameter, read.kind, frame)
+        kind = self.kind(written, frame)
+        if kind.to is not None and read.kind.to is not None:
+            kind = replace(kind, space=read.kind.space)
+            read = self.pointer_cast(read, kind, value.at, parameter.name)
+        elif kind != UNKNOWN:
+            read = self.convert(read, kind, value.at, parameter.name)
+        key = self.key(parameter.name)
+        self.kinds[key] = read.kind if kind == UNKNOWN else kind
+        if kind.to is not None:
+            self.kinds[key] = replace(kind, space=read.kind.space)
+        self.names[key] = read
+        frame.bind(parameter.name, Slot(key, self.kinds[key]))
+
+    def _deduce(
+        self, function: n.Definition, parameter: n.Variable, kind: Kind, frame: Frame
+    ) -> None:
+        """A type parameter that stands for the type of an argument."""
+        names = {t.name for t in function.template if t.dtype == "typename"}
+        name = parameter.type.name
+        if name not in names or frame.find(name) is not None:
+            return
+        for _ in range(parameter.type.pointers):
+            kind = kind.to or UNKNOWN
+        if kind != UNKNOWN:
+            frame.bind(name, kind)
+
+    def _closure(self, node: n.Call, closure: Closure, hint: str) -> Val:
+        function = n.Definition(
+            "lambda", closure.function.parameters, closure.function.body, n.CType("auto"),
+            closure.function.at,
+        )  # fmt: skip
+        frame = Frame("lambda", outer=closure.frame, depth=self.frame.depth + 1)
+        if (
+            function in self.trail
+            or frame.depth > MAX_DEPTH
+            or not self._bound(function, node, (), frame)
+        ):
+            return self.opaque("lambda", node.arguments, node.at, hint)
+        found = self.body_of(function, frame, node.at)
+        return found or self.opaque("lambda", node.arguments, node.at, hint)
+
+
+_ATOMIC = (
+    OpKind.ATOMIC_ADD, OpKind.ATOMIC_MAX, OpKind.ATOMIC_MIN, OpKind.ATOMIC_AND, OpKind.ATOMIC_OR,
+    OpKind.ATOMIC_XOR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_CAS, OpKind.ATOMIC_INC, OpKind.ATOMIC_DEC,
+)  # fmt: skip
+_SILENT = frozenset(
+    {
+        OpKind.STORE, OpKind.BARRIER, OpKind.FENCE, OpKind.GRID_WAIT, OpKind.GRID_LAUNCH,
+        OpKind.ASYNC_COPY, OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT, OpKind.TRAP, OpKind.SLEEP,
+        OpKind.DEVICE_ASSERT, OpKind.DEVICE_PRINT, OpKind.PREFETCH,
+    }
+)  # fmt: skip

@@ -1,0 +1,104 @@
+"""Work of several threads together: cooperative groups and CUB's block and warp collectives."""
+
+from __future__ import annotations
+
+from extractors.cuda import nodes as n
+from extractors.cuda.assembly import AssemblyReader
+from extractors.cuda.values import INT, Group, Kind, Named, Val
+from kb.dialects.cuda import COMBINERS
+from kb.ir import Literal
+from kb.ops import OpKind
+
+_GROUPS = {
+    "this_thread_block": "block", "this_grid": "grid", "this_cluster": "cluster",
+    "coalesced_threads": "warp",
+}  # fmt: skip
+
+
+class CollectiveReader(AssemblyReader):
+    """Reductions, barriers and exchanges of groups of threads."""
+
+    # -- collectives
+
+    def _group_call(self, node: n.Call, function: n.Name, hint: str) -> Val | None:
+        """`cg::reduce(group, x, op)` and `cg::memcpy_async` of a cooperative group."""
+        if not node.arguments or not isinstance(node.arguments[0], n.Name):
+            return None
+        group = self.frame.find(node.arguments[0].text)
+        if not isinstance(group, Group):
+            return None
+        last = function.text.rpartition("::")[2]
+        if last == "reduce" and len(node.arguments) == 3:
+            value = self.read(node.arguments[1])
+            kind = self._combiner(node.arguments[2])
+            return self._reduced(kind, value, group.scope, node.at, hint, group.size)
+        if last == "sync":
+            attributes: list[tuple[str, Literal]] = [("scope", group.scope)]
+            self.writer.emit(OpKind.BARRIER, (), node.at, (), attributes)
+            return Val("")
+        return None
+
+    def _combiner(self, node: n.Expr) -> OpKind:
+        """The reduction that an operator object stands for."""
+        name = ""
+        if isinstance(node, n.Braces) and node.type is not None:
+            name = node.type.name
+        elif isinstance(node, n.Call) and isinstance(node.function, n.Name):
+            name = node.function.text
+        return COMBINERS.get(name, OpKind.REDUCE)
+
+    def _reduced(
+        self, kind: OpKind, value: Val, scope: str, at: n.Place, hint: str, size: str = ""
+    ) -> Val:
+        attributes: list[tuple[str, Literal]] = [("scope", scope)]
+        if size:
+            attributes.append(("threads", size))
+        return self.one(kind, [("x", value.name)], at, value.kind, hint, attributes)
+
+    def group(self, node: n.Expr) -> Group | None:
+        """The cooperative group that an expression makes."""
+        if not isinstance(node, n.Call) or not isinstance(node.function, n.Name):
+            return None
+        last = node.function.text.rpartition("::")[2]
+        if last in _GROUPS:
+            return Group(_GROUPS[last])
+        if last == "tiled_partition" and node.function.arguments:
+            size = node.function.arguments[0]
+            width = size.value if isinstance(size, n.Constant) else ""
+            return Group("warp" if width == 32 else "tile", str(width))
+        return None
+
+    def _group_method(self, node: n.Call, group: Group, name: str, hint: str) -> Val:
+        attributes: list[tuple[str, Literal]] = [("scope", group.scope)]
+        if name == "sync":
+            self.writer.emit(OpKind.BARRIER, (), node.at, (), attributes)
+            return Val("")
+        if name in ("thread_rank", "meta_group_rank"):
+            attributes.append(("name", name))
+            narrow = name == "thread_rank" and group.scope in ("warp", "tile")
+            kind = OpKind.LANE_ID if narrow else OpKind.THREAD_ID
+            kind = OpKind.WARP_ID if name == "meta_group_rank" else kind
+            return self.one(kind, (), node.at, Kind("u32"), hint, attributes)
+        if name in ("size", "num_threads") and group.size.isdigit():
+            return self.constant(int(group.size), node.at, INT, hint)
+        if name in ("shfl_xor", "shfl_down", "shfl_up", "shfl") and len(node.arguments) == 2:
+            value, lane = (self.read(argument) for argument in node.arguments)
+            mode = {"shfl": "index"}.get(name, name.removeprefix("shfl_"))
+            operands = [("x", value.name), ("lane", lane.name)]
+            attributes.append(("mode", mode))
+            return self.one(OpKind.SHUFFLE, operands, node.at, value.kind, hint, attributes)
+        return self.opaque(f"{group.scope} group .{name}", node.arguments, node.at, hint)
+
+    def _collective(self, node: n.Expr) -> str | None:
+        """`BlockReduce(storage)` by its class, through aliases."""
+        name: str | None = None
+        if isinstance(node, n.Call) and isinstance(node.function, n.Name):
+            name = node.function.text
+        elif isinstance(node, n.Braces) and node.type is not None:
+            name = node.type.name
+        if name is None:
+            return None
+        found = self.frame.find(name)
+        if isinstance(found, Named):
+            name = found.type.name
+        return name.rpartition("::")[2]

@@ -1,0 +1,124 @@
+"""Which branches of `#if` a target compiles, as far as file and profile say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+from extractors.cuda.macros import Macro
+
+PROFILE: dict[str, int] = {
+    "__CUDA_ARCH__": 900, "__CUDACC__": 1, "__NVCC__": 1, "__CUDACC_VER_MAJOR__": 13,
+    "__CUDACC_VER_MINOR__": 0, "CUDART_VERSION": 13000, "CUDA_VERSION": 13000,
+    "__cplusplus": 201703, "__CUDA_ARCH_FEAT_SM90_ALL": 1, "__SIZEOF_INT128__": 16,
+}  # fmt: skip
+"""What a compiler for sm_90 defines. Source: CUDA C++ Programming Guide 13.0, NVCC predefined
+macros."""
+
+ABSENT = frozenset(
+    {
+        "USE_ROCM", "__HIP_PLATFORM_AMD__", "__HIPCC__", "__HIP_DEVICE_COMPILE__", "_MSC_VER",
+        "_WIN32", "WIN32", "__clang__", "__CUDACC_RTC__", "USE_MUSA", "__INTELLISENSE__", "DEBUG",
+        "__CUDA_ARCH_FEAT_SM100_ALL", "__CUDA_ARCH_FEAT_SM120_ALL", "__CUDA_ARCH_FAMILY_SPECIFIC__",
+    }
+)  # fmt: skip
+"""What that compiler surely does not define."""
+
+MAX_CONDITION = 2_000
+_DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
+_INTEGER = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]*\b")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def known(name: str, macros: Mapping[str, Macro]) -> bool | None:
+    """Whether a name is defined; None when nothing tells."""
+    if name in macros or name in PROFILE:
+        return True
+    return False if name in ABSENT else None
+
+
+def holds(condition: str, macros: Mapping[str, Macro]) -> bool | None:
+    """Value of the condition of an `#if`; None when it rests on something unknown."""
+    if len(condition) > MAX_CONDITION:
+        return None
+    text = _DEFINED.sub(lambda m: f" {known(m.group(1) or m.group(2), macros)} ", condition)
+    text = _INTEGER.sub(
+        lambda m: str(int(m.group(1), 0 if "x" in m.group(1).lower() else 10)), text
+    )
+    text = text.replace("&&", " and ").replace("||", " or ")
+    text = re.sub(r"!(?!=)", " not ", text).strip()
+    try:
+        return _truth(_value(ast.parse(text, mode="eval").body, macros))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _truth(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _value(node: ast.expr, macros: Mapping[str, Macro]) -> int | None:
+    match node:
+        case ast.Constant(value=int() as value):
+            return int(value)
+        case ast.Name(id=name):
+            return _named(name, macros)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _value(operand, macros)
+            return None if inner is None else int(not inner)
+        case ast.BoolOp(op=op, values=values):
+            return _logic(isinstance(op, ast.Or), [_value(v, macros) for v in values])
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _compared(op, _value(left, macros), _value(right, macros))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _computed(op, _value(left, macros), _value(right, macros))
+    return None
+
+
+def _named(name: str, macros: Mapping[str, Macro]) -> int | None:
+    if name in PROFILE:
+        return PROFILE[name]
+    found = macros.get(name)
+    if found is not None and found.parameters is None and found.body:
+        number = _INTEGER.fullmatch(found.body.strip("() "))
+        return int(number.group(1), 0) if number else None
+    return 0 if name in ABSENT else None
+
+
+def _logic(either: bool, values: list[int | None]) -> int | None:
+    if any(value is not None and bool(value) is either for value in values):
+        return int(either)
+    return None if None in values else int(not either)
+
+
+def _compared(op: ast.cmpop, left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return None
+    match op:
+        case ast.Eq():
+            return int(left == right)
+        case ast.NotEq():
+            return int(left != right)
+        case ast.Lt():
+            return int(left < right)
+        case ast.LtE():
+            return int(left <= right)
+        case ast.Gt():
+            return int(left > right)
+        case ast.GtE():
+            return int(left >= right)
+    return None
+
+
+def _computed(op: ast.operator, left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return None
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+    return None

@@ -1,0 +1,232 @@
+"""State of one kernel being read, and the steps that every part of the reader needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.kinds import Typing
+from extractors.cuda.library import Library
+from extractors.cuda.values import (
+    BOOL,
+    INT,
+    UNKNOWN,
+    Binding,
+    Frame,
+    Kind,
+    Memory,
+    Pointing,
+    Slot,
+    Val,
+    Where,
+)
+from extractors.cuda.writing import TypedWriter
+from kb.ir import Literal
+from kb.ops import EFFECT, OpKind
+
+INTEGERS = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"})
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64", "tf32", "f8e4m3", "f8e5m2"})
+_RANK = ("i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e5m2", "f8e4m3", "bf16",
+         "f16", "f32", "f64")  # fmt: skip
+
+
+class Core(Typing):
+    """Reads expressions of one kernel into the region that its writer has open."""
+
+    def __init__(self, library: Library, path: str, frame: Frame) -> None:
+        self.library = library
+        self.writer = TypedWriter(path)
+        self.frame = frame
+        self.names: dict[str, Val] = {}
+        self.kinds: dict[str, Kind] = {}
+        self.trail: list[n.Definition] = []
+        self._count = 0
+
+    # -- what the other parts provide
+
+    def read(self, node: n.Expr, hint: str = "") -> Val:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def place(self, node: n.Expr) -> Where | None:
+        """Where an expression lies, None when it is no place."""
+        raise NotImplementedError
+
+    def load(self, where: Where, at: n.Place, hint: str = "") -> Val:
+        """What lies at a place."""
+        raise NotImplementedError
+
+    def store(self, where: Where, value: Val, at: n.Place) -> None:
+        """Put a value at a place."""
+        raise NotImplementedError
+
+    def call(self, node: n.Call, hint: str) -> Val:
+        """The value of a call."""
+        raise NotImplementedError
+
+    def assigned(self, node: object) -> set[str]:
+        """Variables made before a piece of code that it may write."""
+        raise NotImplementedError
+
+    # -- names
+
+    def key(self, name: str) -> str:
+        """A name for a new variable that no other one has."""
+        self._count += 1
+        return f"{name}#{self._count}"
+
+    def bind(self, name: str, binding: Binding) -> None:
+        """Let a name of the source stand for something in the open block."""
+        self.frame.bind(name, binding)
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Names bound inside end with it."""
+        self.frame.scopes.append({})
+        try:
+            yield
+        finally:
+            self.frame.scopes.pop()
+
+    @contextmanager
+    def inside(self, frame: Frame) -> Iterator[None]:
+        """Read in another frame."""
+        outer, self.frame = self.frame, frame
+        try:
+            yield
+        finally:
+            self.frame = outer
+
+    # -- operations
+
+    def one(
+        self, kind: OpKind, operands: Sequence[tuple[str, str]], at: n.Place, of: Kind,
+        hint: str = "", attributes: Sequence[tuple[str, Literal]] = (),
+    ) -> Val:  # fmt: skip
+        """An operation with one result."""
+        return self.writer.one(kind, operands, at, of, hint, attributes)
+
+    def constant(
+        self, value: int | float | bool | str | None, at: n.Place, kind: Kind = INT, hint: str = ""
+    ) -> Val:
+        """A literal."""
+        made = self.one(OpKind.CONST, (), at, kind, hint, [("value", value)])
+        plain = value if isinstance(value, int | float) else None
+        return replace(made, const=plain, static=True)
+
+    def opaque(
+        self, what: str, read: Sequence[n.Expr], at: n.Place, hint: str = "", kind: Kind = UNKNOWN,
+        whole: n.Expr | n.Stmt | None = None,
+    ) -> Val:  # fmt: skip
+        """What is not understood: kept with the values that it reads; what it may write is new.
+
+        `whole` is the code that may write when `read` does not say it all."""
+        operands: list[tuple[str, str]] = []
+        for expression in read:
+            for value in self.visible(expression):
+                if ("read", value.name) not in operands:
+                    operands.append(("read", value.name))
+        changed = [
+            k for k in self.kinds if k in self.assigned(whole if whole is not None else tuple(read))
+        ]
+        results = [(hint, kind), *((_hint(k), self.kinds.get(k, UNKNOWN)) for k in changed)]
+        attributes = [("what", what[:120])]
+        found = self.writer.emit(OpKind.OPAQUE, operands, at, results, attributes)
+        for key, name in zip(changed, found[1:], strict=True):
+            self.names[key] = Val(name, self.kinds.get(key, UNKNOWN))
+        return Val(found[0], kind)
+
+    def visible(self, node: n.Expr) -> Iterator[Val]:
+        """Values of the variables that an expression mentions."""
+        for one in n.inside(node):
+            if isinstance(one, n.Name):
+                found = self.frame.find(one.text)
+                if isinstance(found, Val) and found.name:
+                    yield found
+                slot = found.where if isinstance(found, Pointing) else found
+                key = slot.key if isinstance(slot, Slot) else ""
+                if isinstance(found, Memory):
+                    yield found.address
+                if key in self.names:
+                    yield self.names[key]
+
+    def axis(self, kind: OpKind, axis: int, at: n.Place) -> Val:
+        """An index or an extent of the grid along one axis."""
+        number = self.constant(axis, at)
+        return self.one(kind, [("axis", number.name)], at, Kind("u32"))
+
+    def dtype_value(self, kind: Kind, at: n.Place) -> str:
+        """The dtype operand of a cast."""
+        if kind.dtype.startswith("dtypeof("):
+            name = kind.dtype[8:-1]
+            if isinstance(self.frame.find(name), Val | Kind) or name in self.names:
+                bound = self.frame.find(name)
+                if isinstance(bound, Val):
+                    return bound.name
+        return self.one(OpKind.DTYPE, (), at, UNKNOWN, attributes=[("name", kind.dtype)]).name
+
+    def cast(self, value: Val, kind: Kind, at: n.Place, hint: str = "") -> Val:
+        """A conversion; nothing when nothing changes, a new literal for a literal."""
+        if kind.dtype == "?" or kind.to is not None or kind.record or value.kind.to is not None:
+            return value
+        if value.kind.dtype == kind.dtype or kind.dtype == "void":
+            return value
+        if value.const is not None and kind.scalar and kind.dtype in INTEGERS | _FLOATS:
+            number = float(value.const) if kind.dtype in _FLOATS else int(value.const)
+            if kind.dtype == "i1":
+                return self.constant(bool(value.const), at, kind, hint)
+            return self.constant(number, at, kind, hint)
+        operands = [("x", value.name), ("dtype", self.dtype_value(kind, at))]
+        of = replace(kind, shape=kind.shape or value.kind.shape)
+        made = self.one(OpKind.CAST, operands, at, of, hint)
+        return replace(made, static=value.static)
+
+    def convert(self, value: Val, kind: Kind, at: n.Place, hint: str = "") -> Val:
+        """What an assignment to a variable of a kind does to a value. Integers of one size are
+        taken for each other."""
+        if kind.dtype == "?" or kind.to is not None or value.kind.record or kind.record:
+            return value
+        mine, theirs = value.kind.dtype, kind.dtype
+        if mine in INTEGERS and theirs in INTEGERS and theirs != "i1" and mine != "i1":
+            if value.const is None and value.kind.bits == kind.bits:
+                return replace(value, kind=replace(value.kind, dtype=theirs))
+        if mine == "?" or (value.kind.shape and not kind.shape):
+            return value
+        return self.cast(value, kind, at, hint)
+
+
+def promoted(left: Kind, right: Kind) -> str:
+    """Element type of an arithmetic result; an unknown one gives way to 32-bit floats."""
+    one, other = left.dtype, right.dtype
+    if one in _RANK and other in _RANK:
+        wide = max(one, other, key=_RANK.index)
+        return "i32" if _RANK.index(wide) < _RANK.index("i32") else wide
+    if "f32" in (one, other):
+        return "f32"
+    if one == "?" or other == "?":
+        return "?"
+    return one if one not in INTEGERS else other
+
+
+def is_integer(kind: Kind) -> bool:
+    """True for a whole number of known type."""
+    return kind.dtype in INTEGERS and kind.to is None and not kind.record
+
+
+def is_float(kind: Kind) -> bool:
+    """True for a floating point number of known type."""
+    return kind.dtype in _FLOATS and kind.to is None and not kind.record
+
+
+def pure(kinds: Sequence[str]) -> bool:
+    """True when none of the operations does anything but compute."""
+    return all(kind not in EFFECT for kind in kinds)
+
+
+def _hint(key: str) -> str:
+    return key.partition("#")[0]
+
+
+__all__ = ["BOOL", "Core", "is_float", "is_integer", "promoted", "pure"]

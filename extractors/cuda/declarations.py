@@ -1,0 +1,147 @@
+"""Variables of a kernel: registers, arrays, references, pointers to registers, shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.calls import CallReader
+from extractors.cuda.values import (
+    UNKNOWN,
+    Closure,
+    Fixed,
+    Frame,
+    Kind,
+    Memory,
+    Named,
+    Pointing,
+    Slot,
+    Val,
+)
+from kb.ir import Literal, MemorySpace
+from kb.ops import OpKind
+
+_GROUPS = ("thread_block_tile", "thread_block", "coalesced_group", "grid_group", "cluster_group")
+
+
+class DeclarationReader(CallReader):
+    """Binds names to what they stand for."""
+
+    def declare(self, node: n.Variable) -> None:
+        """A variable with what it starts with."""
+        written = node.type
+        if "__shared__" in node.storage:
+            self._shared(node)
+            return
+        if isinstance(node.value, n.Lambda):
+            self.bind(node.name, Closure(node.value, self._here()))
+            return
+        if "static" in node.storage and node.value is not None and written.const:
+            self.bind(node.name, Fixed(node.value, self._here()))
+            return
+        value = node.value
+        if value is None and node.arguments is not None and len(node.arguments) == 1:
+            value = node.arguments[0]
+        group = self.group(value) if value is not None else None
+        if group is not None:
+            self.bind(node.name, group)
+            return
+        if written.reference and node.value is not None and self._reference(node, node.value):
+            return
+        if value is not None and self._points(node, value):
+            return
+        self._register(node, value)
+
+    def _here(self) -> Frame:
+        """The frame as it is now: later names of the block are not seen."""
+        return replace(self.frame, scopes=[*self.frame.scopes])
+
+    def _reference(self, node: n.Variable, value: n.Expr) -> bool:
+        where = self.place(value)
+        if where is None:
+            return False
+        self.bind(node.name, where)
+        return True
+
+    def _points(self, node: n.Variable, value: n.Expr) -> bool:
+        """A pointer to a variable in registers is another name for it."""
+        if not node.type.pointers and node.type.name != "auto":
+            return False
+        if not isinstance(value, n.Unary | n.Cast | n.Name | n.Field):
+            return False
+        found = self.pointing(value)
+        if found is None:
+            return False
+        if node.type.name == "auto" and not node.type.pointers and isinstance(value, n.Name):
+            return False
+        kind = self.kind(node.type, self.frame).to if node.type.name != "auto" else None
+        self.bind(node.name, Pointing(found.where, kind or found.kind))
+        return True
+
+    def _register(self, node: n.Variable, value: n.Expr | None) -> None:
+        kind = self.kind(node.type, self.frame)
+        key = self.key(node.name)
+        read = self._initial(node, value, kind)
+        if read is not None and kind == UNKNOWN:
+            kind = read.kind
+        if read is not None and kind.to is not None and read.kind.to is not None:
+            space = read.kind.space
+            kind = replace(kind, space=space)
+            read = replace(self.pointer_cast(read, kind, node.at, node.name), kind=kind)
+        self.kinds[key] = kind
+        if read is not None:
+            read = self.convert(read, kind, node.at, node.name)
+            constexpr = "constexpr" in node.storage or node.type.const
+            if not constexpr:
+                read = replace(read, const=None, static=False)
+            if constexpr and kind.to is None and not kind.shape and not kind.record:
+                del self.kinds[key]
+                text = self.spelled(value, self.frame) if value is not None else "?"
+                plain = text if text.isalnum() or text == "?" else f"({text})"
+                self.bind(node.name, replace(read, text="" if plain == "?" else plain))
+                return
+            self.names[key] = read
+        self.bind(node.name, Slot(key, kind))
+
+    def _initial(self, node: n.Variable, value: n.Expr | None, kind: Kind) -> Val | None:
+        if isinstance(value, n.Braces) and value.type is None:
+            return self.braces(value, kind, node.at, node.name)
+        if value is not None:
+            return self.read(value, node.name)
+        if node.arguments:
+            items = [("item", self.read(one).name) for one in node.arguments]
+            return self.one(OpKind.VECTOR, items, node.at, kind, node.name)
+        return None
+
+    def _shared(self, node: n.Variable) -> None:
+        """An array in shared memory: its extents are operands, its layout is row by row."""
+        kind = self.kind(node.type, self.frame)
+        extents = [e for e in kind.shape if e != "?"]
+        items = [("item", self.extent_value(e, node.at).name) for e in extents]
+        shape = self.one(OpKind.TUPLE, items, node.at, UNKNOWN)
+        operands = [("shape", shape.name)]
+        attributes: list[tuple[str, Literal]] = [("space", "shared")]
+        if kind.dtype != "?":
+            operands.append(("dtype", self.dtype_value(kind, node.at)))
+        elif kind.record:
+            attributes.append(("record", kind.record))
+        if "extern" in node.storage:
+            attributes.append(("extent", "launch"))
+        pointer = Kind(to=kind, space=MemorySpace.SHARED)
+        made = self.one(OpKind.ALLOCATE, operands, node.at, pointer, node.name, attributes)
+        self.bind(node.name, Memory(made, kind, False, len(node.type.extents)))
+
+    def alias(self, node: n.Alias) -> None:
+        """A name for a type."""
+        self.bind(node.name, Named(node.type, self._here()))
+
+    def unpack(self, node: n.Unpack) -> None:
+        """`auto [a, b] = value`."""
+        value = self.read(node.value)
+        results = [(name, UNKNOWN) for name in node.names]
+        made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
+        for name, result in zip(node.names, made, strict=True):
+            key = self.key(name)
+            self.kinds[key] = UNKNOWN
+            self.names[key] = Val(result)
+            self.bind(name, Slot(key, UNKNOWN))

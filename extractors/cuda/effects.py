@@ -1,0 +1,155 @@
+"""Which variables a piece of code may write: what loops carry and branches hand over."""
+
+from __future__ import annotations
+
+from extractors.cuda import nodes as n
+from extractors.cuda.operators import OperatorReader
+from extractors.cuda.values import Closure, Frame, Pointing, Slot
+from kb.dialects.cuda import CUDA
+
+MAX_VISITS = 60_000
+
+
+class EffectReader(OperatorReader):
+    """Answers `assigned` by walking syntax in the frame that is open."""
+
+    def assigned(self, node: object) -> set[str]:
+        """Keys of variables made before `node` that it may write, through references too."""
+        found: set[str] = set()
+        self._walk(node, frozenset(), found, [0], self.frame)
+        return {key for key in found if key in self.kinds}
+
+    def _walk(
+        self, node: object, hidden: frozenset[str], found: set[str], visits: list[int],
+        frame: Frame,
+    ) -> frozenset[str]:  # fmt: skip
+        """Names declared by `node` are added to those hidden from what follows in its block."""
+        visits[0] += 1
+        if visits[0] > MAX_VISITS:
+            found.update(self.names)
+            return hidden
+        match node:
+            case tuple():
+                for item in node:
+                    hidden = self._walk(item, hidden, found, visits, frame)
+                return hidden
+            case n.Block(body=body):
+                self._walk(body, hidden, found, visits, frame)
+                return hidden
+            case n.Variable(name=name):
+                self._walk((node.value, node.arguments), hidden, found, visits, frame)
+                if node.type.reference and node.value is not None:
+                    self._root(node.value, hidden, found, frame)
+                return hidden | {name}
+            case n.Unpack(names=names, value=value):
+                self._walk(value, hidden, found, visits, frame)
+                return hidden | set(names)
+            case n.For() | n.If():
+                parts = (
+                    (node.before, node.condition, node.after, node.body)
+                    if isinstance(node, n.For)
+                    else (node.before, node.condition, node.then, node.other)
+                )
+                self._walk(parts, hidden, found, visits, frame)
+                return hidden
+            case n.Switch(value=value, cases=cases):
+                self._walk(value, hidden, found, visits, frame)
+                for _, body in cases:
+                    self._walk(body, hidden, found, visits, frame)
+                return hidden
+            case n.Assign(target=target, value=value):
+                self._root(target, hidden, found, frame)
+                self._walk((target, value), hidden, found, visits, frame)
+            case n.Assembly(outputs=outputs, inputs=inputs):
+                for _, target in outputs:
+                    self._root(target, hidden, found, frame)
+                self._walk(tuple(v for _, v in (*outputs, *inputs)), hidden, found, visits, frame)
+            case n.Call():
+                self._called(node, hidden, found, visits, frame)
+            case n.Unread() | n.Skipped():
+                for one in n.inside(node.inner):
+                    if isinstance(one, n.Name):
+                        self._root(one, hidden, found, frame)
+            case n.Lambda():
+                return hidden
+            case n.Expr() | n.Stmt():
+                for name in type(node).__dataclass_fields__:
+                    if name not in ("at", "type"):
+                        part = getattr(node, name)
+                        if isinstance(part, tuple | n.Expr | n.Stmt):
+                            self._walk(part, hidden, found, visits, frame)
+        return hidden
+
+    def _called(
+        self, node: n.Call, hidden: frozenset[str], found: set[str], visits: list[int],
+        frame: Frame,
+    ) -> None:  # fmt: skip
+        """A call may write what is handed to it by reference, or by the address of a variable."""
+        function = node.function
+        self._walk(node.arguments, hidden, found, visits, frame)
+        if isinstance(function, n.Field):
+            self._root(function.operand, hidden, found, frame)
+            self._walk(function.operand, hidden, found, visits, frame)
+        if isinstance(function, n.Name):
+            bound = None if function.text in hidden else frame.find(function.text)
+            if isinstance(bound, Closure) and visits[0] < MAX_VISITS:
+                names = frozenset(p.name for p in bound.function.parameters)
+                self._walk(bound.function.body, names, found, visits, bound.frame)
+            if self._harmless(function.text):
+                return
+        for index, argument in enumerate(node.arguments):
+            if self._handed(function, index, argument, frame):
+                self._root(argument, hidden, found, frame)
+
+    def _handed(self, function: n.Expr, index: int, argument: n.Expr, frame: Frame) -> bool:
+        """True when a call may write through an argument: by reference, or behind a pointer."""
+        if isinstance(argument, n.Unary) and argument.operator == "&":
+            return True
+        if not isinstance(argument, n.Name | n.Field | n.Index | n.Cast | n.Binary):
+            return False
+        if isinstance(function, n.Name) and frame.find(function.text) is None:
+            known = self.library.functions(function.text)
+            if known and all(_by_value(one, index) for one in known):
+                return False
+        if isinstance(argument, n.Name):
+            bound = frame.find(argument.text)
+            return not (isinstance(bound, Slot) and bound.kind.to is not None)
+        return not isinstance(argument, n.Binary) or self.in_registers(argument.left)
+
+    def _harmless(self, name: str) -> bool:
+        """True for a function of the language that writes none of its arguments."""
+        if "mma_sync" in name:
+            return False
+        return name in CUDA.by_path or name in CUDA.dtypes
+
+    def _root(self, node: n.Expr, hidden: frozenset[str], found: set[str], frame: Frame) -> None:
+        """The variable that a place is part of."""
+        for _ in range(64):
+            match node:
+                case n.Field(operand=operand) | n.Index(operand=operand) | n.Cast(operand=operand):
+                    node = operand
+                case n.Unary(operator="*" | "&", operand=operand):
+                    node = operand
+                case n.Binary(operator="+" | "-", left=left):
+                    node = left
+                case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
+                    node = one
+                case n.Name(text=text):
+                    if text in hidden:
+                        return
+                    bound = frame.find(text)
+                    if isinstance(bound, Slot):
+                        found.add(bound.key)
+                    elif isinstance(bound, Pointing):
+                        found.add(bound.where.key)
+                    return
+                case _:
+                    return
+
+
+def _by_value(function: n.Definition, index: int) -> bool:
+    if index >= len(function.parameters):
+        return False
+    written = function.parameters[index].type
+    changing = written.reference or written.pointers or written.extents
+    return written.const or not changing

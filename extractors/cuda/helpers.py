@@ -1,0 +1,128 @@
+"""Helpers read in place: a body with several returns becomes branches with one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extractors.cuda import nodes as n
+from extractors.cuda.control import ControlReader
+from extractors.cuda.loops import contains_leave
+from extractors.cuda.values import UNKNOWN, Frame, Kind, Val
+from extractors.writer import OpenRegion
+from kb.ir import Region
+from kb.ops import OpKind
+
+MAX_BRANCHES = 24
+"""Branches with a return inside each other that one helper may have."""
+
+
+class HelperReader(ControlReader):
+    """Reads the bodies of helpers and lambdas where they are called."""
+
+    def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
+        """The value that a helper returns; None when a loop of it returns."""
+        if not _structured(function.body.body):
+            return None
+        outer = self._loops
+        self._loops = []
+        self.trail.append(function)
+        self.writer.site.append(at)
+        try:
+            with self.inside(frame), self.block():
+                value = self._returning(function.body.body, 0, at)
+                kind = self.kind(function.result, frame)
+                if value.name and kind != UNKNOWN and kind.dtype != "void":
+                    value = self.convert(value, kind, at)
+                return value
+        finally:
+            self.writer.site.pop()
+            self.trail.pop()
+            self._loops = outer
+
+    def _returning(self, body: Sequence[n.Stmt], depth: int, at: n.Place) -> Val:
+        """Read statements up to their return and give its value."""
+        for index, statement in enumerate(body):
+            rest = body[index + 1 :]
+            if isinstance(statement, n.Leave) and statement.word == "return":
+                return self.read(statement.value) if statement.value is not None else Val("")
+            if not contains_leave(statement, ("return",)):
+                self.statement(statement)
+                continue
+            if isinstance(statement, n.Block):
+                return self._returning((*statement.body, *rest), depth, at)
+            if isinstance(statement, n.If):
+                self.statements(statement.before)
+                return self._split(statement, rest, depth + 1, at)
+        return Val("")
+
+    def _split(self, node: n.If, rest: Sequence[n.Stmt], depth: int, at: n.Place) -> Val:
+        """A branch one side of which returns: what follows belongs to the other side."""
+        condition = self.read(node.condition)
+        sides = [_continued(side, rest) for side in (node.then, node.other)]
+        if condition.const is not None or depth > MAX_BRANCHES:
+            return self._returning(sides[0 if condition.const else 1], depth, at)
+        keys = self._keys(self.assigned(tuple(sides)))
+        before = dict(self.names)
+        ends: list[tuple[OpenRegion, dict[str, Val], Val]] = []
+        for side in sides:
+            self.names = dict(before)
+            with self.writer.region() as opened, self.block():
+                value = self._returning(side, depth, at)
+            ends.append((opened, self.names, value))
+        return self._joined(node, condition, keys, ends)
+
+    def _joined(
+        self, node: n.If, condition: Val, keys: tuple[str, ...],
+        ends: list[tuple[OpenRegion, dict[str, Val], Val]],
+    ) -> Val:  # fmt: skip
+        given = [value for _, _, value in ends if value.name]
+        kind = given[0].kind if given else UNKNOWN
+        regions: list[Region] = []
+        kinds: list[Kind] = []
+        for opened, names, value in ends:
+            self.names = names
+            with self.writer.reopen(opened):
+                values = [self.current(key, node.at) for key in keys]
+                kinds = [self._kind_of(key) for key in keys]
+                if given:
+                    value = value if value.name else self.one(OpKind.UNDEF, (), node.at, kind)
+                    values.insert(0, value)
+                operands = [("value", v.name) for v in values]
+                self.writer.emit(OpKind.YIELD, operands, node.at)
+            regions.append(opened.region)
+        results = [(key.partition("#")[0], k) for key, k in zip(keys, kinds, strict=True)]
+        if given:
+            results.insert(0, ("", kind))
+        made = self.writer.emit(
+            OpKind.IF, [("condition", condition.name)], node.at, results, (), tuple(regions)
+        )
+        for key, name, k in zip(keys, made[len(made) - len(keys) :], kinds, strict=True):
+            self.names[key] = Val(name, k)
+        return Val(made[0], kind) if given else Val("")
+
+
+def _continued(side: n.Block, rest: Sequence[n.Stmt]) -> tuple[n.Stmt, ...]:
+    """A side with what follows the branch, unless the side returns for sure."""
+    if _returns(side.body):
+        return side.body
+    return (*side.body, *rest)
+
+
+def _returns(body: Sequence[n.Stmt]) -> bool:
+    for statement in body:
+        if isinstance(statement, n.Leave) and statement.word == "return":
+            return True
+        if isinstance(statement, n.Block) and _returns(statement.body):
+            return True
+        if isinstance(statement, n.If):
+            if _returns(statement.then.body) and _returns(statement.other.body):
+                return True
+    return False
+
+
+def _structured(body: Sequence[n.Stmt]) -> bool:
+    """True when no loop and no switch returns."""
+    return not any(
+        isinstance(one, n.For | n.While | n.Switch) and contains_leave(one, ("return",))
+        for one in n.inside(tuple(body))
+    )

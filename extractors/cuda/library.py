@@ -1,0 +1,125 @@
+"""What a kernel may call or name: definitions of its file and of the headers that it includes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.macros import Macro
+from extractors.cuda.parse import parse
+from extractors.cuda.preprocess import Prepared, prepare
+
+MAX_HEADERS = 48
+MAX_HEADER_BYTES = 600_000
+MAX_LEVELS = 8
+
+Load = Callable[[str, str], tuple[str, str] | None]
+"""Path and text of the header that a file (first argument) includes, None when it is not there."""
+
+
+@dataclass(slots=True)
+class Header:
+    """A header whose definitions are parsed when one of its names is asked for."""
+
+    path: str
+    prepared: Prepared
+    _words: frozenset[str] | None = None
+    _unit: n.Unit | None = None
+
+    def unit(self, name: str) -> n.Unit | None:
+        """The parsed header when it mentions the name."""
+        if self._words is None:
+            self._words = frozenset(re.findall(r"[A-Za-z_]\w*", self.prepared.text))
+        if name not in self._words:
+            return None
+        if self._unit is None:
+            self._unit = parse(self.prepared, self.path)
+        return self._unit
+
+
+_HEADERS: dict[str, Header] = {}
+"""Headers by path and length of their text; many files of a package include the same ones."""
+
+MAX_KEPT = 400
+
+
+@dataclass(slots=True)
+class Library:
+    """Looks names up, the file first, then its headers in order of inclusion."""
+
+    unit: n.Unit
+    headers: list[Header] = field(default_factory=list)
+
+    def units(self, name: str) -> Iterator[n.Unit]:
+        """Files that may define a name."""
+        yield self.unit
+        for header in self.headers:
+            found = header.unit(name)
+            if found is not None:
+                yield found
+
+    def functions(self, name: str) -> list[n.Definition]:
+        """Definitions of a function by its last name, of the first file that has any."""
+        last = name.rpartition("::")[2]
+        for unit in self.units(last):
+            found = unit.functions.get(last)
+            if found:
+                return found
+        return []
+
+    def records(self, name: str) -> list[n.Record]:
+        """Definitions of a struct."""
+        last = name.rpartition("::")[2]
+        for unit in self.units(last):
+            found = unit.records.get(last)
+            if found:
+                return found
+        return []
+
+    def alias(self, name: str) -> n.Alias | None:
+        """A type alias at the level of a file."""
+        last = name.rpartition("::")[2]
+        return next((u.aliases[last] for u in self.units(last) if last in u.aliases), None)
+
+    def constant(self, name: str) -> n.Variable | None:
+        """A constant at the level of a file."""
+        last = name.rpartition("::")[2]
+        return next((u.constants[last] for u in self.units(last) if last in u.constants), None)
+
+
+def gather(text: str, path: str, load: Load) -> tuple[Prepared, list[Header]]:
+    """The prepared file and the headers that it includes, at any level, within bounds."""
+    macros: dict[str, Macro] = {}
+    headers: list[Header] = []
+    seen: set[str] = {path}
+    names = re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
+    _include(names, path, load, (macros, headers, seen), 0)
+    return prepare(text, macros), headers
+
+
+def _include(
+    names: list[str], path: str, load: Load,
+    found: tuple[dict[str, Macro], list[Header], set[str]], level: int,
+) -> None:  # fmt: skip
+    macros, headers, seen = found
+    for name in names:
+        loaded = load(path, name) if len(headers) < MAX_HEADERS and level < MAX_LEVELS else None
+        if loaded is None or loaded[0] in seen or len(loaded[1]) > MAX_HEADER_BYTES:
+            continue
+        inner, text = loaded
+        seen.add(inner)
+        header = _header(inner, text, macros)
+        _include(header.prepared.includes, inner, load, found, level + 1)
+        headers.append(header)
+        macros.update({k: v for k, v in header.prepared.macros.items() if k not in macros})
+
+
+def _header(path: str, text: str, macros: dict[str, Macro]) -> Header:
+    key = f"{path}:{len(text)}"
+    if key not in _HEADERS:
+        if len(_HEADERS) >= MAX_KEPT:
+            _HEADERS.clear()
+        _HEADERS[key] = Header(path, prepare(text, macros))
+    return _HEADERS[key]

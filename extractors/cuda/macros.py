@@ -1,0 +1,172 @@
+"""Macro definitions and their expansion on the spot, so that every line keeps its number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+MAX_DEPTH = 12
+"""Expansions inside expansions; what lies deeper stays as it is written."""
+
+MAX_GROWTH = 2_000_000
+"""Characters that the expansions of one file may add; calls past that stay as they are."""
+
+TOKEN = re.compile(r'(?P<name>[A-Za-z_]\w*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|\d[\w.\']*')
+MARK = re.compile(r"/\*@(\d+)\*/")
+"""A comment that says which line of the file the text after it stands on."""
+
+_PASTE = re.compile(r"\s*##\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """`#define name(parameters) body`; parameters are None for a plain name."""
+
+    name: str
+    parameters: tuple[str, ...] | None
+    body: str
+
+
+def definition(text: str) -> Macro | None:
+    """The macro that the text after `#define` makes, None when it is malformed."""
+    head = re.match(r"\s*([A-Za-z_]\w*)(\(([^()]*)\))?", text)
+    if head is None:
+        return None
+    body = text[head.end() :].strip()
+    if head.group(2) is None:
+        return Macro(head.group(1), None, body)
+    names = [part.strip() for part in head.group(3).split(",") if part.strip()]
+    return Macro(head.group(1), tuple(names), body)
+
+
+def closing(text: str, start: int, limit: int = 200_000) -> int:
+    """Index after the bracket that closes the one at `start`; -1 when none does."""
+    depth = 0
+    for index in range(start, min(len(text), start + limit)):
+        char = text[index]
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+    return -1
+
+
+def arguments(text: str) -> list[str]:
+    """The parts of an argument list between its brackets, split at outer commas."""
+    parts, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    return [*parts, text[start:]]
+
+
+@dataclass(slots=True)
+class Expander:
+    """Expands the macros of one text; `lines` are the offsets at which its lines start."""
+
+    macros: Mapping[str, Macro]
+    growth: int = 0
+
+    def expand(self, text: str) -> str:
+        """The text with every known macro replaced, each line where it was."""
+        names = set(self.macros)
+        if not names & set(re.findall(r"[A-Za-z_]\w*", text)):
+            return text
+        found: list[str] = []
+        done, line, counted = 0, 1, 0
+        for match in TOKEN.finditer(text):
+            if match.start() < done or match.group("name") not in names:
+                continue
+            line += text.count("\n", counted, match.start())
+            counted = match.start()
+            used = self._use(text, match, frozenset(), line)
+            if used is None:
+                continue
+            replaced, end = used
+            original = text[match.start() : end]
+            found += [text[done : match.start()], replaced, "\n" * original.count("\n")]
+            done = end
+            self.growth += max(0, len(replaced) - len(original))
+        return "".join([*found, text[done:]])
+
+    def _use(
+        self, text: str, match: re.Match[str], hidden: frozenset[str], line: int
+    ) -> tuple[str, int] | None:
+        """What a use of a macro stands for, in one line, and where the use ends."""
+        macro = self.macros[match.group()]
+        if macro.name in hidden or len(hidden) > MAX_DEPTH or self.growth > MAX_GROWTH:
+            return None
+        if macro.parameters is None:
+            return self._again(macro.body, hidden | {macro.name}, line), match.end()
+        opening = re.compile(r"\s*\(").match(text, match.end())
+        if opening is None:
+            return None
+        end = closing(text, opening.end() - 1)
+        if end < 0:
+            return None
+        given = [self._flat(part, hidden, line, text, match.start()) for part in
+                 arguments(text[opening.end() : end - 1])]  # fmt: skip
+        body = _substitute(macro, given)
+        if len(body) + self.growth > MAX_GROWTH:
+            return None
+        self.growth += len(body) // 4
+        return self._again(body, hidden | {macro.name}, line), end
+
+    def _flat(self, part: str, hidden: frozenset[str], line: int, text: str, start: int) -> str:
+        """An argument in one line, with marks where the lines of the file begin."""
+        if "\n" not in part:
+            return self._again(part.strip(), hidden, line)
+        first = line + text.count("\n", start, text.index(part, start))
+        pieces = part.split("\n")
+        marked = [f"/*@{first + i}*/{piece}" for i, piece in enumerate(pieces) if piece.strip()]
+        return self._again(" ".join(marked), hidden, line) + f"/*@{line}*/"
+
+    def _again(self, text: str, hidden: frozenset[str], line: int) -> str:
+        """A replacement is searched for macros once more."""
+        found: list[str] = []
+        done = 0
+        for match in TOKEN.finditer(text):
+            if match.start() < done or match.group("name") not in self.macros:
+                continue
+            used = self._use(text, match, hidden, line)
+            if used is not None:
+                found += [text[done : match.start()], used[0]]
+                done = used[1]
+        return "".join([*found, text[done:]])
+
+
+def _substitute(macro: Macro, given: list[str]) -> str:
+    names = macro.parameters or ()
+    values: dict[str, str] = {}
+    for index, name in enumerate(names):
+        if name.endswith("..."):
+            rest = ", ".join(given[index:])
+            values["__VA_ARGS__"] = rest
+            values[name.removesuffix("...") or "__VA_ARGS__"] = rest
+        else:
+            values[name] = given[index] if index < len(given) else ""
+    return _PASTE.sub("", "".join(_pieces(macro.body, values)))
+
+
+def _pieces(body: str, values: Mapping[str, str]) -> Iterator[str]:
+    done = 0
+    for match in TOKEN.finditer(body):
+        name = match.group("name")
+        if name not in values:
+            continue
+        before = body[done : match.start()]
+        stringed = before.rstrip().endswith("#") and not before.rstrip().endswith("##")
+        if stringed:
+            yield before.rstrip()[:-1] + '"' + MARK.sub("", values[name]).replace('"', "'") + '"'
+        else:
+            yield before + values[name]
+        done = match.end()
+    yield body[done:]

@@ -1,0 +1,291 @@
+"""Places and accesses: variables in registers as values, everything behind an address as loads and
+stores in elements of what the address points at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.core import Core
+from extractors.cuda.values import UNKNOWN, Fixed, Kind, Memory, Pointing, Slot, Val, Where
+from kb.ir import Literal, MemorySpace
+from kb.ops import OpKind
+
+_FIELDS = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+
+class MemoryReader(Core):
+    """Places of expressions; loads and stores."""
+
+    # -- places
+
+    def place(self, node: n.Expr) -> Where | None:
+        """Where an expression lies, None when it is a computed value."""
+        match node:
+            case n.Name(text=text):
+                found = self.frame.find(text)
+                if isinstance(found, Slot | Memory):
+                    return found
+                return None
+            case n.Field(operand=operand, name=name):
+                return self._part(self.place(operand), node.at, name)
+            case n.Index(operand=operand, index=index):
+                return self._indexed(operand, index, node.at)
+            case n.Unary(operator="*", operand=operand):
+                return self._behind(operand, None, node.at)
+            case n.Cast(operand=operand, form="const"):
+                return self.place(operand)
+            case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(inner,)):
+                return self.place(inner)
+        return None
+
+    def _part(self, where: Where | None, at: n.Place, name: str) -> Where | None:
+        """A field of a place."""
+        if where is None:
+            return None
+        kind = where.kind
+        if kind.shape and not kind.record and name in _FIELDS:
+            inner: Kind = kind.element
+            step: Val | str = self.constant(_FIELDS[name], at)
+        else:
+            inner, step = self.field(kind, name), name
+        if isinstance(where, Slot):
+            return replace(where, kind=inner, path=(*where.path, step))
+        if isinstance(step, Val):
+            return self._moved(where, step, inner, at)
+        return Memory(self._member(where.address, name, inner, at), inner)
+
+    def field(self, kind: Kind, name: str) -> Kind:
+        """Kind of a field of a struct that the library knows."""
+        for record in self.library.records(kind.record) if kind.record else ():
+            for one in record.fields:
+                if one.name == name:
+                    return self.kind(one.type, self.of_record(record, (), self.frame))
+        return UNKNOWN
+
+    def _member(self, address: Val, name: str, kind: Kind, at: n.Place) -> Val:
+        pointer = Kind(to=kind, space=address.kind.space)
+        operands = [("x", address.name)]
+        return self.one(OpKind.ATTRIBUTE, operands, at, pointer, attributes=[("name", name)])
+
+    def _moved(self, where: Memory, offset: Val, kind: Kind, at: n.Place) -> Memory:
+        """An element of a vector in memory, counted in elements of the vector."""
+        pointer = Kind(to=kind, space=where.address.kind.space)
+        base = self.one(OpKind.POINTER_CAST, [("x", where.address.name)], at, pointer)
+        moved = self.one(OpKind.ADD, [("lhs", base.name), ("rhs", offset.name)], at, pointer)
+        return Memory(moved, kind, where.volatile)
+
+    def _indexed(self, operand: n.Expr, index: n.Expr, at: n.Place) -> Where | None:
+        where = self.place(operand)
+        if isinstance(where, Slot) and where.kind.to is None and (where.kind.shape or not
+                                                                 where.kind.record):  # fmt: skip
+            if where.kind.shape or where.kind.dtype == "?":
+                step = self.read(index)
+                return replace(where, kind=where.kind.element, path=(*where.path, step))
+            return None
+        if isinstance(where, Slot) and where.kind.record and where.kind.to is None:
+            step = self.read(index)
+            return replace(where, kind=UNKNOWN, path=(*where.path, step))
+        if isinstance(where, Memory) and where.kind.to is None and where.kind.shape:
+            return self._row(where, self.read(index), at)
+        return self._behind(operand, index, at)
+
+    def _row(self, where: Memory, index: Val, at: n.Place) -> Memory:
+        """One index into an array that lies in memory: its address plus whole rows."""
+        inner = where.kind.element
+        pointer = Kind(to=inner, space=where.address.kind.space)
+        offset = self.scaled(index, inner.shape, at)
+        operands = [("lhs", where.address.name), ("rhs", offset.name)]
+        moved = self.one(OpKind.ADD, operands, at, pointer)
+        return Memory(moved, inner, where.volatile, max(where.array - 1, 0))
+
+    def decayed(self, where: Memory) -> Val:
+        """An array as the pointer to its first element."""
+        pointer = Kind(to=where.kind.element, space=where.address.kind.space)
+        return replace(where.address, kind=pointer)
+
+    def scaled(self, index: Val, extents: tuple[str, ...], at: n.Place) -> Val:
+        """An index times the elements of what one step skips."""
+        for extent in extents:
+            size = self.extent_value(extent, at)
+            operands = [("lhs", index.name), ("rhs", size.name)]
+            index = self.one(OpKind.MUL, operands, at, index.kind)
+        return index
+
+    def extent_value(self, extent: str, at: n.Place) -> Val:
+        """The value of an extent: a number, or a name that stands for one."""
+        if extent.isdigit():
+            return self.constant(int(extent), at)
+        found = self.frame.find(extent)
+        if isinstance(found, Val):
+            return found
+        if isinstance(found, Slot) and found.key in self.names:
+            return self.names[found.key]
+        if isinstance(found, Fixed):
+            with self.inside(found.frame):
+                return self.read(found.value)
+        return self.one(OpKind.OPAQUE, (), at, Kind("i32"), attributes=[("what", extent[:120])])
+
+    def _behind(self, operand: n.Expr, index: n.Expr | None, at: n.Place) -> Where | None:
+        """What a pointer points at, or an element from there on."""
+        local = self.pointing(operand)
+        if local is not None:
+            return self._local(local, index, at)
+        base = self.read(operand)
+        if base.kind.to is None:
+            return None
+        if index is not None:
+            base = self.add(base, self.read(index), at)
+        return Memory(base, base.kind.to or UNKNOWN)
+
+    def _local(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Where | None:
+        """Part of a variable that a pointer to it reaches; seen as the pointer's type."""
+        where = local.where
+        if where.kind.dtype == local.kind.dtype and not local.kind.shape and where.kind.shape:
+            step = self.read(index) if index is not None else self.constant(0, at)
+            return replace(where, kind=where.kind.element, path=(*where.path, step))
+        if index is None and where.kind.bits == local.kind.bits:
+            return replace(where, kind=local.kind, path=(*where.path, "as"))
+        step = self.read(index) if index is not None else self.constant(0, at)
+        return replace(where, kind=local.kind, path=(*where.path, "as", step))
+
+    def pointing(self, node: n.Expr) -> Pointing | None:
+        """The variable in registers that a pointer points at."""
+        match node:
+            case n.Name(text=text):
+                found = self.frame.find(text)
+                if isinstance(found, Pointing):
+                    return found
+                if isinstance(found, Slot) and found.kind.shape and found.kind.to is None:
+                    return Pointing(found, found.kind.element)
+            case n.Unary(operator="&", operand=operand):
+                where = self.place(operand) if self.in_registers(operand) else None
+                if isinstance(where, Slot):
+                    return Pointing(where, where.kind)
+            case n.Cast(type=written, operand=operand):
+                inner = self.pointing(operand)
+                kind = self.kind(written, self.frame)
+                if inner is not None and kind.to is not None:
+                    return Pointing(inner.where, kind.to)
+            case n.Field():
+                part = self.place(node) if self.in_registers(node) else None
+                if isinstance(part, Slot) and part.kind.shape and part.kind.to is None:
+                    return Pointing(part, part.kind.element)
+        return None
+
+    def in_registers(self, node: n.Expr) -> bool:
+        """True when the variable that a place is part of holds a value, not an address."""
+        while isinstance(node, n.Field | n.Index | n.Cast):
+            node = node.operand
+        if not isinstance(node, n.Name):
+            return False
+        found = self.frame.find(node.text)
+        return isinstance(found, Slot) and found.kind.to is None
+
+    # -- addresses
+
+    def add(self, base: Val, offset: Val, at: n.Place, kind: OpKind = OpKind.ADD) -> Val:
+        """A pointer moved by a number of what it points at, counted in elements."""
+        target = base.kind.to or UNKNOWN
+        offset = self.scaled(offset, target.shape, at)
+        operands = [("lhs", base.name), ("rhs", offset.name)]
+        return self.one(kind, operands, at, base.kind)
+
+    def pointer_cast(self, value: Val, kind: Kind, at: n.Place, hint: str = "") -> Val:
+        """The same address seen as another type."""
+        space = value.kind.space if kind.space is MemorySpace.NONE else kind.space
+        of = replace(kind, space=space)
+        if value.kind == of:
+            return value
+        return self.one(OpKind.POINTER_CAST, [("x", value.name)], at, of, hint)
+
+    # -- loads and stores
+
+    def load(self, where: Where, at: n.Place, hint: str = "") -> Val:
+        """What lies at a place."""
+        if isinstance(where, Memory):
+            if where.array:
+                return self.decayed(where)
+            attributes = self.access(where)
+            operands = [("pointer", where.address.name)]
+            return self.one(OpKind.LOAD, operands, at, where.kind, hint, attributes)
+        value = self.names.get(where.key)
+        if value is None:
+            kind = self.kinds.get(where.key, UNKNOWN)
+            value = self.one(OpKind.UNDEF, (), at, kind, where.key.partition("#")[0])
+            self.names[where.key] = value
+        if not where.path:
+            return value
+        return self._taken(value, where, at, hint)
+
+    def _taken(self, value: Val, where: Slot, at: n.Place, hint: str) -> Val:
+        """The part of a value that a path leads to."""
+        for number, step in enumerate(where.path):
+            last = number + 1 == len(where.path)
+            kind = where.kind if last else UNKNOWN
+            if isinstance(step, Val):
+                operands = [("x", value.name), ("index", step.name)]
+                inner = kind if last else value.kind.element
+                value = self.one(OpKind.EXTRACT, operands, at, inner, hint if last else "")
+            elif step == "as":
+                value = self.one(OpKind.BITCAST, [("x", value.name)], at, kind)
+            else:
+                inner = kind if last else self.field(value.kind, step)
+                attributes = [("name", step)]
+                value = self.one(
+                    OpKind.ATTRIBUTE, [("x", value.name)], at, inner, hint if last else "",
+                    attributes,
+                )  # fmt: skip
+        return value
+
+    def access(self, where: Memory) -> list[tuple[str, Literal]]:
+        """What an access says besides its address: the memory that it goes to."""
+        space = where.address.kind.space
+        found: list[tuple[str, Literal]] = []
+        if space is not MemorySpace.NONE:
+            found.append(("space", str(space)))
+        if where.volatile:
+            found.append(("volatile", True))
+        return found
+
+    def store(self, where: Where, value: Val, at: n.Place) -> None:
+        """Put a value at a place."""
+        if isinstance(where, Memory):
+            value = self.convert(value, where.kind, at)
+            operands = [("pointer", where.address.name), ("value", value.name)]
+            self.writer.emit(OpKind.STORE, operands, at, (), self.access(where))
+            return
+        hint = where.key.partition("#")[0]
+        if not where.path:
+            self.names[where.key] = self.convert(value, where.kind, at, hint)
+            return
+        value = self.convert(value, where.kind, at)
+        self.names[where.key] = self._put(self._whole(where, at), where.path, value, at, hint)
+
+    def _whole(self, where: Slot, at: n.Place) -> Val:
+        return self.load(Slot(where.key, self.kinds.get(where.key, UNKNOWN)), at)
+
+    def _put(
+        self, base: Val, path: tuple[Val | str, ...], value: Val, at: n.Place, hint: str = ""
+    ) -> Val:
+        """The value in which the part at a path is replaced."""
+        step, rest = path[0], path[1:]
+        if step == "as":
+            if not rest:
+                return self.one(OpKind.BITCAST, [("x", value.name)], at, base.kind, hint)
+            seen = self.one(OpKind.BITCAST, [("x", base.name)], at, UNKNOWN)
+            put = self._put(seen, rest, value, at)
+            return self.one(OpKind.BITCAST, [("x", put.name)], at, base.kind, hint)
+        operands = [("x", base.name)]
+        attributes: list[tuple[str, Literal]] = []
+        if isinstance(step, Val):
+            operands.append(("index", step.name))
+        else:
+            attributes.append(("name", step))
+        if rest:
+            inner_kind = base.kind.element if isinstance(step, Val) else UNKNOWN
+            kind = OpKind.EXTRACT if isinstance(step, Val) else OpKind.ATTRIBUTE
+            inner = self.one(kind, operands, at, inner_kind, attributes=attributes)
+            value = self._put(inner, rest, value, at)
+        operands.append(("value", value.name))
+        return self.one(OpKind.INSERT, operands, at, base.kind, hint, attributes)

@@ -1,0 +1,358 @@
+"""C++ as far as kernels use it: expressions, statements and declarations, each with its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """First line (1-based), column (0-based) and last line in the file at `path`."""
+
+    line: int
+    column: int
+    end_line: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Anything that stands somewhere."""
+
+    at: Place
+
+
+# -- types
+
+
+@dataclass(frozen=True, slots=True)
+class CType:
+    """A written type. `name` has no qualifiers; `pointers` counts stars; `extents` are those of an
+    array, outermost first, None where the brackets are empty."""
+
+    name: str
+    arguments: tuple[CType | Expr, ...] = ()
+    pointers: int = 0
+    reference: bool = False
+    const: bool = False
+    restrict: bool = False
+    volatile: bool = False
+    extents: tuple[Expr | None, ...] = ()
+    member: str = ""
+
+
+# -- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Expr(Node):
+    """Something that has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Expr):
+    """A variable, function or constant; `arguments` are those of a template."""
+
+    text: str
+    arguments: tuple[CType | Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Expr):
+    """A literal; `dtype` is empty when the spelling does not say."""
+
+    value: int | float | bool | str | None
+    dtype: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """`-x`, `~x`, `!x`, `+x`, `*x`, `&x`."""
+
+    operator: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """Two operands; `,` is one of the operators."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Expr):
+    """`target = value`, or with an operator before the sign; `++x` is `x += 1`.
+
+    `postfix`: the value of the expression is that of the target before.
+    """
+
+    operator: str
+    target: Expr
+    value: Expr
+    postfix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Expr):
+    """`condition ? then : other`."""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A call; `launch` holds what stands between `<<<` and `>>>`."""
+
+    function: Expr
+    arguments: tuple[Expr, ...]
+    launch: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Expr):
+    """`operand.name` with the template arguments of the member."""
+
+    operand: Expr
+    name: str
+    arguments: tuple[CType | Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Expr):
+    """`operand[index]`."""
+
+    operand: Expr
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """A conversion to a type; `form` is c, static, reinterpret, const, bit or construct."""
+
+    type: CType
+    operand: Expr
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf(Expr):
+    """`sizeof(type)`; of an expression when `operand` is given."""
+
+    type: CType | None
+    operand: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Braces(Expr):
+    """`{a, b}`, with the type before it when there is one."""
+
+    items: tuple[Expr, ...]
+    type: CType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Expr):
+    """A closure that sees the variables around it."""
+
+    parameters: tuple[Variable, ...]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly(Expr):
+    """Inline PTX: its text and its operands."""
+
+    text: str
+    outputs: tuple[tuple[str, Expr], ...]
+    inputs: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread(Expr):
+    """An expression or statement without a form here; `inner` are expressions in it."""
+
+    what: str
+    inner: tuple[Expr, ...] = ()
+
+
+# -- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Stmt(Node):
+    """Something that is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Stmt):
+    """Statements in order."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Stmt):
+    """A declared variable or parameter. `storage` holds words such as __shared__, extern, static,
+    constexpr; `arguments` are those of a constructor, or None."""
+
+    name: str
+    type: CType
+    value: Expr | None = None
+    arguments: tuple[Expr, ...] | None = None
+    storage: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Unpack(Stmt):
+    """`auto [a, b] = value`."""
+
+    names: tuple[str, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Do(Stmt):
+    """An expression for its effect."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class If(Stmt):
+    """A branch; `static` is `if constexpr`."""
+
+    before: tuple[Stmt, ...]
+    condition: Expr
+    then: Block
+    other: Block
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class For(Stmt):
+    """`for (before; condition; after) body`; `unroll` is the pragma's number, 0 for all, None when
+    there is no pragma."""
+
+    before: tuple[Stmt, ...]
+    condition: Expr | None
+    after: Expr | None
+    body: Block
+    unroll: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class While(Stmt):
+    """`while`; `late` when the condition stands after the body."""
+
+    condition: Expr
+    body: Block
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(Stmt):
+    """Cases in order; a label of None is the default."""
+
+    value: Expr
+    cases: tuple[tuple[Expr | None, tuple[Stmt, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Stmt):
+    """`return`, `break` or `continue`."""
+
+    word: str
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias(Stmt):
+    """`using name = type`, or a typedef."""
+
+    name: str
+    type: CType
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped(Stmt):
+    """A statement without a form here."""
+
+    what: str
+    inner: tuple[Expr, ...] = ()
+
+
+# -- definitions
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateParameter:
+    """A template parameter; `dtype` is `typename` for a type, else the type of the value."""
+
+    name: str
+    dtype: str
+    default: Expr | CType | None = None
+    pack: bool = False
+    at: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function with its body. `owner` is the class of a method, `words` the specifiers."""
+
+    name: str
+    parameters: tuple[Variable, ...]
+    body: Block
+    result: CType
+    at: Place
+    template: tuple[TemplateParameter, ...] = ()
+    owner: str = ""
+    words: frozenset[str] = frozenset()
+    attributes: tuple[tuple[str, str], ...] = ()
+    specialised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A struct or class: fields, methods, constants and aliases by name."""
+
+    name: str
+    at: Place
+    template: tuple[TemplateParameter, ...] = ()
+    fields: tuple[Variable, ...] = ()
+    methods: tuple[Definition, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    specialised: tuple[CType | Expr, ...] = ()
+
+
+@dataclass(slots=True)
+class Unit:
+    """What one file defines."""
+
+    path: str
+    functions: dict[str, list[Definition]] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(default_factory=dict)
+    aliases: dict[str, Alias] = field(default_factory=dict)
+    constants: dict[str, Variable] = field(default_factory=dict)
+    broken: list[tuple[int, int]] = field(default_factory=list)
+
+
+def inside(node: object) -> Iterator[Expr | Stmt]:
+    """Every expression and statement of a tree, the tree itself first."""
+    pending: list[object] = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, tuple):
+            pending.extend(reversed(current))
+        elif isinstance(current, Expr | Stmt):
+            yield current
+            pending.extend(
+                value
+                for name in reversed([f.name for f in fields(current)])
+                if isinstance(value := getattr(current, name), tuple | Expr | Stmt)
+            )

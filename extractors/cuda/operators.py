@@ -1,0 +1,395 @@
+"""Expressions that are no calls: literals, names, operators, choices, casts, assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.aggregates import AggregateReader
+from extractors.cuda.core import is_integer, promoted, pure
+from extractors.cuda.values import (
+    BOOL,
+    INT,
+    UNKNOWN,
+    Fixed,
+    Frame,
+    Kind,
+    Memory,
+    Pointing,
+    Slot,
+    Val,
+)
+from kb.dialects.cuda import BITS, INDICES
+from kb.errors import InputError
+from kb.ir import Op, Region
+from kb.ops import OpKind
+
+_BINARY = {
+    "+": OpKind.ADD, "-": OpKind.SUB, "*": OpKind.MUL, "/": OpKind.DIV, "%": OpKind.MOD,
+    "&": OpKind.BIT_AND, "|": OpKind.BIT_OR, "^": OpKind.BIT_XOR, "<<": OpKind.SHIFT_LEFT,
+    ">>": OpKind.SHIFT_RIGHT, "==": OpKind.EQ, "!=": OpKind.NE, "<": OpKind.LT, "<=": OpKind.LE,
+    ">": OpKind.GT, ">=": OpKind.GE, "&&": OpKind.AND, "||": OpKind.OR,
+}  # fmt: skip
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_UNARY = {"-": OpKind.NEG, "+": OpKind.POS, "~": OpKind.BIT_NOT, "!": OpKind.NOT}
+_AXES = {"x": 0, "y": 1, "z": 2}
+_LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT_MAX": 2**31 - 1,
+           "UINT_MAX": 2**32 - 1, "FLT_MIN": 1.1754943508222875e-38, "INT_MIN": -(2**31),
+           "CUDART_INF_F": float("inf"), "M_LOG2E": 1.4426950408889634, "warpSize": 32,
+           "FLT_EPSILON": 1.1920928955078125e-07, "M_PI": 3.141592653589793,
+           "M_SQRT1_2": 0.7071067811865476}  # fmt: skip
+MAX_DEPTH = 80
+
+
+class OperatorReader(AggregateReader):
+    """Expressions that are no calls."""
+
+    _depth = 0
+
+    def read(self, node: n.Expr, hint: str = "") -> Val:
+        """The value of an expression; `hint` names it when the expression makes a new one."""
+        self._depth += 1
+        try:
+            if self._depth > MAX_DEPTH:
+                raise InputError(
+                    "expressions nest too deeply.", where=f"{node.at.path}:{node.at.line}",
+                    hint="Split the expression.",
+                )  # fmt: skip
+            return self._read(node, hint)
+        finally:
+            self._depth -= 1
+
+    def _read(self, node: n.Expr, hint: str) -> Val:
+        match node:
+            case n.Constant(value=value, dtype=dtype):
+                return self.constant(value, node.at, Kind(dtype or "?"), hint)
+            case n.Name():
+                return self._name(node, hint)
+            case n.Binary():
+                return self._binary(node, hint)
+            case n.Unary():
+                return self._unary(node, hint)
+            case n.Assign():
+                return self._assign(node)
+            case n.Choice():
+                return self._choice(node, hint)
+            case n.Field():
+                return self._field(node, hint)
+            case n.Index():
+                return self._index(node, hint)
+            case n.Cast():
+                return self._cast(node, hint)
+            case n.SizeOf():
+                return self._size(node, hint)
+            case n.Braces():
+                return self.braces(node, self.kind(node.type, self.frame) if node.type else UNKNOWN,
+                                   node.at, hint)  # fmt: skip
+            case n.Call():
+                return self.call(node, hint)
+            case n.Assembly():
+                return self.assembly(node)
+            case n.Unread(what=what, inner=inner):
+                return self.opaque(what, inner, node.at, hint)
+        return self.opaque(type(node).__name__, (), node.at, hint)
+
+    def assembly(self, node: n.Assembly) -> Val:
+        """Inline assembly."""
+        raise NotImplementedError
+
+    # -- names
+
+    def _name(self, node: n.Name, hint: str) -> Val:
+        name = node.text
+        found = self.frame.find(name)
+        if isinstance(found, Val):
+            return found
+        if isinstance(found, Slot | Memory):
+            return self.load(found, node.at, hint)
+        if isinstance(found, Fixed):
+            with self.inside(found.frame):
+                return self.read(found.value, hint)
+        if isinstance(found, Pointing):
+            return self.opaque(f"address of a variable: {name}", (), node.at, hint)
+        last = name.rpartition("::")[2]
+        if last in _LIMITS:
+            value = _LIMITS[last]
+            kind = Kind("f32") if isinstance(value, float) else INT
+            return self.constant(value, node.at, kind, hint)
+        constant = self.library.constant(name) if found is None else None
+        if constant is not None and constant.value is not None and self._depth < MAX_DEPTH // 2:
+            with self.inside(Frame("file")):
+                kind = self.kind(constant.type, self.frame)
+                return self.convert(self.read(constant.value, hint), kind, node.at, hint)
+        return self.opaque(name, (), node.at, hint)
+
+    def _field(self, node: n.Field, hint: str) -> Val:
+        operand = node.operand
+        if isinstance(operand, n.Name) and operand.text in INDICES and node.name in _AXES:
+            if self.frame.find(operand.text) is None:
+                return self.axis(INDICES[operand.text], _AXES[node.name], node.at)
+        where = self.place(node)
+        if where is not None:
+            return self.load(where, node.at, hint)
+        base = self.read(operand)
+        if base.kind.shape and node.name in ("x", "y", "z", "w"):
+            index = self.constant("xyzw".index(node.name), node.at)
+            operands = [("x", base.name), ("index", index.name)]
+            return self.one(OpKind.EXTRACT, operands, node.at, base.kind.element, hint)
+        kind = self.field(base.kind, node.name)
+        attributes = [("name", node.name)]
+        return self.one(OpKind.ATTRIBUTE, [("x", base.name)], node.at, kind, hint, attributes)
+
+    def _index(self, node: n.Index, hint: str) -> Val:
+        where = self.place(node)
+        if where is not None:
+            return self.load(where, node.at, hint)
+        base, index = self.read(node.operand), self.read(node.index)
+        operands = [("x", base.name), ("index", index.name)]
+        if base.kind.record or base.kind == UNKNOWN:
+            return self.one(OpKind.EXTRACT, operands, node.at, UNKNOWN, hint)
+        return self.one(OpKind.EXTRACT, operands, node.at, base.kind.element, hint)
+
+    # -- operators
+
+    def _binary(self, node: n.Binary, hint: str) -> Val:
+        if node.operator == ",":
+            self.read(node.left)
+            return self.read(node.right, hint)
+        if node.operator in ("&&", "||"):
+            return self._logic(node, hint)
+        left = self.read(node.left)
+        return self.arithmetic(node.operator, left, self.read(node.right), node.at, hint)
+
+    def arithmetic(self, operator: str, left: Val, right: Val, at: n.Place, hint: str) -> Val:
+        """An operator on two values, converted to one type as C++ does."""
+        kind = _BINARY.get(operator)
+        if kind is None:
+            operands = [("read", left.name), ("read", right.name)]
+            return self.one(OpKind.OPAQUE, operands, at, UNKNOWN, hint, [("what", operator)])
+        if operator in ("+", "-"):
+            if left.kind.to is not None and right.kind.to is None:
+                return self.add(left, right, at, kind)
+            if right.kind.to is not None and left.kind.to is None:
+                return self.add(right, left, at, kind)
+        known = _folded(operator, left, right)
+        if known is not None:
+            of = BOOL if operator in _COMPARISONS else Kind(promoted(left.kind, right.kind))
+            return self.constant(known, at, of, hint)
+        left, right, of = self._common(operator, left, right, at)
+        if kind is OpKind.DIV and is_integer(left.kind) and is_integer(right.kind):
+            kind = OpKind.FLOOR_DIV
+        operands = [("lhs", left.name), ("rhs", right.name)]
+        of = BOOL if operator in _COMPARISONS else of
+        made = self.one(kind, operands, at, of, hint)
+        return replace(made, static=left.static and right.static)
+
+    def _common(self, operator: str, left: Val, right: Val, at: n.Place) -> tuple[Val, Val, Kind]:
+        """Both operands in the type of the result."""
+        shape = left.kind.shape or right.kind.shape
+        if left.kind.to or right.kind.to or left.kind.record or right.kind.record:
+            return left, right, left.kind if left.kind.to else UNKNOWN
+        if operator in ("<<", ">>"):
+            return left, right, left.kind
+        kind = Kind(promoted(left.kind, right.kind), shape)
+        if is_integer(left.kind) and is_integer(right.kind):
+            wide = BITS.get(kind.dtype, 32)
+            left, right = (
+                self.cast(v, Kind(kind.dtype), at) if v.const is None and v.kind.dtype != "i1"
+                and BITS[v.kind.dtype] < wide else v for v in (left, right)
+            )  # fmt: skip
+        elif kind.dtype in ("f32", "f64"):
+            left, right = (
+                self.cast(v, Kind(kind.dtype), at) if is_integer(v.kind) else v
+                for v in (left, right)
+            )
+        return left, right, kind
+
+    def _logic(self, node: n.Binary, hint: str) -> Val:
+        """`&&` and `||`: the right side is read under a branch when it does more than compute."""
+        left = self.read(node.left)
+        kind = _BINARY[node.operator]
+        either = node.operator == "||"
+        if isinstance(left.const, bool) and left.const is either:
+            return left
+        if self.assigned(node.right):
+            right = self.read(node.right)
+        else:
+            with self.writer.region() as opened:
+                right = self.read(node.right)
+            if not pure([op.kind for op in opened.ops]):
+                return self._guarded(left, (opened.ops, right), either, node, hint)
+            self.writer.current.ops.extend(opened.ops)
+        operands = [("lhs", left.name), ("rhs", right.name)]
+        made = self.one(kind, operands, node.at, BOOL, hint)
+        return replace(made, static=left.static and right.static)
+
+    def _guarded(
+        self,
+        left: Val,
+        right: tuple[list[Op], Val],
+        either: bool,
+        node: n.Binary,
+        hint: str,
+    ) -> Val:
+        regions: list[Region] = []
+        for taken in (not either, either):
+            with self.writer.region() as opened:
+                if taken:
+                    opened.ops.extend(right[0])
+                    value = right[1]
+                else:
+                    value = self.constant(either, node.at, BOOL)
+                self.writer.emit(OpKind.YIELD, [("value", value.name)], node.at)
+            regions.append(opened.region)
+        name = self.writer.emit(
+            OpKind.IF_EXPRESSION, [("condition", left.name)], node.at, ((hint, BOOL),), (),
+            tuple(regions),
+        )  # fmt: skip
+        return Val(name[0], BOOL)
+
+    def _unary(self, node: n.Unary, hint: str) -> Val:
+        if node.operator == "*":
+            where = self.place(node)
+            if where is not None:
+                return self.load(where, node.at, hint)
+            return self.opaque("dereference", (node.operand,), node.at, hint)
+        if node.operator == "&":
+            return self._address(node, hint)
+        value = self.read(node.operand)
+        kind = _UNARY.get(node.operator)
+        if kind is None:
+            return self.opaque(node.operator, (node.operand,), node.at, hint)
+        of = BOOL if kind is OpKind.NOT else value.kind
+        if kind is OpKind.NOT and isinstance(value.const, bool):
+            return self.constant(not value.const, node.at, BOOL, hint)
+        made = self.one(kind, [("x", value.name)], node.at, of, hint)
+        return replace(made, static=value.static)
+
+    def _address(self, node: n.Unary, hint: str) -> Val:
+        where = self.place(node.operand)
+        if isinstance(where, Memory):
+            kind = Kind(to=where.kind, space=where.address.kind.space)
+            return replace(where.address, kind=kind)
+        return self.opaque("address of a variable", (node.operand,), node.at, hint)
+
+    # -- assignments
+
+    def _assign(self, node: n.Assign) -> Val:
+        where = self.place(node.target)
+        hint = node.target.text if isinstance(node.target, n.Name) else ""
+        if where is None:
+            return self.opaque("assignment", (node.target, node.value), node.at)
+        if not node.operator:
+            if isinstance(node.value, n.Braces) and node.value.type is None:
+                value = self.braces(node.value, where.kind, node.at, hint)
+            else:
+                value = self.read(node.value, hint)
+            self.store(where, value, node.at)
+            return self.names[where.key] if isinstance(where, Slot) and not where.path else value
+        before = self.load(where, node.at)
+        value = self.read(node.value)
+        after = self.arithmetic(node.operator, before, value, node.at, hint)
+        self.store(where, after, node.at)
+        if node.postfix:
+            return before
+        return self.names[where.key] if isinstance(where, Slot) and not where.path else after
+
+    # -- choices
+
+    def _choice(self, node: n.Choice, hint: str) -> Val:
+        condition = self.read(node.condition)
+        if isinstance(condition.const, bool):
+            return self.read(node.then if condition.const else node.other, hint)
+        if self.assigned((node.then, node.other)):
+            what = "choice between expressions with effects"
+            return self.opaque(what, (node.condition, node.then, node.other), node.at, hint)
+        sides = []
+        for side in (node.then, node.other):
+            with self.writer.region() as opened:
+                value = self.read(side)
+            sides.append((opened, value))
+        kind = _joined(sides[0][1], sides[1][1])
+        if all(pure([op.kind for op in opened.ops]) for opened, _ in sides):
+            for opened, _ in sides:
+                self.writer.current.ops.extend(opened.ops)
+            then, other = (self.convert(value, kind, node.at) for _, value in sides)
+            operands = [("condition", condition.name), ("x", then.name), ("y", other.name)]
+            return self.one(OpKind.SELECT, operands, node.at, kind, hint)
+        for opened, value in sides:
+            with self.writer.reopen(opened):
+                value = self.convert(value, kind, node.at)
+                self.writer.emit(OpKind.YIELD, [("value", value.name)], node.at)
+        regions = tuple(opened.region for opened, _ in sides)
+        name = self.writer.emit(
+            OpKind.IF_EXPRESSION, [("condition", condition.name)], node.at, ((hint, kind),), (),
+            regions,
+        )  # fmt: skip
+        return Val(name[0], kind)
+
+    # -- conversions
+
+    def _cast(self, node: n.Cast, hint: str) -> Val:
+        kind = self.kind(node.type, self.frame)
+        value = self.read(node.operand, hint)
+        if kind.to is not None:
+            if value.kind.to is None:
+                return replace(
+                    self.one(OpKind.BITCAST, [("x", value.name)], node.at, kind, hint), kind=kind
+                )
+            return self.pointer_cast(value, kind, node.at, hint)
+        if value.kind.to is not None or node.form in ("bit", "reinterpret"):
+            return self.one(OpKind.BITCAST, [("x", value.name)], node.at, kind, hint)
+        if kind.record or kind == UNKNOWN:
+            if node.form in ("static", "c", "construct"):
+                attributes = [("spelling", "constructor")]
+                operands = [("x", value.name)]
+                return self.one(OpKind.CAST, operands, node.at, kind, hint, attributes)
+            return self.opaque(f"cast to {node.type.name}", (node.operand,), node.at, hint)
+        return self.cast(value, kind, node.at, hint)
+
+    def _size(self, node: n.SizeOf, hint: str) -> Val:
+        kind = UNKNOWN
+        if node.type is not None:
+            kind = self.kind(node.type, self.frame)
+        elif node.operand is not None:
+            where = self.place(node.operand)
+            kind = where.kind if where is not None else UNKNOWN
+            if isinstance(node.operand, n.Name) and where is None:
+                kind = self.kind(n.CType(node.operand.text), self.frame)
+        if kind.bits is not None:
+            return self.constant(max(kind.bits // 8, 1), node.at, Kind("u64"), hint)
+        dtype = self.dtype_value(kind, node.at)
+        made = self.one(OpKind.SIZE_OF, [("dtype", dtype)], node.at, Kind("u64"), hint)
+        return replace(made, static=True)
+
+
+def _joined(left: Val, right: Val) -> Kind:
+    if left.kind.to is not None or left.kind.record:
+        return left.kind
+    if right.kind.to is not None or right.kind.record:
+        return right.kind
+    shape = left.kind.shape or right.kind.shape
+    if left.kind == right.kind:
+        return left.kind
+    return Kind(promoted(left.kind, right.kind), shape)
+
+
+_FOLDS: dict[str, Callable[[int, int], int | bool]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: int(a / b) if abs(a) < 2**53 else a // b, "%": lambda a, b: a % b,
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+    "<<": lambda a, b: a << min(max(b, 0), 64), ">>": lambda a, b: a >> min(max(b, 0), 64),
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b,
+}  # fmt: skip
+
+
+def _folded(operator: str, left: Val, right: Val) -> int | bool | None:
+    """The number that two whole numbers give; None when that is not sure."""
+    if not (isinstance(left.const, int) and isinstance(right.const, int)):
+        return None
+    if operator not in _FOLDS or (operator in "/%" and not right.const):
+        return None
+    found = _FOLDS[operator](left.const, right.const)
+    return found if abs(found) < 2**64 else None

@@ -1,0 +1,73 @@
+"""Which of several functions with one name a call means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extractors.cuda import nodes as n
+from extractors.cuda.core import INTEGERS, Core
+from extractors.cuda.values import Kind, Memory, Slot, Val
+from kb.dialects.cuda import CUDA, VECTORS
+
+
+def arguments_of(
+    reader: Core, node: n.Call, candidates: Sequence[n.Definition]
+) -> tuple[Kind | None, ...]:
+    """Kinds of the arguments that names tell; only looked at when there is a choice."""
+    if len(candidates) == 1:
+        return (None,) * len(node.arguments)
+    found: list[Kind | None] = []
+    for argument in node.arguments:
+        kind: Kind | None = None
+        if isinstance(argument, n.Name):
+            bound = reader.frame.find(argument.text)
+            if isinstance(bound, Slot | Memory | Val):
+                kind = bound.kind
+        found.append(kind)
+    return tuple(found)
+
+
+def chosen(
+    candidates: Sequence[n.Definition], given: tuple[Kind | None, ...], template: int
+) -> n.Definition | None:
+    """The only candidate that fits the number and the types of the arguments."""
+    fitting = [
+        one for one in candidates
+        if _arity(one, len(given)) and len(one.template) >= template and not one.specialised
+    ]  # fmt: skip
+    if len(fitting) > 1:
+        exact = [one for one in fitting if _types(one, given)]
+        fitting = exact or fitting
+    if len(fitting) > 1:
+        plain = [one for one in fitting if not one.template]
+        fitting = plain if len(plain) == 1 and not template else fitting
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _arity(function: n.Definition, count: int) -> bool:
+    least = sum(1 for p in function.parameters if p.value is None)
+    return least <= count <= len(function.parameters)
+
+
+def _types(function: n.Definition, given: tuple[Kind | None, ...]) -> bool:
+    return all(
+        kind is None or _fits(parameter.type, kind, function)
+        for parameter, kind in zip(function.parameters, given, strict=False)
+    )
+
+
+def _fits(written: n.CType, kind: Kind, function: n.Definition) -> bool:
+    if written.name in {t.name for t in function.template}:
+        return (kind.to is not None) == bool(written.pointers)
+    if bool(written.pointers) != (kind.to is not None or bool(written.pointers and kind.shape)):
+        return False
+    inner = kind.to or kind
+    if written.name in VECTORS:
+        return (inner.dtype, inner.shape) == (VECTORS[written.name][0],
+                                              (str(VECTORS[written.name][1]),))  # fmt: skip
+    if written.name in CUDA.dtypes:
+        wanted = CUDA.dtypes[written.name]
+        if wanted in INTEGERS and inner.dtype in INTEGERS and not written.pointers:
+            return not inner.shape
+        return inner.dtype == wanted and (not inner.shape or kind.to is not None)
+    return inner.record == written.name or inner.record.endswith(f"::{written.name}")

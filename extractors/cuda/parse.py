@@ -1,0 +1,218 @@
+"""parse(text) -> Unit: every function, record, alias and constant that a file defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from extractors.cuda import nodes as n
+from extractors.cuda.grammar import syntax_tree
+from extractors.cuda.parse_statements import StatementBuilder
+from extractors.cuda.preprocess import Prepared
+
+if TYPE_CHECKING:
+    from tree_sitter import Node as Syntax
+
+_OPEN = frozenset(
+    {"translation_unit", "namespace_definition", "declaration_list", "linkage_specification",
+     "preproc_if", "preproc_ifdef", "preproc_else", "ERROR", "field_declaration_list",
+     "labeled_statement"}
+)  # fmt: skip
+_RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
+MAX_BROKEN = 200
+
+
+def parse(prepared: Prepared, path: str) -> n.Unit:
+    """The definitions of a prepared file. What the parser did not understand is listed by lines.
+
+    Raises InputError when tree-sitter is not installed.
+    """
+    return _UnitBuilder(prepared, path).unit(syntax_tree(prepared.text))
+
+
+class _UnitBuilder(StatementBuilder):
+    """Walks the outer levels of a file; bodies are built by the classes above."""
+
+    def unit(self, root: Syntax) -> n.Unit:
+        found = n.Unit(self.path)
+        pending: list[tuple[Syntax, tuple[n.TemplateParameter, ...]]] = [(root, ())]
+        while pending:
+            node, template = pending.pop()
+            if node.type == "ERROR" and len(found.broken) < MAX_BROKEN:
+                place = self.at(node)
+                found.broken.append((place.line, place.end_line))
+            if node.type in _OPEN:
+                pending += [(child, ()) for child in reversed(node.children)]
+            elif node.type == "template_declaration":
+                own = self._template_parameters(node.child_by_field_name("parameters"))
+                inner = [c for c in node.named_children if c.type != "template_parameter_list"]
+                pending += [(child, (*template, *own)) for child in reversed(inner)]
+            else:
+                self._define(found, node, template)
+        return found
+
+    def _define(
+        self, unit: n.Unit, node: Syntax, template: tuple[n.TemplateParameter, ...]
+    ) -> None:
+        try:
+            for one in self._defined(node, template):
+                _keep(unit, one)
+        except RecursionError:
+            place = self.at(node)
+            unit.broken.append((place.line, place.end_line))
+
+    def _defined(
+        self, node: Syntax, template: tuple[n.TemplateParameter, ...]
+    ) -> Iterator[n.Definition | n.Record | n.Alias | n.Variable]:
+        if node.type == "function_definition":
+            found = self._function(node, template)
+            if found is not None:
+                yield found
+            return
+        kind = node if node.type in _RECORDS else node.child_by_field_name("type")
+        if kind is not None and kind.type in _RECORDS:
+            record = self._record(kind, template)
+            if record is not None:
+                yield record
+        if node.type == "enum_specifier" or (kind is not None and kind.type == "enum_specifier"):
+            yield from self._enumerators(node if kind is None else kind)
+        if node.type in ("alias_declaration", "type_definition", "declaration"):
+            for one in self.statement(node):
+                if isinstance(one, n.Alias | n.Variable):
+                    yield one
+
+    def _template_parameters(self, node: Syntax | None) -> tuple[n.TemplateParameter, ...]:
+        found: list[n.TemplateParameter] = []
+        for child in node.named_children if node is not None else ():
+            pack = child.type.startswith("variadic")
+            at = self.at(child)
+            if "type_parameter" in child.type:
+                names = [c for c in child.named_children if c.type == "type_identifier"]
+                given = child.child_by_field_name("default_type")
+                name = child.child_by_field_name("name") or (names[0] if names else None)
+                default = self.descriptor(given) if given is not None else None
+                found.append(n.TemplateParameter(self.text(name), "typename", default, pack, at))
+            elif child.type.endswith("parameter_declaration"):
+                kind = self.written(child.child_by_field_name("type"))
+                declared = self.declarator(child.child_by_field_name("declarator"), kind)
+                value = child.child_by_field_name("default_value")
+                default_ = self.expression(value) if value is not None else None
+                name_ = declared.name.removeprefix("...").strip()
+                found.append(n.TemplateParameter(name_, kind.name, default_, pack, at))
+            elif child.type == "template_template_parameter_declaration":
+                found.append(n.TemplateParameter("", "template", None, pack, at))
+        return tuple(found)
+
+    # -- functions
+
+    def _function(
+        self, node: Syntax, template: tuple[n.TemplateParameter, ...], owner: str = ""
+    ) -> n.Definition | None:
+        body = node.child_by_field_name("body")
+        head = node.child_by_field_name("declarator")
+        words = frozenset(
+            self.text(c) for c in node.children
+            if c.type not in ("function_declarator", "compound_statement") and c.end_byte < (
+                head.start_byte if head is not None else node.end_byte)
+        )  # fmt: skip
+        kind = self.written(node.child_by_field_name("type"), self.words(node))
+        declared = self.declarator(head, kind)
+        if declared.node is None or declared.parameters is None:
+            return None
+        name, specialised = declared.name, False
+        if declared.node.type in ("template_function", "template_method"):
+            name = self.text(declared.node.child_by_field_name("name"))
+            specialised = True
+        if "::" in name:
+            owner, _, name = name.rpartition("::")
+        if body is None:
+            return None
+        place = self.at(node)
+        attributes = self._attributes(node.start_byte, body.start_byte)
+        return n.Definition(
+            name, self.parameters(declared.parameters), self.block(body), declared.type, place,
+            template, owner.partition("<")[0], words, attributes, specialised,
+        )  # fmt: skip
+
+    def _attributes(self, start: int, end: int) -> tuple[tuple[str, str], ...]:
+        """Attributes that stood in the head of a function or right before it."""
+        text = self.prepared.text
+        while start > 0 and text[start - 1].isspace():
+            start -= 1
+        return tuple((a.name, a.text) for a in self.prepared.attributes if start <= a.offset < end)
+
+    # -- records
+
+    def _record(self, node: Syntax, template: tuple[n.TemplateParameter, ...]) -> n.Record | None:
+        name = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        if body is None or name is None:
+            return None
+        special: tuple[n.CType | n.Expr, ...] = ()
+        spelled = self.text(name)
+        if name.type == "template_type":
+            special = self._template_arguments(name)
+            spelled = self.text(name.child_by_field_name("name"))
+        fields: list[n.Variable] = []
+        methods: list[n.Definition] = []
+        aliases: list[n.Alias] = []
+        for child in body.named_children:
+            self._member(child, (), fields, methods, aliases)
+        return n.Record(
+            spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases), special
+        )
+
+    def _member(
+        self, node: Syntax, template: tuple[n.TemplateParameter, ...], fields: list[n.Variable],
+        methods: list[n.Definition], aliases: list[n.Alias],
+    ) -> None:  # fmt: skip
+        if node.type == "template_declaration":
+            own = self._template_parameters(node.child_by_field_name("parameters"))
+            for child in node.named_children:
+                if child.type != "template_parameter_list":
+                    self._member(child, own, fields, methods, aliases)
+        elif node.type == "function_definition":
+            found = self._function(node, template)
+            if found is not None:
+                methods.append(found)
+        elif node.type in ("alias_declaration", "type_definition"):
+            aliases += [one for one in self.statement(node) if isinstance(one, n.Alias)]
+        elif node.type == "field_declaration":
+            fields += self._fields(node)
+
+    def _fields(self, node: Syntax) -> Iterator[n.Variable]:
+        words = self.words(node)
+        kind = self.written(node.child_by_field_name("type"), words)
+        value = node.child_by_field_name("default_value")
+        default = self.expression(value) if value is not None else None
+        for part in node.children_by_field_name("declarator"):
+            declared = self.declarator(part, kind)
+            if declared.parameters is None and declared.name:
+                yield n.Variable(self.at(node), declared.name, declared.type, default, None, words)
+
+    def _enumerators(self, node: Syntax) -> Iterator[n.Variable]:
+        body = node.child_by_field_name("body")
+        following = 0
+        for child in body.named_children if body is not None else ():
+            if child.type != "enumerator":
+                continue
+            given = child.child_by_field_name("value")
+            value = self.expression(given) if given is not None else None
+            if value is None:
+                value = n.Constant(self.at(child), following, "i32")
+            if isinstance(value, n.Constant) and isinstance(value.value, int):
+                following = value.value + 1
+            name = self.text(child.child_by_field_name("name"))
+            words = frozenset({"constexpr"})
+            yield n.Variable(self.at(child), name, n.CType("int"), value, None, words)
+
+
+def _keep(unit: n.Unit, one: n.Definition | n.Record | n.Alias | n.Variable) -> None:
+    if isinstance(one, n.Definition):
+        unit.functions.setdefault(one.name, []).append(one)
+    elif isinstance(one, n.Record):
+        unit.records.setdefault(one.name, []).append(one)
+    elif isinstance(one, n.Alias):
+        unit.aliases.setdefault(one.name, one)
+    elif one.value is not None:
+        unit.constants.setdefault(one.name, one)

@@ -1,0 +1,214 @@
+"""Source text as the parser takes it: one branch of every `#if`, macros expanded, attributes that
+the grammar does not know noted and blanked. Every line keeps its number."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extractors.cuda.conditions import holds, known
+from extractors.cuda.macros import MARK, Expander, Macro, closing, definition
+
+MAX_MACRO = 20_000
+"""Characters of a macro body; a longer one is not expanded."""
+
+_COMMENT = re.compile(
+    r'R"(?P<mark>[^()\\\s]{0,16})\((?:.|\n)*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+    r"|(?P<comment>//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/)"
+)
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)(.*)", re.DOTALL)
+_INCLUDE = re.compile(r'\s*([<"])([^>"]+)[>"]')
+_ATTRIBUTE = re.compile(
+    r"\b(__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__align__|alignas"
+    r"|__attribute__|__declspec)\s*(?=\()"
+)
+_WORD = re.compile(
+    r"\b(__grid_constant__|__noinline__|__forceinline__|__inline_hint__|__tile_global__"
+    r"|__nv_pure__|_Pragma\s*\([^)]*\)|noexcept(?!\s*\())\b"
+)
+_BRACKETS = re.compile(r"\[\[[\w:,\s()]*\]\]")
+_MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
+_INLINE = re.compile(r"\b__inline__\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A blanked attribute: where it stood, its name and the text between its brackets."""
+
+    offset: int
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Text for the parser, ASCII only, with what was taken out of it."""
+
+    text: str
+    macros: dict[str, Macro]
+    includes: list[str]
+    attributes: list[Attribute]
+    guessed: list[int]
+    _marks: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if "/*@" not in self.text:
+            return
+        for row, line in enumerate(self.text.split("\n")):
+            if "/*@" in line:
+                self._marks[row] = [(m.end(), int(m.group(1))) for m in MARK.finditer(line)]
+
+    def line(self, row: int, column: int) -> int:
+        """Line of the file (1-based) of a place in the text (0-based)."""
+        marks = self._marks.get(row)
+        if not marks:
+            return row + 1
+        index = bisect_right(marks, (column, 1 << 60)) - 1
+        return marks[index][1] if index >= 0 else row + 1
+
+
+def _plain(text: str) -> str:
+    """ASCII of equal length, unix line ends, no comments."""
+    text = text.replace("\r\n", " \n").replace("\r", "\n").replace("\f", " ")
+    text = text.encode("ascii", "replace").decode("ascii")
+    return _COMMENT.sub(_blank_comment, text)
+
+
+def _blank_comment(match: re.Match[str]) -> str:
+    if match.group("comment") is None:
+        return match.group()
+    return blank(match.group())
+
+
+def blank(text: str) -> str:
+    """Spaces and line ends in place of a text."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open `#if`: whether this branch is read, and whether one was."""
+
+    active: bool
+    taken: bool
+    outer: bool
+
+
+def prepare(text: str, given: Mapping[str, Macro] | None = None) -> Prepared:
+    """The text for the parser; `given` are macros of included headers."""
+    macros = dict(given or {})
+    reader = _Directives(macros)
+    body = reader.read(_plain(text).split("\n"))
+    expanded = Expander({n: m for n, m in macros.items() if _expands(m)}).expand(body)
+    attributes: list[Attribute] = []
+    final = _blanked(expanded, attributes)
+    return Prepared(final, macros, reader.includes, attributes, reader.guessed)
+
+
+def _expands(macro: Macro) -> bool:
+    return len(macro.body) <= MAX_MACRO and macro.name not in macro.body.split()
+
+
+@dataclass(slots=True)
+class _Directives:
+    macros: dict[str, Macro]
+    includes: list[str] = field(default_factory=list)
+    guessed: list[int] = field(default_factory=list)
+    levels: list[_Level] = field(default_factory=list)
+
+    @property
+    def active(self) -> bool:
+        return not self.levels or self.levels[-1].active
+
+    def read(self, lines: list[str]) -> str:
+        """The lines that are compiled; others, and directives, become empty."""
+        found: list[str] = []
+        index = 0
+        while index < len(lines):
+            line = lines[index]
+            if "#" not in line or not line.lstrip().startswith("#"):
+                found.append(line if self.active else "")
+                index += 1
+                continue
+            start = index
+            while lines[index].endswith("\\") and index + 1 < len(lines):
+                index += 1
+            whole = "\n".join(lines[start : index + 1]).replace("\\\n", " ")
+            kept = self._directive(whole, start + 1)
+            found += [kept, *[""] * (index - start)]
+            index += 1
+        return "\n".join(found)
+
+    def _directive(self, text: str, line: int) -> str:
+        """What a directive leaves in the text: only a pragma that unrolls."""
+        match = _DIRECTIVE.match(text)
+        if match is None:
+            return ""
+        word, rest = match.group(1), match.group(2)
+        if word in ("if", "ifdef", "ifndef", "elif", "else", "endif"):
+            self._branch(word, rest, line)
+        elif self.active and word == "define":
+            found = definition(rest)
+            if found is not None:
+                self.macros[found.name] = found
+        elif self.active and word == "undef":
+            self.macros.pop(rest.strip(), None)
+        elif self.active and word == "include":
+            named = _INCLUDE.match(rest)
+            if named is not None:
+                self.includes.append(named.group(2))
+        elif self.active and word == "pragma" and re.match(r"\s*(no)?unroll", rest):
+            return text
+        return ""
+
+    def _branch(self, word: str, rest: str, line: int) -> None:
+        if word == "endif":
+            if self.levels:
+                self.levels.pop()
+            return
+        if word in ("elif", "else"):
+            if self.levels:
+                level = self.levels[-1]
+                found = True if word == "else" else self._truth(rest, line, not level.taken)
+                level.active = level.outer and not level.taken and found
+                level.taken = level.taken or found
+            return
+        outer = self.active
+        if word == "if":
+            found = self._truth(rest, line, outer)
+        else:
+            names = rest.split()
+            defined = known(names[0], self.macros) if names else None
+            found = defined is None or defined is (word == "ifdef")
+        self.levels.append(_Level(outer and found, found, outer))
+
+    def _truth(self, condition: str, line: int, told: bool) -> bool:
+        """A condition that nothing decides counts as true, and the line is noted."""
+        found = holds(condition, self.macros)
+        if found is None and told:
+            self.guessed.append(line)
+        return found is not False
+
+
+def _blanked(text: str, attributes: list[Attribute]) -> str:
+    """Attributes and words that the grammar trips over, replaced by spaces."""
+    pieces: list[str] = []
+    done = 0
+    for match in _ATTRIBUTE.finditer(text):
+        if match.start() < done:
+            continue
+        opening = text.index("(", match.end())
+        end = closing(text, opening, 2_000)
+        if end < 0:
+            continue
+        inner = MARK.sub("", text[opening + 1 : end - 1]).strip()
+        attributes.append(Attribute(match.start(), match.group(1), inner))
+        pieces += [text[done : match.start()], blank(text[match.start() : end])]
+        done = end
+    text = "".join([*pieces, text[done:]])
+    for pattern in (_WORD, _BRACKETS):
+        text = pattern.sub(lambda m: blank(m.group()), text)
+    text = _INLINE.sub("inline    ", text)
+    return _MEMBER_TEMPLATE.sub(lambda m: m.group(1) + " " * 8, text)

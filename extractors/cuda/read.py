@@ -1,0 +1,272 @@
+"""read_cuda(text) -> kernels: every `__global__` function of a file as a tile program.
+
+How CUDA C++ stands in the tile program:
+
+- One thread is written down. `blockIdx` is block_id, `threadIdx` thread_id, `blockDim`
+  block_threads, `gridDim` num_blocks, each with an `axis`. Warps and lanes are arithmetic on them,
+  or warp_id and lane_id where the source asks a group or a special register.
+- Template parameters come first, as constexpr parameters; a type parameter has the annotation
+  `dtype` and elements of it the dtype `dtypeof(T)`. Runtime parameters follow: scalars with their
+  dtype, pointers as arrays annotated `f32 const restrict`.
+- Variables in registers are values: `x[i]` of a local array, vector or struct is extract, writing
+  it insert; fields are attribute. Seeing bits as another type is bitcast.
+- An address is a pointer plus an offset in elements of what it points at (a float4 counts four);
+  `reinterpret_cast` of a pointer is pointer_cast. Loads and stores say `space` (shared) and
+  `cache`; the type of the result says how many elements one access moves.
+- `__shared__` is allocate with its extents, row by row; extent = "launch" when the launch gives it.
+- barrier, shuffle, vote, fence, reductions with `scope`; async_copy, async_commit, async_wait,
+  bulk_copy, barrier_init/arrive/wait, matrix_load, mma with `scope`, `shape` and `opcode`.
+- Helpers and lambdas are read in place; what lies in a header has the line of the call.
+- Attributes of the head (launch bounds, cluster dimensions) are options of the function.
+- What is not understood is opaque with the variables that it reads and those it may write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.helpers import HelperReader
+from extractors.cuda.library import Library, Load, gather
+from extractors.cuda.parse import parse
+from extractors.cuda.values import UNKNOWN, Frame, Kind, Slot, Val
+from kb.dialects.cuda import CUDA
+from kb.errors import InputError
+from kb.evidence import Diagnostic, Severity
+from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span, kernel_ops
+from kb.ops import OpKind
+
+MAX_BYTES = 5_000_000
+"""Size limit of one source file in bytes."""
+
+MAX_KERNELS = 2_000
+MAX_NOTES = 60
+"""Notes on opaque operations that one kernel may leave."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCuda:
+    """What one file holds: its kernels, its definitions, and what was not understood."""
+
+    kernels: tuple[Kernel, ...]
+    library: Library
+    diagnostics: tuple[Diagnostic, ...]
+    definitions: tuple[n.Definition, ...] = field(default=())
+
+
+def no_headers(path: str, name: str) -> None:
+    """A loader for a file that stands alone."""
+
+
+def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") -> ReadCuda:
+    """Every kernel of a file. A kernel that exceeds a bound is one opaque operation.
+
+    `path` is what `load` knows the file by, `shown` its name in the program when that differs.
+
+    Raises InputError when the file is too large or tree-sitter is not installed.
+    """
+    if len(text) > MAX_BYTES:
+        raise InputError(
+            f"the file has {len(text)} characters; at most {MAX_BYTES} are read.", where=path,
+            hint="Split the file.",
+        )  # fmt: skip
+    prepared, headers = gather(text, path, load)
+    library = Library(parse(prepared, shown or path), headers)
+    notes: list[Diagnostic] = []
+    kernels: list[Kernel] = []
+    kept: list[n.Definition] = []
+    for definition in _global(library.unit):
+        if len(kernels) >= MAX_KERNELS:
+            notes.append(_note(f"only the first {MAX_KERNELS} kernels are read.", definition.at))
+            break
+        kernel, problem = _kernel(definition, library, _name(definition, kernels))
+        kernels.append(kernel)
+        kept.append(definition)
+        notes += [*problem, *_opaque(kernel)]
+    notes += _general(prepared.guessed, library.unit, kernels)
+    return ReadCuda(tuple(kernels), library, tuple(dict.fromkeys(notes)), tuple(kept))
+
+
+def _global(unit: n.Unit) -> list[n.Definition]:
+    found = [one for many in unit.functions.values() for one in many if "__global__" in one.words]
+    methods = (m for many in unit.records.values() for r in many for m in r.methods)
+    found += [one for one in methods if "__global__" in one.words]
+    return sorted(found, key=lambda one: (one.at.line, one.at.column))
+
+
+def _name(definition: n.Definition, before: list[Kernel]) -> str:
+    """Overloads and specialisations of one name are told apart by a number."""
+    same = sum(1 for k in before if re.fullmatch(rf"{definition.name}(_\d+)?", k.name))
+    return f"{definition.name}_{same + 1}" if same else definition.name
+
+
+def _kernel(
+    definition: n.Definition, library: Library, name: str
+) -> tuple[Kernel, list[Diagnostic]]:
+    """One kernel; a body that exceeds a bound stands as one opaque operation."""
+    frame = Frame("kernel")
+    reader = HelperReader(library, definition.at.path, frame)
+    reader._loops = []
+    parameters = tuple(_parameters(definition, reader))
+    problems: list[Diagnostic] = []
+    try:
+        body = _body(definition, reader)
+    except (InputError, RecursionError) as error:
+        message = error.message if isinstance(error, InputError) else "the code nests too deeply."
+        body = _unread(definition, message)
+        problems.append(_note(f"{name}: {message} Its body is kept as opaque.", definition.at))
+    span = Span(definition.at.line, definition.at.column, definition.at.end_line,
+                definition.at.path)  # fmt: skip
+    options = tuple(_options(definition))
+    entry = Function(name, parameters, body, span, options)
+    return Kernel(entry, (), CUDA.name), problems
+
+
+def _body(definition: n.Definition, reader: HelperReader) -> Region:
+    with reader.writer.region() as opened, reader.block():
+        if not reader.statements(definition.body.body):
+            end = definition.body.at
+            place = n.Place(end.end_line or end.line, 0, end.end_line, end.path)
+            reader.writer.emit(OpKind.RETURN, (), place)
+    return opened.region
+
+
+def _unread(definition: n.Definition, why: str) -> Region:
+    at = definition.body.at
+    span = Span(at.line, at.column, at.end_line, at.path)
+    opaque = Op(OpKind.OPAQUE, (), (("what", f"body: {why}"[:120]),), (), (), span)
+    return Region((), (opaque, Op(OpKind.RETURN, span=span)))
+
+
+# -- the head
+
+
+def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Parameter]:
+    taken: set[str] = set()
+    for one in definition.template:
+        name = _fresh(one.name or "unnamed", taken)
+        place = one.at or definition.at
+        annotation = "dtype" if one.dtype == "typename" else CUDA.dtypes.get(one.dtype, one.dtype)
+        default, has_default = _default(one.default)
+        kind = Kind(record="typename") if one.dtype == "typename" else reader.kind(
+            n.CType(one.dtype), Frame("file")
+        )  # fmt: skip
+        reader.frame.bind(one.name, Val(name, kind, None, True, name))
+        yield Parameter(
+            name, ParameterKind.CONSTEXPR, annotation, default, has_default, _span(place)
+        )
+    for parameter in definition.parameters:
+        name = _fresh(parameter.name or "unnamed", taken)
+        yield _runtime(parameter, name, reader)
+
+
+def _runtime(parameter: n.Variable, name: str, reader: HelperReader) -> Parameter:
+    kind = reader.kind(parameter.type, reader.frame)
+    if kind.shape and kind.to is None and parameter.type.extents:
+        kind = Kind(to=kind.element)
+    key = reader.key(parameter.name)
+    reader.kinds[key] = kind
+    reader.names[key] = Val(name, kind)
+    reader.frame.bind(parameter.name, Slot(key, kind))
+    array = kind.to is not None
+    sort = ParameterKind.ARRAY if array else ParameterKind.SCALAR
+    words = [_written(kind.to if kind.to is not None else kind, parameter.type)]
+    words += ["const"] if array and parameter.type.const else []
+    words += ["restrict"] if parameter.type.restrict else []
+    default, has_default = _default(parameter.value)
+    return Parameter(name, sort, " ".join(words), default, has_default, _span(parameter.at))
+
+
+def _written(kind: Kind, written: n.CType) -> str:
+    if kind.to is not None:
+        return "pointer"
+    if kind == UNKNOWN or kind.record:
+        return kind.record or written.name
+    return kind.dtype + (f"x{'x'.join(kind.shape)}" if kind.shape else "")
+
+
+def _default(value: n.Expr | n.CType | None) -> tuple[Literal, bool]:
+    if value is None:
+        return None, False
+    if isinstance(value, n.Constant):
+        return value.value, True
+    return None, True
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _span(at: n.Place) -> Span:
+    return Span(at.line, at.column, at.end_line, at.path)
+
+
+def _options(definition: n.Definition) -> Iterator[tuple[str, Literal]]:
+    """Launch bounds, cluster dimensions, register limits: numbers, else their text."""
+    seen: set[str] = set()
+    for name, text in definition.attributes:
+        for key, part in zip(_OPTIONS.get(name, ()), text.split(","), strict=False):
+            part = part.strip()
+            if key not in seen and part:
+                seen.add(key)
+                yield key, int(part) if _NUMBER.fullmatch(part) else part
+    if '"C"' in " ".join(definition.words):
+        yield "linkage", "C"
+
+
+_OPTIONS = {
+    "__launch_bounds__": ("max_threads", "min_blocks", "max_cluster_blocks"),
+    "__cluster_dims__": ("cluster_x", "cluster_y", "cluster_z"),
+    "__maxnreg__": ("max_registers",), "__block_size__": ("block_size",),
+}  # fmt: skip
+
+
+# -- notes
+
+
+def _note(message: str, at: n.Place) -> Diagnostic:
+    return Diagnostic(
+        severity=Severity.WARNING, message=message, lines=(at.line, max(at.line, at.end_line))
+    )
+
+
+def _opaque(kernel: Kernel) -> Iterator[Diagnostic]:
+    seen: set[tuple[str, int]] = set()
+    for op in kernel_ops(kernel):
+        if op.kind == OpKind.OPAQUE and len(seen) < MAX_NOTES:
+            what = str(op.attribute("what"))
+            if (what, op.span.line) not in seen:
+                seen.add((what, op.span.line))
+                yield Diagnostic(
+                    severity=Severity.WARNING,
+                    message=f"{kernel.name}: `{what}` has no operation; kept as opaque.",
+                    hint=f"Add a row to {CUDA.file} if it is a function of the language.",
+                    lines=op.span.lines,
+                )
+
+
+def _general(guessed: list[int], unit: n.Unit, kernels: list[Kernel]) -> Iterator[Diagnostic]:
+    for line in guessed[:20]:
+        yield Diagnostic(
+            severity=Severity.NOTE, lines=(line, line),
+            message="nothing tells whether this condition of the preprocessor holds; its first "
+            "branch is read.",
+        )  # fmt: skip
+    for first, last in unit.broken[:20]:
+        yield Diagnostic(
+            severity=Severity.NOTE, lines=(first, last),
+            message="the grammar has no rule for this; definitions after it are read.",
+        )  # fmt: skip
+    if not kernels:
+        yield Diagnostic(
+            severity=Severity.NOTE,
+            message="no kernel is defined here.",
+            hint="A kernel is a function marked __global__ with a body.",
+        )

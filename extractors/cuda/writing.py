@@ -1,0 +1,65 @@
+"""Writes operations with types and places of C++; what stands in another file keeps the line of
+the call that leads there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extractors.cuda.nodes import Place
+from extractors.cuda.values import Kind, Val
+from extractors.writer import OpenRegion, RegionWriter
+from kb.errors import InputError
+from kb.ir import Literal, Op, Region, Span, Value
+
+MAX_OPERATIONS = 6_000
+"""Operations of one kernel with its helpers in place; a larger one stays opaque."""
+
+
+class TypedWriter(RegionWriter):
+    """A region writer whose operations carry their types."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.site: list[Place] = []
+        self.count = 0
+
+    def place(self, at: Place) -> Span:
+        """The span of a place: its own in the kernel's file, else the innermost call there."""
+        if at.path != self.path:
+            at = next((s for s in reversed(self.site) if s.path == self.path), at)
+        return Span(at.line, at.column, at.end_line, at.path)
+
+    def emit(
+        self,
+        kind: str,
+        operands: Sequence[tuple[str, str]],
+        at: Place,
+        results: Sequence[tuple[str, Kind]] = (),
+        attributes: Sequence[tuple[str, Literal]] = (),
+        regions: tuple[Region, ...] = (),
+    ) -> tuple[str, ...]:
+        """Append an operation; one result per (hint, kind). InputError past MAX_OPERATIONS."""
+        self.count += 1
+        span = self.place(at)
+        if self.count > MAX_OPERATIONS:
+            raise InputError(
+                f"the kernel with its helpers has more than {MAX_OPERATIONS} operations.",
+                where=str(span), hint="Split the kernel.",
+            )  # fmt: skip
+        values = tuple(Value(self.value(hint).name, kind_.tile()) for hint, kind_ in results)
+        self._open[-1].ops.append(
+            Op(str(kind), tuple(operands), tuple(attributes), values, regions, span)
+        )
+        return tuple(value.name for value in values)
+
+    def one(
+        self, kind: str, operands: Sequence[tuple[str, str]], at: Place, of: Kind, hint: str = "",
+        attributes: Sequence[tuple[str, Literal]] = (),
+    ) -> Val:  # fmt: skip
+        """An operation with one result."""
+        return Val(self.emit(kind, operands, at, ((hint, of),), attributes)[0], of)
+
+    @property
+    def current(self) -> OpenRegion:
+        """The region that is open."""
+        return self._open[-1]
