@@ -19,13 +19,26 @@ _BIASED = vary(
 )
 
 
+_BIASED_TILE = vary(
+    PRODUCT,
+    ("def product(a, b, out,", "def product(a, b, bias, out,"),
+    (
+        "    ct.store(out,",
+        "    acc = acc + ct.load(bias, index=(n,), shape=(TN,))\n    ct.store(out,",
+    ),
+)
+
+
 class AddedAfterProduct(Pattern):
     """After the loop over the contracted axis, a load that feeds no product is added."""
 
     name = "bias-added-in-the-epilogue"
     axis = "fusion"
     source = "NVIDIA, CUTLASS documentation, epilogues: bias addition before the store"
-    matches = (Case(_BIASED, "bias add"),)
+    matches = (
+        Case(_BIASED, "bias add"),
+        Case(_BIASED_TILE, "bias add"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is added"),
         NearMiss(ATTENTION, why="the sum that divides the product is computed, not loaded"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
+from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from kb.analysis.convolution import convolution, factor, places
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
@@ -19,7 +20,10 @@ class ConvDilation(Pattern):
     name = "tap-times-dilation"
     axis = "conv_dilation"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
-    matches = (Case(CONVOLUTION, "constexpr"),)
+    matches = (
+        Case(CONVOLUTION, "constexpr"),
+        Case(CONVOLUTION_TILE, "constexpr"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
+from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.convolution import convolution
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
@@ -19,7 +21,10 @@ class ConvGroups(Pattern):
     name = "group-by-grid-axis"
     axis = "conv_groups"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
-    matches = (Case(CONVOLUTION, "grid axis"),)
+    matches = (
+        Case(CONVOLUTION, "grid axis"),
+        Case(CONVOLUTION_TILE, "grid axis"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
@@ -34,8 +39,14 @@ class ConvGroups(Pattern):
             for e in found.load.index
             for f, _ in e.terms
             for a in f
-            if a.kind is AtomKind.BLOCK and sum(x.kind is AtomKind.PARAMETER for x in f) >= 2
+            if a.kind is AtomKind.BLOCK
+            and sum(x.kind is AtomKind.PARAMETER for x in f) >= _factors(found.load)
         ]
         ids = [n for n in facts.graph.of("block_id") if facts.values.expr(n.result).atom in blocks]
         if ids:
             yield self.decide(facts, "grid axis", ids)
+
+
+def _factors(load: Access) -> int:
+    """Channels of a group and, in a pointer's offset, their stride."""
+    return 2 if load.mode is Mode.POINTER else 1

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
+from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from kb.analysis.convolution import convolution, places
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -18,7 +19,10 @@ class ConvIm2col(Pattern):
     name = "tap-addresses-by-arithmetic"
     axis = "conv_im2col"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
-    matches = (Case(CONVOLUTION, "pointer arithmetic per tap"),)
+    matches = (
+        Case(CONVOLUTION, "pointer arithmetic per tap"),
+        Case(CONVOLUTION_TILE, "pointer arithmetic per tap"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
+from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from kb.analysis.convolution import convolution
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -18,7 +19,10 @@ class ConvPadding(Pattern):
     name = "tap-checks-at-the-border"
     axis = "conv_padding"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
-    matches = (Case(CONVOLUTION, "mask"),)
+    matches = (
+        Case(CONVOLUTION, "mask"),
+        Case(CONVOLUTION_TILE, "out-of-range fill by the gather"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
@@ -28,4 +32,7 @@ class ConvPadding(Pattern):
         found = convolution(facts)
         if found is None:
             return
-        yield self.decide(facts, "mask", found.checks)
+        if found.checks:
+            yield self.decide(facts, "mask", found.checks)
+        else:
+            yield self.decide(facts, "out-of-range fill by the gather", (found.load,))

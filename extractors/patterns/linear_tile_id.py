@@ -23,13 +23,26 @@ _LINEAR = vary(
 )
 
 
+_LINEAR_TILE = vary(
+    PRODUCT,
+    ("TK: Int):", "TK: Int, WIDE: Int):"),
+    (
+        "    m = ct.bid(0)\n    n = ct.bid(1)\n",
+        "    m = ct.bid(0) // WIDE\n    n = ct.bid(0) % WIDE\n",
+    ),
+)
+
+
 class LinearTileId(Pattern):
     """Quotients and remainders of one block id, scaled by tile extents, place the stored tile."""
 
     name = "linear-block-id-decoded-into-tile-coordinates"
     axis = "grid_mapping"
     source = "Triton documentation, Matrix Multiplication tutorial: program ids"
-    matches = (Case(_LINEAR, "one axis of tiles"),)
+    matches = (
+        Case(_LINEAR, "one axis of tiles"),
+        Case(_LINEAR_TILE, "one axis of tiles"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over tiles, not the block id, is taken apart"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kb.analysis import symbolic as s
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -39,12 +39,27 @@ def convolution(facts: Facts) -> Convolution | None:
             for t in comparisons(facts, access.mask)
             if (e := _position(facts, t)) is not None
         ]
-        positions = tuple(dict.fromkeys(e for _, e in found))
+        positions = tuple(dict.fromkeys(e for _, e in found)) or _gathered(access)
         if positions:
             return Convolution(
                 access, tuple(t for t, _ in found), positions, facts.loop(access.loop)
             )
     return None
+
+
+def _gathered(access: Access) -> tuple[Expr, ...]:
+    """Input positions of a gather by axes: made of decoded rows and of decoded taps; what lies
+    outside the array is filled by the gather itself."""
+    if access.mode is not Mode.ELEMENT or not access.padding:
+        return ()
+    return tuple(
+        dict.fromkeys(
+            index
+            for index in access.index
+            if any(decoded(a, AtomKind.LANE) for a in index.top())
+            and any(decoded(a, AtomKind.INDUCTION) for a in index.top())
+        )
+    )
 
 
 def _position(facts: Facts, test: Node) -> Expr | None:
