@@ -107,7 +107,8 @@ def test_explain_gives_lines_reasons_and_alternatives(home: Path) -> None:
 
 
 def test_diff_tells_what_changed(home: Path) -> None:
-    found = document(tilelore("diff", home / "rows.py", home / "other.py", "--format", "json"))
+    sides = (home / "rows.py", home / "other.py")
+    found = document(tilelore("diff", *sides, "--format", "json"), code=1)
     (pair,) = found["pairs"]
     assert {row["axis"] for row in pair["decisions"]} >= {"prefetch_depth"}
     same = document(tilelore("diff", home / "rows.py", home / "rows.py", "-f", "json"))
