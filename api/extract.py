@@ -7,69 +7,38 @@ of the same package folder and at nothing else.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
-from api.source_files import FolderModules
+from api.cuda_source import SUFFIXES as CUDA_SUFFIXES
+from api.cuda_source import read_file
+from api.lookups import Lookups
+from api.pool import Work, each, in_order
+from api.source_files import FolderModules, SiblingTables
 from api.sources import SourceFile, lone_file
 from extractors.detect import Detection, detect
 from extractors.host.events import KernelSignature
 from extractors.host.facts import HostFacts
-from extractors.host.modules import FolderLoader
 from extractors.host.read import read_host
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read
 from extractors.syntax.python import MAX_BYTES, decode
 from kb.analysis.numerics import numerics_of
 from kb.errors import InputError, SyntaxProblem
-from kb.evidence import AxisKind, Decision, Diagnostic, Lines, Severity
+from kb.evidence import Diagnostic, Severity
 from kb.graph.axis_numerics import axis_classes
 from kb.ir import Kernel, ParameterKind
 from kb.knowledge import KernelKnowledge, Source, SourceKnowledge
 from kb.planner.expressions import parse
 from kb.space import Constraint, Launch, Origin
 
-FEW = 3
-"""So many files are read in this process; starting others would take longer."""
-
-HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
-"""Axes that a decorator and a launch may both set."""
-
-EVERYWHERE = frozenset({"specialization"})
-"""Axes whose value holds for the whole kernel, so that each value is told once."""
-
-RULED = frozenset({"tile_selection", "tile_padding"})
-"""Axes that a host rule decides and the program shows."""
-
-GIVEN = frozenset({"constant", "tuned"})
-"""How a host gives any compile-time parameter; a tile is chosen by it only when it is an extent."""
-
-LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
-"""What a program says on an axis that it gives nothing for; what the host gives takes its place."""
-
-SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
-"""Axes that the grid of the launch belongs to."""
-
 Progress = Callable[[int, int, str], None]
 """Told after each file: how many are done, of how many, and which."""
 
 _PLACE = re.compile(r":(\d+)(?::\d+)?$")
-
-
-class SiblingTables(FolderLoader):
-    """Sibling modules and tables of a package; a file that stands alone has no tables."""
-
-    def tables(self) -> tuple[tuple[str, str], ...]:
-        """Configuration tables below the package, none when the root holds no package."""
-        packaged = any((child / "__init__.py").is_file() for child in self.root.iterdir())
-        return super().tables() if packaged else ()
 
 
 def extract_file(
@@ -83,24 +52,28 @@ def extract_file(
     return extract_source(lone_file(str(path), package=package, licence=licence))
 
 
-def extract_source(file: SourceFile) -> SourceKnowledge:
-    """`extract_file` for a file whose root and name are known."""
+def extract_source(file: SourceFile, lookups: Lookups | None = None) -> SourceKnowledge:
+    """`extract_file` for a file whose root and name are known; `lookups` hears of other files."""
     data = _bytes(file)
     text = decode(data, file.shown)
     try:
-        found = read(_module(file, text), FolderModules(file.root))
+        if file.path.suffix in CUDA_SUFFIXES:
+            cuda = read_file(file, text)
+            source = _source(file, data, ["cuda"])
+            return _knowledge(source, cuda.kernels, cuda.hosts, cuda.diagnostics)
+        found = read(_module(file, text), FolderModules(file.root, lookups))
         source = _source(file, data, [kernel.dialect for kernel in found.kernels])
-        return _knowledge(file, source, found)
+        return _knowledge(source, found.kernels, _hosts(file, found), found.diagnostics)
     except RecursionError:
         raise SyntaxProblem(
             "the program nests too deeply to be analysed.", where=file.shown, hint="Split it."
         ) from None
 
 
-def extract_or_explain(file: SourceFile) -> SourceKnowledge:
+def extract_or_explain(file: SourceFile, lookups: Lookups | None = None) -> SourceKnowledge:
     """The same, with what stood in the way as an error diagnostic instead of an exception."""
     try:
-        return extract_source(file)
+        return extract_source(file, lookups)
     except InputError as error:
         place = _PLACE.search(error.where)
         line = int(place.group(1)) if place else 0
@@ -119,7 +92,7 @@ def extract_many(
 ) -> tuple[SourceKnowledge, ...]:
     """Files in their order, read by `jobs` processes (0: one per core). What fails has diagnostics.
 
-    A file that kills its process is reported and the others go on.
+    A file that ends its process or takes too long is reported and the others go on.
     """
     tell = progress or (lambda done, total, name: None)
     jobs = jobs or min(os.cpu_count() or 1, 16)
@@ -175,11 +148,12 @@ def _alone(file: SourceFile) -> SourceKnowledge:
 
 
 def _bytes(file: SourceFile) -> bytes:
-    if file.path.suffix != ".py":
+    if file.path.suffix not in {".py", *CUDA_SUFFIXES}:
         raise InputError(
             f"`{file.path.suffix or file.path.name}` is not a kind of source that is read.",
             where=file.shown,
-            hint="Give a Python file with cuTile or Triton kernels, a folder, or NAME==VERSION.",
+            hint="Give a Python file with cuTile or Triton kernels, a .cu, .cuh, .h or .hpp file, "
+            "a folder, or NAME==VERSION.",
         )
     try:
         size = file.path.stat().st_size
@@ -214,16 +188,25 @@ def _source(file: SourceFile, data: bytes, dialects: Sequence[str]) -> Source:
     )
 
 
-def _knowledge(file: SourceFile, source: Source, found: ReadModule) -> SourceKnowledge:
+def _hosts(file: SourceFile, found: ReadModule) -> Mapping[str, HostFacts]:
+    """What the host code of a module says of its kernels."""
     signatures = {kernel.name: signature_of(kernel) for kernel in found.kernels}
-    hosts: Mapping[str, HostFacts] = {}
-    if signatures:
-        loader = SiblingTables(file.root)
-        path = str(file.path.relative_to(file.root))
-        hosts = read_host(found.tree, path=path, kernels=signatures, loader=loader)
-    notes = [*found.diagnostics]
+    if not signatures:
+        return {}
+    loader = SiblingTables(file.root)
+    path = str(file.path.relative_to(file.root))
+    return read_host(found.tree, path=path, kernels=signatures, loader=loader)
+
+
+def _knowledge(
+    source: Source,
+    found: Sequence[Kernel],
+    hosts: Mapping[str, HostFacts],
+    diagnostics: Sequence[Diagnostic],
+) -> SourceKnowledge:
+    notes = [*diagnostics]
     kernels = []
-    for kernel in found.kernels:
+    for kernel in found:
         facts = hosts.get(kernel.name, HostFacts())
         detection = detect(kernel, facts)
         notes += [*facts.diagnostics, *_incomplete(kernel.name, facts), *_unbound(kernel, facts)]

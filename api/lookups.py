@@ -1,4 +1,4 @@
-"""What a reading looked at beside its own file, so that a later run knows whether it still holds."""
+"""What a reading looked at beside its own file; a later run sees whether it still holds."""
 
 from __future__ import annotations
 

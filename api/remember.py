@@ -1,44 +1,44 @@
-"""Knowledge into the store and back: every graph is validated before any of a file is written."""
+"""Knowledge into the store and back: only graphs that were checked are written."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import TracebackType
 
 from pyoxigraph import Quad, RdfFormat
 from pyoxigraph import parse as parse_quads
 
+from api.reading import Reading, reading_of
+from kb.checked import origin_of
 from kb.errors import DoesNotConform
-from kb.graph import names
 from kb.graph.decode import decode
-from kb.graph.encode import KernelGraph, encode
 from kb.knowledge import KernelKnowledge, SourceKnowledge
 from kb.quick_validation import surely_conforms
 from kb.store import AddResult, KernelEntry, Rows, Store, open_store, resolve_kernel
+from kb.store_records import CheckedGraph
 from kb.validation import require_conformance
 
+BATCH = 64
+"""Graphs that are written together."""
+
 _SOURCES = """
-SELECT ?graph ?kernel ?sha WHERE {
+SELECT ?graph ?sha WHERE {
   GRAPH ?graph { ?kernel a tl:Kernel ; tl:hasSource ?source . ?source tl:sha256 ?sha }
 }
 """
 
 
-@dataclass
-class Conformance:
-    """Runs the shapes over a graph once; one that has passed is not checked again when written."""
+def require_shapes(quads: Sequence[Quad]) -> None:
+    """Raise DoesNotConform unless the quads of this one graph conform."""
+    if not surely_conforms(quads):
+        where = str(quads[0].graph_name).strip("<>") if quads else ""
+        require_conformance(quads, where=where)
 
-    passed: dict[str, frozenset[Quad]] = field(default_factory=dict)
 
-    def __call__(self, quads: Sequence[Quad]) -> None:
-        """Raise DoesNotConform unless the quads of this one graph conform."""
-        graph = str(quads[0].graph_name) if quads else ""
-        rows = frozenset(quads)
-        if self.passed.get(graph) != rows:
-            if not surely_conforms(quads):
-                require_conformance(quads, where=graph.strip("<>"))
-            self.passed[graph] = rows
+def open_for_writing(location: str | None) -> Store:
+    """The knowledge base, made when it is not there; every write passes the shapes."""
+    return open_store(location, validate=require_shapes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,80 +49,102 @@ class Remembered:
     unchanged: int = 0
     replaced: int = 0
 
-    def __add__(self, other: Remembered) -> Remembered:
-        """Both together."""
+
+class Memory:
+    """Readings into a knowledge base, which is opened with the first graph.
+
+    A kernel read again from the very same source replaces what an older reader said of it.
+    """
+
+    def __init__(self, location: str | None) -> None:
+        self._location = location
+        self._store: Store | None = None
+        self._held: dict[tuple[str, str], set[str]] = {}
+        self._batch: dict[str, CheckedGraph] = {}
+        self._outdated: list[str] = []
+        self._counts = dict.fromkeys(AddResult, 0)
+        self._dropped = 0
+        self._refused: list[str] = []
+
+    def add(self, reading: Reading) -> None:
+        """All kernels of a file, or none when one does not conform. Raises StoreError."""
+        if reading.refused:
+            self._refused.append(reading.refused)
+        if not reading.graphs:
+            return
+        self._open()
+        by_origin: dict[tuple[str, str], set[str]] = {}
+        for graph in reading.graphs:
+            by_origin.setdefault(graph.origin, set()).add(graph.name)
+            self._batch[graph.name] = graph
+        for origin, names in by_origin.items():
+            self._outdated += self._held.get(origin, set()) - names
+            self._held[origin] = names
+        if len(self._batch) >= BATCH:
+            self._flush()
+
+    def _open(self) -> Store:
+        if self._store is None:
+            self._store = open_for_writing(self._location)
+            self._held = _held(self._store)
+        return self._store
+
+    def _flush(self) -> None:
+        """Write what waits, then drop what it takes the place of."""
+        store = self._open()
+        for result in store.add_checked(tuple(self._batch.values())):
+            self._counts[result] += 1
+        self._dropped += sum(store.remove(name) for name in self._outdated)
+        self._batch, self._outdated = {}, []
+
+    def done(self) -> Remembered:
+        """Write the rest; what all of it did.
+
+        Raises StoreError; and DoesNotConform, after the other files are stored, naming what was
+        refused.
+        """
+        if self._batch:
+            self._flush()
+        if self._refused:
+            raise DoesNotConform(
+                f"{len(self._refused)} files were not stored: {self._refused[0]}",
+                hint="This is a fault of tilelore: report it with the file.",
+            )
         return Remembered(
-            added=self.added + other.added,
-            unchanged=self.unchanged + other.unchanged,
-            replaced=self.replaced + other.replaced,
+            added=self._counts[AddResult.ADDED] - self._dropped,
+            unchanged=self._counts[AddResult.UNCHANGED],
+            replaced=self._counts[AddResult.REPLACED] + self._dropped,
         )
 
+    def __enter__(self) -> Memory:
+        return self
 
-def open_for_writing(location: str | None, conformance: Conformance) -> Store:
-    """The knowledge base, made when it is not there; every write passes the shapes."""
-    return open_store(location, validate=conformance)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._store is not None:
+            self._store.close()
 
 
 def remember(sources: Iterable[SourceKnowledge], location: str | None) -> Remembered:
-    """Store the kernels of files; all kernels of a file, or none when one does not conform.
-
-    A kernel read again from the very same source replaces what an older reader said of it.
-    Raises StoreError; and DoesNotConform after the other files are stored, naming what was refused.
-    """
-    conformance = Conformance()
-    total = Remembered()
-    refused: list[DoesNotConform] = []
-    with open_for_writing(location, conformance) as store:
-        known = {entry.graph for entry in store.kernels()}
+    """Store the kernels of files that were read; see `Memory`."""
+    with Memory(location) as memory:
         for source in sources:
-            graphs = [encode(knowledge) for knowledge in source.kernels]
-            try:
-                for graph in graphs:
-                    if graph.name not in known:
-                        conformance(graph.quads)
-            except DoesNotConform as error:
-                refused.append(error)
-                continue
-            total += add_graphs(store, graphs)
-    if refused:
-        more = f" (and {len(refused) - 1} further files)" if len(refused) > 1 else ""
-        raise DoesNotConform(
-            refused[0].message, where=refused[0].where + more, hint=refused[0].hint
-        )
-    return total
+            memory.add(reading_of(source))
+        return memory.done()
 
 
-def add_graphs(store: Store, graphs: Sequence[KernelGraph]) -> Remembered:
-    """Write graphs that conform, and drop those that they take the place of."""
-    superseded = _superseded(store, graphs)
-    counts = Counter(store.add(graph.name, graph.quads, graph.programs) for graph in graphs)
-    for name in superseded:
-        store.remove(name)
-    replaced = counts[AddResult.REPLACED] + len(superseded)
-    return Remembered(
-        added=counts[AddResult.ADDED] - len(superseded),
-        unchanged=counts[AddResult.UNCHANGED],
-        replaced=replaced,
-    )
-
-
-def _superseded(store: Store, graphs: Sequence[KernelGraph]) -> list[str]:
-    """Graphs of the same kernel of the same source text under another digest."""
-    wanted = {(graph.name.rpartition("/")[0], _sha(graph)): graph.name for graph in graphs}
-    names_ = {graph.name for graph in graphs}
+def _held(store: Store) -> dict[tuple[str, str], set[str]]:
+    """The graphs of the store by kernel and source text."""
     found = store.query(_SOURCES)
-    rows = list(found) if isinstance(found, Rows) else []
-    return [
-        str(row["graph"])
-        for row in rows
-        if (str(row["graph"]).rpartition("/")[0], str(row["sha"])) in wanted
-        and str(row["graph"]) not in names_
-    ]
-
-
-def _sha(graph: KernelGraph) -> str:
-    predicate = names.term("tl:sha256")
-    return next(str(q.object.value) for q in graph.quads if q.predicate.value == predicate)  # type: ignore[union-attr]
+    held: dict[tuple[str, str], set[str]] = {}
+    for row in found if isinstance(found, Rows) else ():
+        graph = str(row["graph"])
+        held.setdefault(origin_of(graph, str(row["sha"])), set()).add(graph)
+    return held
 
 
 def recall(store: Store, name: str) -> tuple[str, KernelKnowledge]:

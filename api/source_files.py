@@ -12,6 +12,7 @@ from pathlib import Path
 
 from api.corpora import fetch, pinned
 from api.lookups import Lookups
+from extractors.host.modules import FolderLoader
 from extractors.modules import ModuleText
 from kb.errors import InputError
 
@@ -19,6 +20,12 @@ MAX_MODULE_BYTES = 2_000_000
 MAX_FILES = 20_000
 _MARKS = (b"cuda.tile", b"triton")
 """A file that names none of these holds no kernel of a dialect that compiles ahead of time."""
+
+_MARKS_OF = {
+    ".py": _MARKS,
+    **dict.fromkeys((".cu", ".cuh", ".h", ".hpp"), (b"__global__",)),
+}
+"""The same, by kind of file: kinds that are read at all."""
 
 
 @dataclass
@@ -48,6 +55,26 @@ class FolderModules:
             if inside:
                 return found
         return None
+
+
+@dataclass
+class SiblingTables(FolderLoader):
+    """Sibling modules and tables of a package; a file that stands alone has no tables."""
+
+    lookups: Lookups | None = None
+
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """Configuration tables below the package, none when the root holds no package."""
+        packaged = any((child / "__init__.py").is_file() for child in self.root.iterdir())
+        if packaged and self.lookups is not None:
+            self.lookups.note_tables()
+        return super().tables() if packaged else ()
+
+    def _inside(self, file: Path) -> str | None:
+        text = super()._inside(file)
+        if self.lookups is not None:
+            self.lookups.note(file, None if text is None else text.encode())
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +138,14 @@ def source_tree(source: str, skip: Iterable[str] = ()) -> SourceTree:
     root = start.parent if start.is_file() else start
     while (root / "__init__.py").is_file():
         root = root.parent
-    found = [start] if start.is_file() else sorted(start.rglob("*.py"))
+    found = [start] if start.is_file() else _of_kind(start)
     files = [f for f in found if not any(fnmatch(f.relative_to(root).as_posix(), p) for p in skip)]
     return SourceTree(name, root, tuple(_with_kernels(files, root)), package, licence)
+
+
+def _of_kind(start: Path) -> list[Path]:
+    """Files below a folder whose kind is read."""
+    return sorted(f for f in start.rglob("*") if f.suffix in _MARKS_OF)
 
 
 def _with_kernels(files: list[Path], root: Path) -> Iterator[Path]:
@@ -124,6 +156,6 @@ def _with_kernels(files: list[Path], root: Path) -> Iterator[Path]:
         if not inside or count >= MAX_FILES or file.stat().st_size > MAX_MODULE_BYTES:
             continue
         data = file.read_bytes()
-        if any(mark in data for mark in _MARKS):
+        if any(mark in data for mark in _MARKS_OF.get(file.suffix, _MARKS)):
             count += 1
             yield file

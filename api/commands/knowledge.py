@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +13,11 @@ import typer
 
 from api import console
 from api.commands.options import Kb, Out
-from api.explain import tuning_summary
 from api.extract import extract_many, kernels_of
 from api.json_form import extract_document
-from api.remember import remember
+from api.read_each import read_each
+from api.reading import KernelSummary, Reading
+from api.remember import Memory, Remembered, remember
 from api.sarif import lint_document, print_lint, sarif_document
 from api.sources import SourceFile, source_files
 from api.turtle import turtle
@@ -49,7 +51,10 @@ class Linted(StrEnum):
 
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="PATH|DIST...", help="Files, folders, or wheels as NAME==VERSION."),
+    typer.Argument(
+        metavar="PATH|DIST...",
+        help="Files, folders, pinned corpora (NAME or NAME==VERSION), or `default`: all of these.",
+    ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core.")]
 
@@ -72,8 +77,14 @@ def extract(  # noqa: PLR0913 - one parameter per option
     bitwise_stable: Annotated[
         bool, typer.Option("--bitwise-stable", help="DSL: hold axes that can change bits.")
     ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read again even what has not changed.")
+    ] = False,
 ) -> None:
     """Read kernels: program, decisions, tuning space, constraints, findings.
+
+    For the table, files that are as they were, with all that was looked at for them, are not read
+    again.
 
     The table form remembers what it read in the knowledge base; another form, which is an export,
     does so only with --kb. Exit code 2 when a named file cannot be read or holds no kernel.
@@ -82,21 +93,44 @@ def extract(  # noqa: PLR0913 - one parameter per option
         hint = "Add --format dsl."
         raise InputError("only a DSL file can be held to it.", where="--bitwise-stable", hint=hint)
     files = source_files(paths)
-    sources = _read(files, jobs)
-    kernels = tuple(kernels_of(sources))
-    refused = _refused(files, sources)
     if form is Extracted.TABLE:
-        print_sources([s for f, s in zip(files, sources, strict=True) if s.kernels or not f.asked])
+        target = None if no_kb else kb or default_location()
+        readings = _read_and_remember(files, jobs, again, target)
+        print_sources([r for f, r in zip(files, readings, strict=True) if r.kernels or not f.asked])
+        refused = _refused(files, readings)
     else:
+        sources = _read(files, jobs)
+        kernels = tuple(kernels_of(sources))
+        refused = _refused(files, sources)
         _export(form, sources, kernels, out, bitwise_stable=bitwise_stable)
+        if kernels and kb is not None and not no_kb:
+            _say_remembered(remember(sources, kb), kb)
     if refused and len(files) == 1:
         raise refused[0]
-    if kernels and not no_kb and (form is Extracted.TABLE or kb is not None):
-        _remember(sources, kb)
     if refused:
         for problem in refused:
             console.note(f"tilelore: {problem.text}")
         raise typer.Exit(2)
+
+
+def _read_and_remember(
+    files: Sequence[SourceFile], jobs: int, again: bool, kb: str | None
+) -> tuple[Reading, ...]:
+    """Readings in the order of the files, without their graphs, which went to the store."""
+    found: dict[int, Reading] = {}
+    with Memory(kb) as memory, console.progress("reading") as tell:
+        for index, reading in read_each(files, jobs=jobs, again=again):
+            if kb is not None:
+                memory.add(reading)
+            found[index] = replace(reading, graphs=())
+            tell(len(found), len(files), files[index].shown)
+        done = memory.done()
+    if kb is not None and any(reading.kernels for reading in found.values()):
+        _say_remembered(done, kb)
+    if len(files) > 1:
+        count = sum(reading.again for reading in found.values())
+        console.note(f"read {count} of {len(files)} files; the others had not changed")
+    return tuple(found[index] for index in range(len(files)))
 
 
 def _read(files: Sequence[SourceFile], jobs: int) -> tuple[SourceKnowledge, ...]:
@@ -104,7 +138,9 @@ def _read(files: Sequence[SourceFile], jobs: int) -> tuple[SourceKnowledge, ...]
         return extract_many(files, jobs=jobs, progress=tell)
 
 
-def _refused(files: Sequence[SourceFile], sources: Sequence[SourceKnowledge]) -> list[InputError]:
+def _refused(
+    files: Sequence[SourceFile], sources: Sequence[SourceKnowledge | Reading]
+) -> list[InputError]:
     """Why files that a person named yield nothing; one in a folder may well hold no kernel."""
     found = []
     for file, source in zip(files, sources, strict=True):
@@ -116,15 +152,14 @@ def _refused(files: Sequence[SourceFile], sources: Sequence[SourceKnowledge]) ->
     return found
 
 
-def _remember(sources: Sequence[SourceKnowledge], kb: str | None) -> None:
-    done = remember(sources, kb)
+def _say_remembered(done: Remembered, kb: str) -> None:
     console.note(
-        f"remembered in {kb or default_location()}: {done.added} added, "
-        f"{done.unchanged} unchanged, {done.replaced} replaced"
+        f"remembered in {kb}: {done.added} added, {done.unchanged} unchanged, "
+        f"{done.replaced} replaced"
     )
 
 
-def print_sources(sources: Sequence[SourceKnowledge]) -> None:
+def print_sources(sources: Sequence[Reading]) -> None:
     """A table of kernels per file, then what was not understood."""
     columns = ("kernel", "lines", "operation", "decisions", "tuning", "findings", "opaque")
     for source in sources:
@@ -139,14 +174,14 @@ def print_sources(sources: Sequence[SourceKnowledge]) -> None:
         console.note(f"{silent} further files hold no kernel")
 
 
-def _row(k: KernelKnowledge) -> tuple[object, ...]:
+def _row(k: KernelSummary) -> tuple[object, ...]:
     return (
-        k.kernel.name,
+        k.name,
         console.lines_text([k.lines]),
         k.operation or "-",
-        len(k.decisions),
-        tuning_summary(k.tuning),
-        len(k.findings),
+        k.decisions,
+        k.tuning,
+        k.findings,
         f"{k.opaque}/{k.operations}",
     )
 

@@ -13,7 +13,7 @@ import typer
 from api import console
 from api.commands.options import Format, Kb, Out, Plain
 from api.later import loaded
-from api.remember import Conformance, open_for_writing
+from api.remember import open_for_writing
 from kb.errors import InputError
 from kb.store import DumpFormat, open_store
 
@@ -91,7 +91,7 @@ def load(
     form: Format = Plain.TABLE,
 ) -> None:
     """Add the graphs of a file; none when one of them breaks a shape."""
-    with open_for_writing(kb, Conformance()) as store:
+    with open_for_writing(kb) as store:
         loaded = store.load(file)
     rows = [{"graph": row.graph, "result": row.result.value} for row in loaded]
     if form is Plain.JSON:
@@ -120,7 +120,7 @@ def check(kb: Kb = None, form: Format = Plain.TABLE) -> None:
 @base.command()
 def rebuild(kb: Kb = None, form: Format = Plain.TABLE) -> None:
     """Make the index again from the files."""
-    with open_for_writing(kb, Conformance()) as store:
+    with open_for_writing(kb) as store:
         count = store.rebuild()
     if form is Plain.JSON:
         console.say_json({"schema": "tilelore.rebuild/1", "graphs": count})

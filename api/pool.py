@@ -1,0 +1,138 @@
+"""The same work on many things in several processes: bounded in time, memory and what waits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from types import FrameType
+from typing import Generic, TypeVar
+
+Thing = TypeVar("Thing")
+Result = TypeVar("Result")
+
+FEW = 3
+"""So many things are worked on in this process; starting others would take longer."""
+
+WAITING = 3
+"""Things per process that wait or are worked on; their results are all that is held."""
+
+PER_PROCESS = 1_000
+"""Things after which a process makes room for a fresh one, so that its memory stays bounded."""
+
+SECONDS = 120.0
+"""Time for one thing."""
+
+ENDED = "the process that read it ended abruptly."
+
+
+class _OutOfTime(BaseException):
+    """Not an Exception: nothing on the way may take it for a failure of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[Thing, Result]):
+    """What to do with a thing, and what to say when that ends its process or its time is up."""
+
+    do: Callable[[Thing], Result]
+    failed: Callable[[Thing, str], Result]
+    seconds: float = SECONDS
+
+    def __call__(self, thing: Thing) -> Result:
+        """Do it within the time; only a main thread can be stopped."""
+        if threading.current_thread() is not threading.main_thread():
+            return self.do(thing)
+        before = signal.signal(signal.SIGALRM, _stop)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        try:
+            return self.do(thing)
+        except _OutOfTime:
+            return self.failed(thing, f"reading it took longer than {self.seconds:g} s.")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise _OutOfTime
+
+
+def each(
+    work: Work[Thing, Result], things: Sequence[Thing], *, jobs: int = 0
+) -> Iterator[tuple[int, Result]]:
+    """Position and result of every thing, as they come, from `jobs` processes (0: one per core).
+
+    What ends its process is tried once more alone, and then it has failed; the others go on.
+    """
+    jobs = jobs or min(os.cpu_count() or 1, 16)
+    if len(things) <= FEW or jobs == 1:
+        yield from ((index, work(thing)) for index, thing in enumerate(things))
+        return
+    left = list(range(len(things)))
+    while left:
+        done: set[int] = set()
+        suspects: list[int] = []
+        for index, result in _pooled(work, things, left, jobs, suspects):
+            done.add(index)
+            yield index, result
+        for index in suspects:
+            done.add(index)
+            yield index, _alone(work, things[index])
+        left = [index for index in left if index not in done]
+
+
+def _executor(jobs: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=PER_PROCESS)
+
+
+def _pooled(
+    work: Work[Thing, Result],
+    things: Sequence[Thing],
+    left: Iterable[int],
+    jobs: int,
+    suspects: list[int],
+) -> Iterator[tuple[int, Result]]:
+    """Results until all is done or a process ended; what was under way then are the suspects."""
+    waiting: dict[Future[Result], int] = {}
+    rest = iter(left)
+    with _executor(jobs) as pool:
+        while not suspects:
+            for index in rest:
+                waiting[pool.submit(work, things[index])] = index
+                if len(waiting) >= jobs * WAITING:
+                    break
+            if not waiting:
+                return
+            ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ready:
+                index = waiting.pop(future)
+                try:
+                    yield index, future.result()
+                except BrokenProcessPool:
+                    suspects.append(index)
+        suspects.extend(waiting.values())
+
+
+def _alone(work: Work[Thing, Result], thing: Thing) -> Result:
+    with _executor(1) as pool:
+        try:
+            return pool.submit(work, thing).result()
+        except BrokenProcessPool:
+            return work.failed(thing, ENDED)
+
+
+def in_order(
+    results: Iterable[tuple[int, Result]], tell: Callable[[int], None]
+) -> tuple[Result, ...]:
+    """Every result at its position; `tell` hears of each as it comes."""
+    found: dict[int, Result] = {}
+    for index, result in results:
+        found[index] = result
+        tell(index)
+    return tuple(found[index] for index in sorted(found))
