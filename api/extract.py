@@ -94,57 +94,23 @@ def extract_many(
 
     A file that ends its process or takes too long is reported and the others go on.
     """
-    tell = progress or (lambda done, total, name: None)
-    jobs = jobs or min(os.cpu_count() or 1, 16)
-    if len(files) <= FEW or jobs == 1:
-        return tuple(_told(extract_or_explain(f), i, files, tell) for i, f in enumerate(files))
-    done = _in_pool(files, jobs, tell)
-    for index, file in enumerate(files):
-        if index not in done:
-            done[index] = _alone(file)
-            tell(len(done), len(files), file.shown)
-    return tuple(done[index] for index in range(len(files)))
+    count = 0
+
+    def tell(index: int) -> None:
+        nonlocal count
+        count += 1
+        if progress is not None:
+            progress(count, len(files), files[index].shown)
+
+    return in_order(each(Work(extract_or_explain, unread), files, jobs=jobs), tell)
 
 
-def _told(
-    found: SourceKnowledge, index: int, files: Sequence[SourceFile], tell: Progress
-) -> SourceKnowledge:
-    tell(index + 1, len(files), files[index].shown)
-    return found
-
-
-def _in_pool(files: Sequence[SourceFile], jobs: int, tell: Progress) -> dict[int, SourceKnowledge]:
-    """What the pool read, by position; files that it did not come to are missing."""
-    done: dict[int, SourceKnowledge] = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(files)), mp_context=context) as pool:
-        waiting: dict[Future[SourceKnowledge], int] = {
-            pool.submit(extract_or_explain, file): index for index, file in enumerate(files)
-        }
-        for future in as_completed(waiting):
-            index = waiting[future]
-            try:
-                done[index] = future.result()
-            except BrokenProcessPool:
-                continue
-            tell(len(done), len(files), files[index].shown)
-    return done
-
-
-def _alone(file: SourceFile) -> SourceKnowledge:
-    """One file in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        try:
-            return pool.submit(extract_or_explain, file).result()
-        except BrokenProcessPool:
-            problem = Diagnostic(
-                severity=Severity.ERROR,
-                message="the process that read it ended abruptly.",
-                hint="Read it alone; is there enough memory?",
-            )
-            source = _source(file, file.head(), [])
-            return SourceKnowledge(source=source, kernels=(), diagnostics=(problem,))
+def unread(file: SourceFile, why: str) -> SourceKnowledge:
+    """Nothing, and the reason."""
+    hint = "Read it alone; is there enough memory?"
+    problem = Diagnostic(severity=Severity.ERROR, message=why, hint=hint)
+    source = _source(file, file.head(), [])
+    return SourceKnowledge(source=source, kernels=(), diagnostics=(problem,))
 
 
 def _bytes(file: SourceFile) -> bytes:
