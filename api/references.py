@@ -11,6 +11,7 @@ from api.remember import recall, recall_entry
 from kb.donor import Donor, donor_from_document, donor_from_knowledge, merged
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.model import Document
+from kb.dsl.program import check_program
 from kb.dsl.reader import read
 from kb.errors import InputError, UnknownName
 from kb.graph.encode import encode
@@ -64,7 +65,8 @@ def _of_file(path: str, symbol: str) -> tuple[NamedKernel, ...]:
 
 
 def read_dsl(path: str) -> Document:
-    """The document of a DSL file. SyntaxProblem with line and column, UnknownName, InputError."""
+    """The document of a DSL file. SyntaxProblem with line and column, also for a program that is
+    not well formed or not well typed; UnknownName, InputError."""
     try:
         size = Path(path).stat().st_size
         if size > MAX_DSL_BYTES:
@@ -79,7 +81,9 @@ def read_dsl(path: str) -> Document:
     except UnicodeDecodeError:
         hint = "Save it as UTF-8 text."
         raise InputError("it is not UTF-8 text.", where=path, hint=hint) from None
-    return read(text, vocabulary(), where=path).document
+    reading = read(text, vocabulary(), where=path)
+    check_program(reading, where=path)
+    return reading.document
 
 
 def document_named(name: str, location: str | None) -> Document:

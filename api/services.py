@@ -12,6 +12,7 @@ from api.references import donor_of_store
 from api.remember import recall
 from kb.dsl.check import check_document
 from kb.dsl.model import DocumentKind
+from kb.dsl.program import check_program
 from kb.dsl.reader import read
 from kb.graph.terms import vocabulary
 from kb.store import Store
@@ -26,7 +27,9 @@ def services(store: Store) -> Services:
         return template.to_json()
 
     def generated(space: str, dialect: str, settings: Mapping[str, Any]) -> str:
-        document = read(space, vocabulary(), where="space").document
+        reading = read(space, vocabulary(), where="space")
+        check_program(reading, where="space")
+        document = reading.document
         if document.kind is not DocumentKind.KERNEL:  # observed in a source: it stands as it is
             check_document(document, where="space")
         return generate(document, dialect, as_texts(settings), DEFAULT_ARCH)

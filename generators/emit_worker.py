@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from generators.emit import emit_program
-from kb.dsl.from_knowledge import document_program
+from kb.dsl.program import document_program
 from kb.dsl.reader import read
 from kb.errors import TileloreError
 from kb.graph.terms import vocabulary

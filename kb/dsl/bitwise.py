@@ -9,8 +9,8 @@ from functools import cached_property
 from kb.analysis.facts import Facts
 from kb.analysis.numerics import Classes, hint_numerics
 from kb.analysis.numerics_rules import parameter_numerics
-from kb.dsl.from_knowledge import document_program
 from kb.dsl.model import Document, same
+from kb.dsl.program import document_program
 from kb.errors import ConstraintViolated
 from kb.evidence import AxisKind, AxisNumerics, Numerics
 from kb.space import Axis, GuardedPoints, Point, Scalar, Tuning

@@ -10,21 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kb.dsl.model import Document, DocumentKind, same
-from kb.errors import InputError, SyntaxProblem
 from kb.evidence import AxisKind, Decision
-from kb.ir import Kernel
-from kb.ir_parse import parse
 from kb.ir_text import to_text
-from kb.ir_verify import Problem, verify
 from kb.knowledge import KernelKnowledge, ParameterRole
 from kb.space import Axis, DesignSpace, Origin, Point, Scalar, Tuning
 from kb.vocabulary_model import folded
 
 SIZES = frozenset({ParameterRole.TILE_SIZE, ParameterRole.PROBLEM_SIZE, ParameterRole.GROUPING})
 """Roles whose values are numbers."""
-
-MAX_PROBLEMS = 5
-"""Problems of a program that are told at once."""
 
 
 def knowledge_document(knowledge: KernelKnowledge) -> Document:
@@ -55,37 +48,6 @@ def knowledge_document(knowledge: KernelKnowledge) -> Document:
         licence=source.licence,
         lines=knowledge.lines,
     )
-
-
-def document_program(document: Document) -> Kernel:
-    """The tile program of a kernel's document.
-
-    Raises InputError when it has none (a template), SyntaxProblem when its text is no program or
-    one that is not well formed; lines count from the first line of the program.
-    """
-    if document.program is None:
-        raise InputError(
-            "the design space holds no tile program.",
-            where=document.space.name,
-            hint="Write one with `tilelore extract FILE --format dsl`.",
-        )
-    text = document.program + "\n"
-    kernel = parse(text, where=document.space.name)
-    if verify(kernel):
-        where = f"{document.space.name}, program"
-        raise _ill_formed(verify(parse(text, where=where, own_lines=True)))
-    return kernel
-
-
-def _ill_formed(problems: tuple[Problem, ...]) -> SyntaxProblem:
-    """The first problems in one message, each with its line in the program."""
-    first, *others = problems
-    rest = [f"line {p.span.line}: {p.message.rstrip('.')}" for p in others[: MAX_PROBLEMS - 1]]
-    more = len(others) - len(rest)
-    also = f" Also {'; '.join(rest)}{f'; and {more} more' if more else ''}." if rest else ""
-    hint = "Put the program right, or extract it again."
-    message = f"in {first.function}: {first.message}{also}"
-    return SyntaxProblem(message, where=f"{first.span.path}:{first.span.line}", hint=hint)
 
 
 def _axes(

@@ -106,6 +106,8 @@ class Reading:
 
     document: Document
     notes: tuple[Diagnostic, ...] = ()
+    program_line: int = 0
+    """Line of the text that the program begins on, 0 when there is none."""
 
 
 def same(one: Scalar, other: Scalar) -> bool:

@@ -81,7 +81,9 @@ def read(text: str, vocabulary: Vocabulary, *, where: str = "") -> Reading:
     )
     comments = moved(attach(parsed.comments, parsed.sections), axes.moves)
     document = replace(document, comments=settle(comments, sections_of(document)))
-    return Reading(document=document, notes=tuple(axes.notes))
+    program = found.get("program")
+    began = program[0].place.line + 1 if program else 0
+    return Reading(document=document, notes=tuple(axes.notes), program_line=began)
 
 
 Found = dict[str, list[Section]]

@@ -11,7 +11,8 @@ import pytest
 from api.extract import extract_file, extract_many, merged_decisions
 from api.json_form import extract_document
 from api.sources import lone_file, source_files
-from kb.dsl.from_knowledge import document_program, knowledge_document
+from kb.dsl.from_knowledge import knowledge_document
+from kb.dsl.program import document_program
 from kb.dsl.reader import read
 from kb.dsl.writer import write
 from kb.errors import InputError, SyntaxProblem
