@@ -10,10 +10,13 @@ from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+
+_SUMS = VIEWS | CASTS | {OpKind.ADD}
 
 
 class FlattenedSideBuffer(Pattern):
@@ -37,7 +40,7 @@ class FlattenedSideBuffer(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         flat = [a for a in facts.accesses if _beside(facts, a) and _linear(a)]
         if flat:
-            where: list[Where] = [*flat, *(_made(facts, a) for a in flat)]
+            where: list[Where] = [*flat, *(n for a in flat for n in _made(facts, a))]
             yield self.decide(facts, "1-D linear index scatter/gather", where)
 
 
@@ -63,8 +66,14 @@ def _linear(access: Access) -> bool:
     return len(scaled) >= 2 and len(lanes) == 1 and products
 
 
-def _made(facts: Facts, access: Access) -> Node | None:
-    """The addition that completes the index."""
-    index = facts.values.items(access.node.op.operand("index"))
-    node = facts.graph.producer(facts.graph.core(index[0])) if index else None
-    return node if node is not None and node.op.kind == OpKind.ADD else None
+def _made(facts: Facts, access: Access) -> list[Node]:
+    """The additions of outer axes and tile that the index is made of."""
+    given = access.node.op.operand("index") or access.node.op.operand("pointer")
+    values = facts.values.items(given)
+    if not values:
+        return []
+    return [
+        node
+        for node in facts.graph.upstream(values[0], lambda n: n.op.kind not in _SUMS)
+        if node.op.kind == OpKind.ADD and facts.values.expr(node.result).has(AtomKind.BLOCK)
+    ]

@@ -15,6 +15,10 @@ _NAMED = {"tf32": "tf32", "tf32x3": "3xTF32", "ieee": "ieee fp32 (no tensor core
           "bf16x6": "bf16x6"}  # fmt: skip
 
 
+_CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION)
+"""What chooses a dtype by the dtype of an array."""
+
+
 class Tf32Operands(Pattern):
     """A cast of loads to tf32, or the precision option of the product."""
 
@@ -44,7 +48,8 @@ class Tf32Operands(Pattern):
                 found.setdefault(value, []).append(product)
             for role in ("lhs", "rhs"):
                 for cast in self._casts(facts, product.op.operand(role) or ""):
-                    found.setdefault("tf32", []).append(cast)
+                    chosen = facts.graph.roots(cast.op.operand("dtype"), *_CHOICES)
+                    found.setdefault("tf32", []).extend([cast, *chosen])
         for value, nodes in found.items():
             yield self.decide(facts, value, nodes)
 
