@@ -15,7 +15,6 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-
 _SUMS = VIEWS | CASTS | {OpKind.ADD}
 
 
