@@ -40,6 +40,7 @@ POLICY = (
 TransferService = Callable[[str, str], Mapping[str, Any]]
 GenerateService = Callable[[str, str, Mapping[str, Any]], str]
 ExplainService = Callable[[str], Mapping[str, Any]]
+DiffService = Callable[[str, str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +48,14 @@ class Services:
     """What the app offers beside the store; one that is None answers 501.
 
     `transfer(from_, to)` gives the template as a JSON-able document; `generate(space_dsl, dialect,
-    settings)` the source text; `explain(kernel_iri)` a JSON-able document. Each raises the errors
-    of `kb.errors`, which become problem details.
+    settings)` the source text; `explain(kernel_iri)` and `diff(left, right)`, two kernels by IRI,
+    JSON-able documents. Each raises the errors of `kb.errors`, which become problem details.
     """
 
     transfer: TransferService | None = None
     generate: GenerateService | None = None
     explain: ExplainService | None = None
+    diff: DiffService | None = None
 
 
 def create_app(
@@ -246,5 +248,15 @@ def service_router(store: Store, services: Services) -> APIRouter:
         if services.explain is None:
             raise RequestRefused(501, "This server does not explain.")
         return dict(services.explain(resolve_kernel(kernel, store.kernels())))
+
+    @router.get("/diff", response_model=schemas.Difference, summary="What two kernels decide")
+    def diff(
+        left: Annotated[str, UrlQuery(min_length=1, max_length=500, examples=["fmha_kernel"])],
+        right: Annotated[str, UrlQuery(min_length=1, max_length=500)],
+    ) -> dict[str, Any]:
+        if services.diff is None:
+            raise RequestRefused(501, "This server does not compare.")
+        known = store.kernels()
+        return dict(services.diff(resolve_kernel(left, known), resolve_kernel(right, known)))
 
     return router

@@ -119,6 +119,92 @@ class Generated(Document):
     source: str
 
 
+class KernelPair(Document):
+    """How two kernels differ; `match` says how they were found to be one."""
+
+    left: str
+    right: str
+    left_path: str
+    right_path: str
+    match: Literal["asked", "file and name", "same program", "name"]
+    operation: dict[str, str | None] | None
+    decisions: list[dict[str, Any]] = Field(
+        description="axis, subject, kind, change, left, right, left_lines, right_lines"
+    )
+    tuning: list[dict[str, Any]] = Field(description="field, left, right, left_lines, right_lines")
+    constraints: list[dict[str, Any]] = Field(description="expression, only, lines")
+    findings: list[dict[str, Any]] = Field(description="finding, only, lines")
+    decisions_in_both: int
+    same_program: bool
+    same: bool
+
+
+class UnpairedKernel(Document):
+    """A kernel that only one side has."""
+
+    name: str
+    path: str
+    lines: tuple[int, int]
+    operation: str | None
+    decisions: int
+
+
+class KernelCounts(Document):
+    """How many kernels are as before, differ, moved, went and came."""
+
+    unchanged: int
+    changed: int
+    moved: int
+    removed: int
+    added: int
+
+
+class Difference(Document):
+    """What `tilelore diff --format json` prints, and GET /diff answers."""
+
+    schema_: Literal["tilelore.diff/2"] = Field(alias="schema")
+    left: str
+    right: str
+    pairs: list[KernelPair]
+    only_left: list[UnpairedKernel]
+    only_right: list[UnpairedKernel]
+    kernels: KernelCounts
+    unchanged_files: int = Field(description="files of the same bytes on both sides")
+    digests: dict[str, str] = Field(
+        default_factory=dict, description="sha256 of the wheels; empty for a pinned one"
+    )
+    same: bool
+
+
+class BlamedDecision(Document):
+    """A decision with the revision that introduced it and where the kernel was then."""
+
+    axis: str
+    value: str
+    subject: str | None
+    kind: Literal["design", "tuning", "host"]
+    revision: str
+    date: str = Field(description="the author's date, ISO 8601")
+    author: str
+    summary: str
+    path_then: str
+    kernel_then: str
+    lines: list[tuple[int, int]] = Field(description="where it stands now")
+    file: str | None
+
+
+class Blame(Document):
+    """What `tilelore blame --format json` prints."""
+
+    schema_: Literal["tilelore.blame/1"] = Field(alias="schema")
+    kernel: str
+    path: str
+    revision: str
+    decisions: list[BlamedDecision]
+    revisions_read: int
+    notes: list[str]
+
+
 class ProblemDocument(Document):
     """RFC 9457 problem details."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from api.diff import diff_document
 from api.explain import explain
 from api.http import Services
 from api.later import DEFAULT_ARCH, generate
@@ -38,7 +39,11 @@ def services(store: Store) -> Services:
         iri, knowledge = recall(store, kernel)
         return explain(iri, knowledge, vocabulary())
 
-    return Services(transfer=transferred, generate=generated, explain=explained)
+    def compared(left: str, right: str) -> Mapping[str, Any]:
+        sides = [(recall(store, name)[1],) for name in (left, right)]
+        return diff_document(sides[0], sides[1], (left, right), asked=True)
+
+    return Services(transfer=transferred, generate=generated, explain=explained, diff=compared)
 
 
 def as_texts(settings: Mapping[str, Any]) -> dict[str, str]:

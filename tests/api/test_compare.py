@@ -14,10 +14,14 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from api import corpora, versions
+from api import corpora, schemas, versions
 from api.cli import app
+from api.http import create_app
 from api.revisions import Repository
+from api.services import services
 from kb.errors import InputError
+from kb.store import ONTOLOGY, LocalStore
+from tests.api.asgi_client import AsgiClient
 
 HEAD = "import triton\nimport triton.language as tl\n\n"
 DOUBLE = (
@@ -49,6 +53,8 @@ def tilelore(*arguments: object) -> Result:
 def document(result: Result, code: int) -> dict[str, Any]:
     assert result.exit_code == code, result.output
     found = json.loads(result.stdout)
+    model = schemas.Blame if found["schema"].startswith("tilelore.blame") else schemas.Difference
+    model.model_validate(found)
     assert isinstance(found, dict)
     return found
 
@@ -216,6 +222,23 @@ def test_links_and_strange_names_are_left_out(repo: Repo, tmp_path: Path) -> Non
 def test_no_repository(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         assert tilelore("diff", "--git", folder, "HEAD", "HEAD").exit_code == 2
+
+
+def test_two_kernels_over_http(tmp_path: Path) -> None:
+    for name, text in (("one", DOUBLE), ("two", OTHER)):
+        (tmp_path / f"{name}.py").write_text(text)
+    kb = tmp_path / "kb"
+    assert tilelore("extract", tmp_path / "one.py", tmp_path / "two.py", "--kb", kb).exit_code == 0
+    with LocalStore(kb, vocabulary=ONTOLOGY) as store:
+        client = AsgiClient(create_app(store, services=services(store)))
+        answer = client.get("/diff?left=double&right=total")
+        assert answer.status_code == 200, answer.text
+        (pair,) = answer.json()["pairs"]
+        assert (pair["left"], pair["right"], pair["same"]) == ("double", "total", False)
+        assert client.get("/diff?left=double&right=nothing").status_code == 404
+        assert client.get("/diff?left=double").status_code == 422
+        bare = AsgiClient(create_app(store))
+        assert bare.get("/diff?left=double&right=total").status_code == 501
 
 
 # -- packages
