@@ -111,12 +111,19 @@ def _pooled(
                 return
             ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ready:
-                index = waiting.pop(future)
-                try:
-                    yield index, future.result()
-                except BrokenProcessPool:
+                index, error = waiting.pop(future), future.exception()
+                if isinstance(error, BrokenProcessPool):
                     suspects.append(index)
+                elif error is not None:
+                    yield index, work.failed(things[index], _fault(error))
+                else:
+                    yield index, future.result()
         suspects.extend(waiting.values())
+
+
+def _fault(error: BaseException) -> str:
+    """What to say of an exception that should not be: one thing fails, and the others go on."""
+    return f"tilelore failed on it, please report: {type(error).__name__}: {error}."
 
 
 def _alone(work: Work[Thing, Result], thing: Thing) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 
 from api.extract import extract_or_explain, unread
@@ -15,7 +15,7 @@ from api.sources import SourceFile
 
 def read_each(
     files: Sequence[SourceFile], *, jobs: int = 0, again: bool = False
-) -> Iterator[tuple[int, Reading]]:
+) -> Generator[tuple[int, Reading]]:
     """Position and reading of every file, as they come, by `jobs` processes (0: one per core).
 
     A file that is as it was, with everything that was looked at for it, is not read again, unless
