@@ -127,6 +127,11 @@ class Core:
         module."""
         return self.machine.site if self.machine.foreign else lines_of(node)
 
+    def asks(self, cond: Expr, node: ast.expr, frame: Frame) -> None:
+        """Remember where the analysed file first asks for a condition."""
+        if frame.module == self.main:
+            self.machine.asked.setdefault(cond, node)
+
     def note(self, message: str, node: ast.AST | None = None) -> None:
         """A diagnostic, kept once."""
         if self.machine.foreign:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from extractors.host.alternatives import optional, split_counts, variants
 from extractors.host.derived import by_rule, closed_form, flattened, hint_lines
+from extractors.host.dispatch import chosen_kernel, demanded_layout, on_device, shared_buffers
 from extractors.host.events import (
     HintRecord,
     LaunchRecord,
@@ -36,6 +38,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     for search in material.searches:
         rows += _search(material, search)
         rows += _searched_tiles(material, search)
+        rows += variants(material, search)
     rows += _fallback(material)
     rows += _hints(material)
     for launch in material.launches:
@@ -43,7 +46,12 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += _sizes(material, launch)
         rows += _sentinels(material, launch)
         rows += flattened(material, launch)
+        rows += split_counts(material, launch)
+    rows += optional(material)
     rows += closed_form(material)
+    rows += chosen_kernel(material)
+    rows += shared_buffers(material)
+    rows += demanded_layout(material)
     return tuple(_joined(rows))
 
 
@@ -77,7 +85,7 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             kind=kind,
         )
     conds = [cond for case in search.cases for cond, _ in case.conds]
-    if any(_on_device(cond) for cond in conds):
+    if any(on_device(cond) for cond in conds):
         yield Decision(
             axis="arch_dispatch",
             value="if capability",
@@ -101,14 +109,20 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             lines=(search.lines,),
             kind=kind,
         )
-    if search.resets:
+    yield from _isolated(search, search.resets, "zero accumulators")
+    yield from _isolated(search, search.restores, "clone inputs")
+
+
+def _isolated(search: SearchRecord, names: tuple[str, ...], value: str) -> Iterator[Decision]:
+    """Parameters that every trial gets afresh."""
+    if names:
         yield Decision(
             axis="autotuning",
-            value="zero accumulators",
+            value=value,
             pattern="side-effect-isolation-of-tuning-trials",
             lines=(search.lines,),
-            kind=kind,
-            subject=", ".join(search.resets),
+            kind=AxisKind.HOST,
+            subject=", ".join(names),
         )
 
 
@@ -130,13 +144,6 @@ def _searched_tiles(material: Material, search: SearchRecord) -> Iterator[Decisi
 def _managed(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     """The statement that sets the budget around a search."""
     return material.origins.managed(search.lines) if material.origins else ()
-
-
-def _on_device(cond: Expr) -> bool:
-    names = [str(atom.args[0]) for atom in atoms(cond) if atom.op == "sym"]
-    return any(
-        name == "capability" or name.startswith(("capability[", "target.")) for name in names
-    )
 
 
 def _branch_lines(tree: ast.Module, search: SearchRecord) -> Lines:

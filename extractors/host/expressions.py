@@ -240,6 +240,7 @@ class Expressions(Items):
         if isinstance(verdict, Unknown):
             then, other = self.eval(node.body, frame), self.eval(node.orelse, frame)
             return then if then == other else choose(verdict, then, other)
+        self.asks(verdict, node.test, frame)
         left, right = self.machine.branch(
             verdict, lambda: self.eval(node.body, frame), lambda: self.eval(node.orelse, frame)
         )

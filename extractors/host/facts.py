@@ -63,6 +63,15 @@ class Material:
             return self.origins.of(named[0].value) if named and self.origins else ()
         return self.origins.of(self.origins.argument(call, name, names.index(name)))
 
+    def bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        """Lines that assign to the variable handed over for a parameter."""
+        call = self.origins.call_at(launch.lines) if self.origins else None
+        names = [param for param, _ in self.signature.params]
+        if call is None or self.origins is None or name not in names:
+            return ()
+        value = self.origins.argument(call, name, names.index(name))
+        return self.origins.assigned(value) if isinstance(value, ast.Name) else ()
+
     def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines of the keyword that hands a launch a hint, and where its value was made."""
         call = self.origins.call_at(launch.lines) if self.origins else None

@@ -98,6 +98,10 @@ class Origins:
             return ()
         return tuple(sorted(set(map(lines_of, self.statements(value, callers=callers)))))
 
+    def assigned(self, name: ast.Name) -> tuple[Lines, ...]:
+        """Lines of every assignment to a name in the nearest scope that has any."""
+        return tuple(sorted({lines_of(place) for place, _ in self._made(name, callers=False)}))
+
     def statements(self, value: ast.expr, *, callers: bool = True) -> list[ast.AST]:
         """Assignments that a value was made by, nearest first; with `callers`, what callers pass
         where the value is a parameter itself."""

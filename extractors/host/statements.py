@@ -220,6 +220,7 @@ class Statements(Assignments):
         if isinstance(verdict, Unknown):
             self.note(f"a branch on an unknown condition: {verdict.reason}", node)
             verdict = sym(f"condition@{node.lineno}")
+        self.asks(verdict, node.test, frame)
         return self._both(
             verdict, lambda: self.run(node.body, frame), lambda: self.run(node.orelse, frame)
         )

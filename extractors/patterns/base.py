@@ -30,6 +30,9 @@ KINDS: dict[str, AxisKind] = {
 }  # fmt: skip
 """Kind of every axis that is not a design axis; as in the catalogue."""
 
+UNKNOWN = "?"
+"""The dtype of a value that the program does not tell."""
+
 Where = Node | Access | Lines | None
 
 

@@ -59,15 +59,14 @@ class BlockScaledAccumulation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.score_products:
-            return
         native = facts.graph.of(OpKind.MMA_SCALED)
         if native:
             yield self.decide(facts, "mma_scaled", native)
         inside: list[Node] = []
         after: list[Node] = []
         for product in facts.contractions:
-            for node in self._scaled(facts, product):
+            scaled = self._chain if facts.score_products else self._scaled
+            for node in scaled(facts, product):
                 (inside if node.loop is not None and node.loop is product.loop else after).append(
                     node
                 )
@@ -75,6 +74,27 @@ class BlockScaledAccumulation(Pattern):
             yield self.decide(facts, "per-K-block promotion acc += dot*scale", inside)
         elif after:
             yield self.decide(facts, "scale in epilogue", after)
+
+    def _chain(self, facts: Facts, product: Node) -> list[Node]:
+        """Multiplications right after a product, each by a loaded number."""
+        found: list[Node] = []
+        value = product.result
+        while True:
+            users = facts.graph.users(value)
+            if len(users) == 1 and users[0].op.kind in VIEWS | CASTS:
+                value = users[0].result
+                continue
+            steps = [n for n in users if n.op.kind == OpKind.MUL]
+            if len(users) != 1 or not steps:
+                return found
+            (other,) = [v for v in steps[0].op.inputs[:2] if v != value] or [value]
+            loaded = facts.access(
+                facts.graph.producer(facts.graph.through(other, VIEWS | CASTS)) or product
+            )
+            if loaded is None or loaded.is_store:
+                return found
+            found.append(steps[0])
+            value = steps[0].result
 
     def _scaled(self, facts: Facts, product: Node) -> list[Node]:
         """Products of a result with a loaded row, column or number."""

@@ -13,6 +13,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
+from kb.ops import COMPARISONS, OpKind
 
 
 class DivisibilitySpecialisation(Pattern):
@@ -35,6 +36,7 @@ class DivisibilitySpecialisation(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         tails = self._tails(facts)
         flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
+        flagged += [(n, n) for n in facts.graph.of(OpKind.IF) if self._peeled(facts, n)]
         if flagged:
             names = {n for _, g in flagged for n in _parameters(facts, g.op.inputs[0])}
             switches = [n for n in names if n not in facts.tile_extents]
@@ -45,6 +47,19 @@ class DivisibilitySpecialisation(Pattern):
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
         elif tails:
             yield self.decide(facts, "always mask", tails)
+
+    def _peeled(self, facts: Facts, branch: Node) -> bool:
+        """A branch that is taken when tiles of compile-time extent do not fill an extent, with
+        accesses that check what the same array's other accesses need not."""
+        test = facts.graph.producer(branch.op.inputs[0])
+        if test is None or test.op.kind not in COMPARISONS or not _compile_time(facts, branch):
+            return False
+        sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
+        named = [{a.value for a in e.atoms() if a.kind is AtomKind.PARAMETER} for e in sides]
+        if bool(named[0] & facts.tile_extents) == bool(named[1] & facts.tile_extents):
+            return False
+        within = {a.array for a in facts.accesses if a.node.inside(branch)}
+        return any(a.array in within and not a.node.inside(branch) for a in facts.accesses)
 
     def _tails(self, facts: Facts) -> list[Node]:
         """Comparisons of positions with an extent, in masks of scores and of accesses."""

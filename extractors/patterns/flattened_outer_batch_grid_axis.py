@@ -54,8 +54,17 @@ def _operands(facts: Facts, node: Node) -> tuple[Expr, Expr]:
 
 
 def _of_block(facts: Facts, node: Node) -> bool:
-    atom = _operands(facts, node)[0].atom
-    return atom is not None and atom.kind is AtomKind.BLOCK
+    return _part(_operands(facts, node)[0])
+
+
+def _part(expr: Expr, limit: int = 8) -> bool:
+    """True for a block id, and for what divisions leave of one."""
+    atom = expr.atom
+    if atom is None or limit == 0:
+        return False
+    if atom.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD):
+        return _part(atom.args[0], limit - 1)
+    return atom.kind is AtomKind.BLOCK
 
 
 def _indexes(facts: Facts, node: Node) -> bool:

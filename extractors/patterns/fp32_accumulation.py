@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.loops import Role
+from kb.analysis.loops import Role, accumulating
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -56,10 +56,16 @@ class Fp32Accumulation(Pattern):
         places: dict[str, list[Node]] = {}
         for product in facts.contractions:
             dtype = facts.types.dtype(product.result)
-            begin = self._begin(facts, product)
-            places.setdefault(dtype, []).extend([product] if begin is None else [begin, product])
+            begin = [n for n in (self._begin(facts, product),) if n is not None]
+            added = self._added(facts, product)
+            places.setdefault(dtype, []).append(product)
+            held = facts.types.dtype(added[0].result) if added else dtype
+            places.setdefault(held, []).extend([*begin, *added])
         for dtype, nodes in self._sums(facts):
             places.setdefault(dtype, []).extend(nodes)
+        promoted = [dtype for dtype in places if self._promoted(facts, dtype)]
+        if promoted:
+            places[promoted[0]] += places.pop("f32", [])
         casts = self._narrowing(facts)
         if casts:
             wide = places.pop("f32", [])
@@ -68,7 +74,7 @@ class Fp32Accumulation(Pattern):
         for dtype, nodes in places.items():
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)
-            elif self._promoted(facts, dtype):
+            elif dtype in promoted:
                 yield self.decide(facts, "fp32 by promotion in the reduction", nodes)
 
     def _factor(self, facts: Facts, value: str | None) -> str | None:
@@ -103,11 +109,21 @@ class Fp32Accumulation(Pattern):
                 return node
         return None
 
+    def _added(self, facts: Facts, product: Node) -> list[Node]:
+        """Of a product that is added to a carried value, the addition."""
+        users = facts.graph.users(product.result)
+        carried = {
+            facts.graph.core(state.next)
+            for loop in facts.loops
+            for state in loop.of(Role.ACCUMULATOR)
+        }
+        return [n for n in users if n.op.kind == OpKind.ADD and n.result in carried]
+
     def _carry(self, facts: Facts, product: Node) -> Node | None:
         """Of a product that is added to a carried value, the fill of that value."""
         for loop in facts.loops:
             for state in loop.of(Role.ACCUMULATOR):
-                if product.inside(loop.node) and facts.graph.rests_on(state.next, product):
+                if accumulating(facts.graph, state.argument, state.next) is product:
                     begun = facts.graph.producer(state.init)
                     return begun if begun is not None and begun.op.kind in _FILLS else None
         return None
@@ -122,7 +138,8 @@ class Fp32Accumulation(Pattern):
             casts = [
                 n for n in facts.graph.upstream(node.op.inputs[0], _stop) if n.op.kind in CASTS
             ]
-            yield dtype, [*casts, node]
+            widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
+            yield "f32" if widened else dtype, [*casts, node]
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
                 fills = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS)
@@ -148,7 +165,9 @@ class Fp32Accumulation(Pattern):
         return found
 
 
-_NAMES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64"}
+_NAMES = {
+    "f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i32": "int32", "i64": "int64",
+}  # fmt: skip
 
 
 def _stop(node: Node) -> bool:

@@ -11,7 +11,6 @@ from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
-
 _STORE_MASK = vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)"))
 
 

@@ -61,7 +61,7 @@ class IndirectAccess(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node]] = {}
-        for access in facts.loads:
+        for access in facts.accesses:
             for node in self._loaded(facts, access):
                 found.setdefault(self._value(facts, access, node), []).extend((node, access.node))
         for value, nodes in found.items():

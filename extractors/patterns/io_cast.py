@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from kb.analysis.accesses import Access
@@ -85,6 +85,5 @@ class IoCast(Pattern):
         node = facts.graph.producer(facts.graph.through(value, VIEWS))
         if node is None or node.op.kind not in CASTS:
             return []
-        return (
-            [node] if facts.types.dtype(node.op.inputs[0]) != facts.types.dtype(node.result) else []
-        )
+        before, after = facts.types.dtype(node.op.inputs[0]), facts.types.dtype(node.result)
+        return [node] if before != after or after == UNKNOWN else []

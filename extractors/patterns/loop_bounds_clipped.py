@@ -51,6 +51,10 @@ class LoopBoundsClipped(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
         for loop in facts.loops:
+            if blocked(loop, facts.values) and not facts.contractions:
+                end = facts.graph.producer(facts.graph.core(loop.high))
+                if end is not None and end.op.kind == OpKind.MINIMUM:
+                    yield self.decide(facts, "clipped to valid range", (end, loop.node.head))
             if persistent(loop, facts.values) or blocked(loop, facts.values) or loop.range is None:
                 continue
             if not any(p.inside(loop.node) for p in facts.contractions):

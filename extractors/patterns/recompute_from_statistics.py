@@ -10,6 +10,7 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
 from kb.analysis.accesses import Access
+from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -58,9 +59,10 @@ class RecomputeFromStatistics(Pattern):
         if saved:
             yield self.decide(facts, "statistics saved", saved)
             return
-        hat = self._normalised(facts)
-        if hat:
-            yield self.decide(facts, "recompute activation", hat)
+        again = [*self._normalised(facts), *differentiated(facts)]
+        again = again or self._coefficients(facts)
+        if again:
+            yield self.decide(facts, "recompute activation", again)
 
     def _gradient(self, facts: Facts) -> list[Node]:
         """probability * (product - loaded row)."""
@@ -110,9 +112,53 @@ class RecomputeFromStatistics(Pattern):
             stat = self._loaded(facts, narrow)
             if not stat or _width(facts, narrow) >= _width(facts, wide) or not facts.feeding(wide):
                 continue
-            if _scope(facts, wide, stat) and self._reduced(facts, node):
+            if _scope(facts, wide, stat) and (
+                self._reduced(facts, node) or self._beside(facts, node, wide)
+            ):
                 found.append(node)
         return found
+
+    def _coefficients(self, facts: Facts) -> list[Node]:
+        """A power of a loaded row statistic times a reduction of two loaded rows: what the
+        normalised row would have given."""
+        if facts.contractions:
+            return []
+        sums = [
+            r
+            for r in facts.reductions
+            if len({a.array for a in facts.feeding(r.op.inputs[0]) if _width(facts, a.value)}) > 1
+        ]
+        found = []
+        for node in facts.graph.of(OpKind.MUL):
+            for stat, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                loads = facts.feeding(stat)
+                narrow = bool(loads) and not any(_width(facts, a.value) for a in loads)
+                if (
+                    narrow
+                    and not facts.graph.roots(stat, *REDUCTIONS)
+                    and all(any(index.constant is None for index in a.index) for a in loads)
+                ):
+                    if any(facts.graph.rests_on(other, r) for r in sums):
+                        found += [node, *(a.node for a in loads)]
+        return found
+
+    def _beside(self, facts: Facts, node: Node, wide: str) -> bool:
+        """True when the normalised row is multiplied by another loaded row of the same place, while
+        the kernel reduces the loaded row."""
+        rows = {a.index for a in facts.feeding(wide)}
+        reduced = any(
+            any(facts.graph.rests_on(r.op.inputs[0], a.node) for a in facts.feeding(wide))
+            for r in facts.reductions
+        )
+        if not reduced:
+            return False
+        for user in facts.graph.users(node.result):
+            others = [v for v in user.op.inputs[:2] if v != node.result]
+            if user.op.kind == OpKind.MUL and any(
+                a.index in rows for v in others for a in facts.feeding(v)
+            ):
+                return True
+        return False
 
     def _loaded(self, facts: Facts, value: str) -> list[Access]:
         core = facts.graph.through(value, VIEWS | CASTS)

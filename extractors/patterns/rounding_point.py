@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.facts import Facts
@@ -58,7 +58,7 @@ class RoundingPoint(Pattern):
         if core is None or core.op.kind not in (OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.FMA):
             return False
         dtype = facts.types.dtype(node.result)
-        return dtype.startswith("dtypeof") or dtype in ("f16", "bf16")
+        return dtype.startswith("dtypeof") or dtype in ("f16", "bf16", UNKNOWN)
 
     def _multiplied(self, facts: Facts, node: Node) -> bool:
         """The narrowed value, perhaps chosen by a branch, is a factor beside a load."""
