@@ -34,13 +34,17 @@ Download = Callable[[str, Path], None]
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """An unpacked archive: `files` are relative to `folder`; `licence` is SPDX where known."""
+    """An unpacked archive: `files` are relative to `folder`; `licence` is SPDX where known.
+
+    `skip` are path patterns of files that are there to be looked up, not to be read for kernels.
+    """
 
     folder: Path
     package: str
     version: str
     licence: str
     files: tuple[PurePosixPath, ...]
+    skip: tuple[str, ...] = ()
 
 
 def cache_folder() -> Path:
@@ -73,7 +77,8 @@ def fetch(requirement: str, *, sha256: str = "", download: Download | None = Non
             _publish(Path(incoming) / "files", folder)
     record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
     files = tuple(PurePosixPath(name) for name in record["files"])
-    return Corpus(folder, package, version, record["licence"], files)
+    skip = tuple(_pinned_row(package, digest).get("skip", ()))
+    return Corpus(folder, package, version, record["licence"], files, skip)
 
 
 def _way(package: str, digest: str) -> Download:

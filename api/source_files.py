@@ -129,6 +129,7 @@ def source_tree(source: str, skip: Iterable[str] = ()) -> SourceTree:
         corpus = fetch(wanted)
         name, start = corpus.package, corpus.folder.resolve()
         package, licence = f"{corpus.package}=={corpus.version}", corpus.licence or None
+        skip = (*skip, *corpus.skip)
     else:
         raise InputError(
             "there is no such file or folder.",
