@@ -19,6 +19,7 @@ from api.lookups import Lookups
 from api.pool import Work, each, in_order
 from api.source_files import FolderModules, SiblingTables
 from api.sources import SourceFile, lone_file
+from api.told_together import told_together
 from extractors.detect import Detection, detect
 from extractors.host.events import KernelSignature
 from extractors.host.facts import HostFacts
@@ -241,7 +242,7 @@ def _combined(
         lines=kernel.entry.span.lines,
         operation=detection.operation,
         parameters=detection.parameters,
-        decisions=merged_decisions(_told_together(detection.decisions, facts)),
+        decisions=told_together(detection, facts),
         tuning=facts.tuning,
         launches=launches,
         constraints=constraints,
@@ -252,88 +253,6 @@ def _combined(
             detection.facts, facts.tuning, detection.parameters, launches, axis_classes()
         ),
     )
-
-
-def _told_together(program: Sequence[Decision], facts: HostFacts) -> list[Decision]:
-    """Decisions of program and host, with what only both together tell.
-
-    The grid that the host gives belongs to how the program shares out its work. Where a host rule
-    chooses extents of tiles, that choice is the decision, and the program shows where they enter.
-    """
-    extents = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
-    rules = [
-        d
-        for d in facts.decisions
-        if d.axis in RULED and (d.value not in GIVEN or d.subject in extents)
-    ]
-    rest = [d for d in facts.decisions if d.axis not in RULED]
-    found: list[Decision] = []
-    for decision in program:
-        if decision.axis in SHARED_OUT and decision.file is None:
-            decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
-        if decision.value == LEFT_OPEN.get(decision.axis):
-            if any(given.axis == decision.axis for given in rest):
-                rest = [_shown(given, decision) for given in rest]
-                continue
-        if any(rule.axis == decision.axis for rule in rules):
-            rules = [_shown(rule, decision) for rule in rules]
-            continue
-        found.append(decision)
-    return [*found, *rest, *_one(rules)]
-
-
-def _shown(rule: Decision, program: Decision) -> Decision:
-    """A host rule with the lines where the program uses what it chose."""
-    if rule.axis != program.axis:
-        return rule
-    return replace(rule, lines=_united(rule.lines, program.lines))
-
-
-def _one(rules: Sequence[Decision]) -> Iterator[Decision]:
-    """Extents that one rule chooses are one decision."""
-    for key in dict.fromkeys((d.axis, d.value, d.pattern) for d in rules):
-        same = [d for d in rules if (d.axis, d.value, d.pattern) == key]
-        subjects = ", ".join(dict.fromkeys(d.subject for d in same if d.subject))
-        lines = _united(*(d.lines for d in same))
-        yield replace(same[0], lines=lines, subject=subjects or None)
-
-
-def _united(*lines: tuple[Lines, ...]) -> tuple[Lines, ...]:
-    return tuple(sorted({one for some in lines for one in some}))
-
-
-def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Decisions without repeats, by kind, first line and axis.
-
-    Program and host code may both tell of one decision: same axis, value, pattern and file, and no
-    two different subjects. Such become one with the lines of both.
-    """
-    kept: list[Decision] = []
-    for decision in decisions:
-        twin = next((i for i, other in enumerate(kept) if _same(other, decision)), None)
-        if twin is None:
-            kept.append(decision)
-        else:
-            kept[twin] = _joined(kept[twin], decision)
-    kinds = list(AxisKind)
-    return tuple(sorted(kept, key=lambda d: (kinds.index(d.kind), d.lines, d.axis, d.value)))
-
-
-def _same(one: Decision, other: Decision) -> bool:
-    if (one.axis, one.pattern, one.file) != (other.axis, other.pattern, other.file):
-        return False
-    if one.axis in EVERYWHERE:
-        return True
-    if one.value != other.value:
-        return False
-    if one.subject == other.subject:
-        return one.lines == other.lines or one.axis in HINTED
-    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
-
-
-def _joined(one: Decision, other: Decision) -> Decision:
-    lines: tuple[Lines, ...] = tuple(sorted({*one.lines, *other.lines}))
-    return replace(one, lines=lines, subject=one.subject or other.subject)
 
 
 def _constraints(

@@ -8,9 +8,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from api.extract import extract_file, extract_many, merged_decisions
+from api.extract import extract_file, extract_many
 from api.json_form import extract_document
 from api.sources import lone_file, source_files
+from api.told_together import merged_decisions
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.program import document_program
 from kb.dsl.reader import read

@@ -1,0 +1,158 @@
+"""Decisions that the program of a kernel and the host code around it tell together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from extractors.detect import Detection
+from extractors.host.facts import HostFacts
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import AxisKind, Decision, Lines
+from kb.knowledge import ParameterRole
+
+HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
+"""Axes that a decorator and a launch may both set."""
+
+EVERYWHERE = frozenset({"specialization"})
+"""Axes whose value holds for the whole kernel, so that each value is told once."""
+
+RULED = frozenset({"tile_selection", "tile_padding"})
+"""Axes that a host rule decides and the program shows."""
+
+GIVEN = frozenset({"constant", "tuned"})
+"""How a host gives any compile-time parameter; a tile is chosen by it only when it is an extent."""
+
+LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
+"""What a program says on an axis that it gives nothing for; what the host gives takes its place."""
+
+SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
+"""Axes that the grid of the launch belongs to."""
+
+
+def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...]:
+    """Decisions of program and host, with what only both together tell.
+
+    The grid that the host gives belongs to how the program shares out its work. Where a host rule
+    chooses extents of tiles, that choice is the decision, and the program shows where they enter.
+    """
+    program = detection.decisions
+    extents = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
+    rules = [
+        d
+        for d in facts.decisions
+        if d.axis in RULED and (d.value not in GIVEN or d.subject in extents)
+    ]
+    rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
+    found: list[Decision] = []
+    for decision in program:
+        if decision.axis in SHARED_OUT and decision.file is None:
+            decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
+        if decision.value == LEFT_OPEN.get(decision.axis):
+            if any(given.axis == decision.axis for given in rest):
+                rest = [_shown(given, decision) for given in rest]
+                continue
+        if any(rule.axis == decision.axis for rule in rules):
+            rules = [_shown(rule, decision) for rule in rules]
+            continue
+        found.append(decision)
+    return merged_decisions([*found, *_optional(rest, detection), *_one(rules)])
+
+
+def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
+    """Operands that may be missing: those that the program reads and writes under their flag alone,
+    one decision per way, with the branches that ask for them."""
+    yield from (d for d in decisions if d.axis != "optional_inputs")
+    for decision in _one([d for d in decisions if d.axis == "optional_inputs"]):
+        pairs = [part.split(" by ") for part in (decision.subject or "").split(", ")]
+        asked = {" by ".join(pair): _asked(detection.facts, *pair[:2]) for pair in pairs}
+        kept = {name: lines for name, lines in asked.items() if lines}
+        if kept:
+            lines = _united(decision.lines, *kept.values())
+            yield replace(decision, subject=", ".join(kept), lines=lines)
+
+
+def _asked(facts: Facts, operand: str, flag: str = "") -> tuple[Lines, ...]:
+    """The branches on a flag around every access of an operand; none when one is not under it."""
+    found: list[Lines] = []
+    for access in (a for a in facts.accesses if a.array == operand):
+        guards = [g for g in facts.guards(access.node) if flag in ("", *_read(facts, g))]
+        if not guards:
+            return ()
+        found += [g.head for g in guards]
+    return tuple(found)
+
+
+def _read(facts: Facts, branch: Node) -> set[str]:
+    """Everything that the condition of a branch is computed from."""
+    seen = {branch.op.inputs[0]}
+    pending = [*seen]
+    for value in pending:
+        new = [feed for feed in facts.graph.feeds(value) if feed not in seen]
+        seen.update(new)
+        pending += new
+    return seen
+
+
+def _overwrites(decision: Decision, detection: Detection) -> bool:
+    """True unless the host hands one tensor to two parameters of which none or both are written."""
+    if decision.axis != "aliasing" or decision.subject is None:
+        return True
+    shared = decision.subject.split(", ")
+    roles = {p.role for p in detection.parameters if p.name in shared}
+    return len(roles) > 1 and bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
+
+
+def _shown(rule: Decision, program: Decision) -> Decision:
+    """A host rule with the lines where the program uses what it chose."""
+    if rule.axis != program.axis:
+        return rule
+    return replace(rule, lines=_united(rule.lines, program.lines))
+
+
+def _one(rules: Sequence[Decision]) -> Iterator[Decision]:
+    """Extents that one rule chooses are one decision."""
+    for key in dict.fromkeys((d.axis, d.value, d.pattern) for d in rules):
+        same = [d for d in rules if (d.axis, d.value, d.pattern) == key]
+        subjects = ", ".join(dict.fromkeys(d.subject for d in same if d.subject))
+        lines = _united(*(d.lines for d in same))
+        yield replace(same[0], lines=lines, subject=subjects or None)
+
+
+def _united(*lines: tuple[Lines, ...]) -> tuple[Lines, ...]:
+    return tuple(sorted({one for some in lines for one in some}))
+
+
+def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Decisions without repeats, by kind, first line and axis.
+
+    Program and host code may both tell of one decision: same axis, value, pattern and file, and no
+    two different subjects. Such become one with the lines of both.
+    """
+    kept: list[Decision] = []
+    for decision in decisions:
+        twin = next((i for i, other in enumerate(kept) if _same(other, decision)), None)
+        if twin is None:
+            kept.append(decision)
+        else:
+            kept[twin] = _joined(kept[twin], decision)
+    kinds = list(AxisKind)
+    return tuple(sorted(kept, key=lambda d: (kinds.index(d.kind), d.lines, d.axis, d.value)))
+
+
+def _same(one: Decision, other: Decision) -> bool:
+    if (one.axis, one.pattern, one.file) != (other.axis, other.pattern, other.file):
+        return False
+    if one.axis in EVERYWHERE:
+        return True
+    if one.value != other.value:
+        return False
+    if one.subject == other.subject:
+        return one.lines == other.lines or one.axis in HINTED
+    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
+
+
+def _joined(one: Decision, other: Decision) -> Decision:
+    lines: tuple[Lines, ...] = tuple(sorted({*one.lines, *other.lines}))
+    return replace(one, lines=lines, subject=one.subject or other.subject)
