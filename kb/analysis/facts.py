@@ -13,6 +13,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, loops_of
+from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
 from kb.ir import Kernel, ParameterKind
@@ -30,7 +31,12 @@ class Facts:
 
     @cached_property
     def program(self) -> Kernel:
-        """The kernel with its helpers inlined."""
+        """The kernel with its helpers inlined; what threads do is read as what their block does."""
+        return as_tiles(self.source)
+
+    @cached_property
+    def source(self) -> Kernel:
+        """The kernel with its helpers inlined, threads left as they are."""
         return inline(self.kernel)
 
     @cached_property

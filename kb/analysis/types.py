@@ -188,7 +188,9 @@ class Types:
     def _cast(self, node: Node) -> TileType:
         dtype = node.op.operand("dtype")
         base = self.of(node.op.inputs[0])
-        return TileType(base.kind, self.named(dtype) if dtype else base.dtype, base.shape)
+        said = node.op.results[0].type
+        plain = said.dtype if said is not None and said.dtype != "?" else base.dtype
+        return TileType(base.kind, self.named(dtype) if dtype else plain, base.shape)
 
     def _filled(self, node: Node) -> TileType:
         dtype = node.op.operand("dtype")
@@ -260,7 +262,8 @@ def _parameter(parameter: Parameter) -> TileType:
         return TileType(
             TypeKind.SCALAR, _SCALARS.get(parameter.annotation, parameter.annotation or "?")
         )
-    return TileType(TypeKind.ARRAY, f"dtypeof({parameter.name})")
+    told = parameter.annotation.split(" ", 1)[0] if parameter.annotation else ""
+    return TileType(TypeKind.ARRAY, told if told in _ORDER else f"dtypeof({parameter.name})")
 
 
 def _shaped(dtype: str, shape: tuple[str, ...]) -> TileType:

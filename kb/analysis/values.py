@@ -250,6 +250,10 @@ class Values:
         kind = AtomKind.BLOCK if node.op.kind == OpKind.BLOCK_ID else AtomKind.BLOCKS
         return s.of(Atom(f"{'block' if kind is AtomKind.BLOCK else 'blocks'}({axis})", kind))
 
+    def _threads(self, node: Node) -> Expr | None:
+        axis = self.literal(node.op.operand("axis")) or 0
+        return s.of(Atom(f"threads({axis})", AtomKind.OPAQUE))
+
     def _tiles(self, node: Node) -> Expr | None:
         axis = self.literal(node.op.operand("axis"))
         shape = self.items(node.op.operand("shape"))
@@ -367,6 +371,7 @@ _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
 _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
     OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block, OpKind.NUM_BLOCKS: Values._block,
     OpKind.NUM_TILES: Values._tiles, OpKind.ARANGE: Values._arange, OpKind.FULL: Values._fill,
+    OpKind.BLOCK_THREADS: Values._threads,
     OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift, OpKind.SELECT: Values._select,
     OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
     OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,

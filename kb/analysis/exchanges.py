@@ -1,0 +1,92 @@
+"""What threads make together: values combined through shuffles, and products summed from shared
+tiles."""
+
+from __future__ import annotations
+
+from kb.analysis.graph import CASTS, Graph, Node
+from kb.analysis.shared import SharedMemory
+from kb.ir import Op
+from kb.ops import OpKind
+
+_KINDS = {
+    OpKind.ADD: OpKind.REDUCE_SUM,
+    OpKind.MAXIMUM: OpKind.REDUCE_MAX,
+    OpKind.MINIMUM: OpKind.REDUCE_MIN,
+    OpKind.MUL: OpKind.REDUCE_PROD,
+}
+_LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
+
+
+def reduction_kind(kind: str) -> OpKind | None:
+    """The reduction that repeats an operation of two operands."""
+    return next((made for op, made in _KINDS.items() if op == kind), None)
+
+
+def combined_shuffle(graph: Graph, op: Op) -> tuple[OpKind, str] | None:
+    """(reduction, value) when an operation combines a value with the same value of another lane."""
+    kind = reduction_kind(op.kind)
+    if kind is None or len(op.inputs) < 2:
+        return None
+    for own, other in (op.inputs[:2], op.inputs[1::-1]):
+        node = graph.producer(graph.through(other, _LOOKS))
+        if node is not None and node.op.kind == OpKind.SHUFFLE and _exchanged(node) == own:
+            return kind, own
+    return None
+
+
+def _exchanged(node: Node) -> str | None:
+    return node.op.operand("x")
+
+
+def reducing_loop(graph: Graph, op: Op) -> tuple[OpKind, str, str] | None:
+    """(reduction, first value, result) of a loop that combines one carried value with other lanes
+    until all have it."""
+    body = op.regions[-1]
+    offset = 1 if op.kind == OpKind.FOR else 0
+    end = body.terminator
+    if end is None or end.kind not in (OpKind.YIELD, OpKind.CONTINUE):
+        return None
+    inits = [value for role, value in op.operands if role == "init"]
+    rows = zip(body.arguments[offset:], inits, end.inputs, op.results, strict=False)
+    found = []
+    for argument, init, next_, result in rows:
+        node = graph.producer(next_)
+        combined = combined_shuffle(graph, node.op) if node is not None else None
+        if combined is not None and combined[1] == argument.name:
+            found.append((combined[0], init, result.name))
+    return found[0] if len(found) == 1 else None
+
+
+def dot_product(graph: Graph, shared: SharedMemory, op: Op) -> tuple[Op, Op, str, str] | None:
+    """(left load, right load, first value, result) of a loop that adds products of two tiles in
+    shared memory to one carried value."""
+    body = op.regions[-1]
+    end = body.terminator
+    inits = [value for role, value in op.operands if role == "init"]
+    if op.kind != OpKind.FOR or end is None or len(inits) != 1 or not op.results:
+        return None
+    argument = body.arguments[1].name
+    added = graph.producer(end.inputs[0]) if end.inputs else None
+    factors = _factors(graph, added, argument) if added is not None else None
+    if factors is None:
+        return None
+    loads = [graph.producer(graph.through(value, _LOOKS)) for value in factors]
+    sides = [node.op for node in loads if node is not None and shared.holds(node.op)]
+    if len(sides) != 2 or shared.place(sides[0]) == shared.place(sides[1]):
+        return None
+    if not all(shared.stored(side) for side in sides):
+        return None
+    return sides[0], sides[1], inits[0], op.results[0].name
+
+
+def _factors(graph: Graph, added: Node, argument: str) -> tuple[str, str] | None:
+    """The factors of a product that is added to a carried value."""
+    if added.op.kind == OpKind.FMA:
+        return added.op.inputs[:2] if added.op.inputs[2:3] == (argument,) else None  # type: ignore[return-value]
+    if added.op.kind != OpKind.ADD or argument not in added.op.inputs:
+        return None
+    other = next((value for value in added.op.inputs[:2] if value != argument), None)
+    product = graph.producer(other)
+    if product is None or product.op.kind != OpKind.MUL:
+        return None
+    return product.op.inputs[0], product.op.inputs[1]

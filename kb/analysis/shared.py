@@ -1,0 +1,88 @@
+"""Shared memory of a block: which allocation an address lies in, and what was stored there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kb.analysis.graph import Graph, Node
+from kb.ir import Op
+from kb.ops import ATOMICS, OpKind
+
+_ADDRESSES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS,
+                        OpKind.COPY, OpKind.ADVANCE, OpKind.CAST, OpKind.SELECT, OpKind.IF,
+                        OpKind.IF_EXPRESSION})  # fmt: skip
+_FILLING = frozenset({OpKind.ASYNC_COPY, OpKind.BULK_COPY})
+
+
+@dataclass(eq=False, slots=True)
+class SharedMemory:
+    """Allocations of a program with the values put into each."""
+
+    graph: Graph
+    _places: dict[str, str | None] = field(default_factory=dict)
+    _values: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for node in self.graph.nodes:
+            place = self.place(node.op)
+            if place is None:
+                continue
+            value = _stored(node.op)
+            if value is not None:
+                self._values.setdefault(place, []).append(value)
+
+    @property
+    def allocations(self) -> list[Node]:
+        """Arrays in shared memory, in program order."""
+        return [n for n in self.graph.of(OpKind.ALLOCATE) if n.op.attribute("space") == "shared"]
+
+    def place(self, op: Op) -> str | None:
+        """The allocation that an access, or a copy into shared memory, goes to."""
+        if op.kind in _FILLING:
+            return self._allocation(op.operand("target") or next(iter(op.inputs), None))
+        if op.kind in (OpKind.LOAD, OpKind.STORE) or op.kind in ATOMICS:
+            return self._allocation(op.operand("pointer") or next(iter(op.inputs), None))
+        return None
+
+    def holds(self, op: Op) -> bool:
+        """Whether an access goes to shared memory."""
+        return op.kind not in _FILLING and self.place(op) is not None
+
+    def stored(self, op: Op) -> list[str]:
+        """Values that may lie where an access reads, each once."""
+        place = self.place(op)
+        return list(dict.fromkeys(self._values.get(place, ()))) if place is not None else []
+
+    def _allocation(self, pointer: str | None) -> str | None:
+        if pointer is None:
+            return None
+        if pointer not in self._places:
+            self._places[pointer] = None
+            self._places[pointer] = self._below(pointer)
+        return self._places[pointer]
+
+    def _below(self, pointer: str) -> str | None:
+        """The allocation below an address; carried and chosen addresses by their first value."""
+        node = self.graph.producer(pointer)
+        if node is None:
+            feeds = self.graph.feeds(pointer)
+            return self._allocation(feeds[0]) if feeds else None
+        if node.op.kind == OpKind.ALLOCATE:
+            return pointer if node.op.attribute("space") == "shared" else None
+        if node.op.kind not in _ADDRESSES:
+            return None
+        return next((p for v in self.graph.feeds(pointer) if (p := self._allocation(v))), None)
+
+
+def copied(op: Op) -> str:
+    """A name for what an asynchronous copy, which has no result, brings."""
+    return f"%copied.{op.operand('target')}"
+
+
+def _stored(op: Op) -> str | None:
+    """The value that an operation puts into shared memory."""
+    if op.kind in _FILLING:
+        return copied(op)
+    if op.kind == OpKind.STORE or op.kind in ATOMICS:
+        return op.operand("value")
+    return None
