@@ -57,12 +57,15 @@ def explain(iri: str, knowledge: KernelKnowledge, vocabulary: Vocabulary) -> dic
 
 
 def _decision(decision: Decision, vocabulary: Vocabulary) -> dict[str, Any]:
+    axis = vocabulary.find_axis(decision.axis)
     pattern = next((p for p in vocabulary.patterns if p.name == decision.pattern), None)
+    general = (pattern.rationale, pattern.price) if pattern is not None else ("", "")
+    rationale, price = (axis.reason(decision.value) if axis is not None else None) or general
     return {
         **decision_json(decision),
-        "rationale": pattern.rationale if pattern else "",
-        "price": pattern.price if pattern else "",
-        "alternatives": list(alternatives(decision, vocabulary.find_axis(decision.axis))),
+        "rationale": rationale,
+        "price": price,
+        "alternatives": list(alternatives(decision, axis)),
     }
 
 

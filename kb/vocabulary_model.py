@@ -16,7 +16,10 @@ from kb.space import Constraint, Origin, Scalar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisTerm:
-    """An axis; `aliases` are its other names, `values` those seen so far."""
+    """An axis; `aliases` are its other names, `values` those seen so far.
+
+    `reasons` are (value, rationale, price) of values that have other ones than their pattern.
+    """
 
     name: str
     kind: AxisKind
@@ -24,6 +27,13 @@ class AxisTerm:
     aliases: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     scope: str = "common"
+    reasons: tuple[tuple[str, str, str], ...] = ()
+
+    def reason(self, value: str) -> tuple[str, str] | None:
+        """Rationale and price of a value, by its name without a remark in brackets."""
+        wanted = _bare(value)
+        found = ((why, price) for name, why, price in self.reasons if _bare(name) == wanted)
+        return next(found, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +199,10 @@ class Vocabulary:
     def patterns_of(self, axis: str) -> tuple[PatternTerm, ...]:
         """Patterns that recognise values of `axis`."""
         return tuple(pattern for pattern in self.patterns if pattern.axis == axis)
+
+
+def _bare(value: str) -> str:
+    return folded(value.partition(" (")[0])
 
 
 def folded(name: str) -> str:

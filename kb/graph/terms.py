@@ -38,6 +38,7 @@ def vocabulary() -> Vocabulary:
                 aliases=entry.aliases,
                 values=entry.values,
                 scope=entry.scope,
+                reasons=entry.reasons,
             )
             for entry in entries.axes().values()
         ),

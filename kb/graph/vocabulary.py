@@ -25,7 +25,10 @@ TL = Namespace(BASE + "ns#")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisEntry:
-    """An axis with the values seen so far, in the order of the vocabulary; `values` is open."""
+    """An axis with the values seen so far, in the order of the vocabulary; `values` is open.
+
+    `reasons` are (value, rationale, price) of values that have their own.
+    """
 
     name: str
     kind: AxisKind
@@ -35,6 +38,7 @@ class AxisEntry:
     values: tuple[str, ...]
     aliases: tuple[str, ...]
     source: str
+    reasons: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,19 @@ def local(node: Node) -> str:
     return str(node).rpartition("#" if "#" in str(node) else "/")[2]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleEntry:
+    """A rule that yields findings: what it looks for, why that matters, what to do about it."""
+
+    name: str
+    label: str
+    definition: str
+    rationale: str
+    remedy: str
+    severity: str
+    source: str
+
+
 def _text(subject: Node, predicate: Node) -> str:
     value = ontology().value(subject, predicate)
     return "" if value is None else str(value)
@@ -189,9 +206,13 @@ def axes() -> dict[str, AxisEntry]:
     """Every axis by name."""
     graph = ontology()
     values: dict[Node, list[tuple[int, str]]] = {}
+    reasons: dict[Node, list[tuple[str, str, str]]] = {}
     for value, axis in graph.subject_objects(TL.ofAxis):
         place = int(str(graph.value(value, TL.position)))
-        values.setdefault(axis, []).append((place, _text(value, RDFS.label)))
+        label = _text(value, RDFS.label)
+        values.setdefault(axis, []).append((place, label))
+        if why := _text(value, TL.rationale):
+            reasons.setdefault(axis, []).append((label, why, _text(value, TL.price)))
     return {
         local(node): AxisEntry(
             name=local(node),
@@ -202,6 +223,7 @@ def axes() -> dict[str, AxisEntry]:
             values=tuple(text for _, text in sorted(values.get(node, []))),
             aliases=_texts(node, SKOS.altLabel),
             source=_text(node, DCTERMS.source),
+            reasons=tuple(sorted(reasons.get(node, []))),
         )
         for node in _members(TL.DesignAxis, TL.TuningAxis, TL.HostAxis)
     }
@@ -296,6 +318,23 @@ def fusion_rules() -> dict[str, FusionEntry]:
             source=_text(node, DCTERMS.source),
         )
         for node in _members(TL.FusionRule)
+    }
+
+
+@cache
+def rules() -> dict[str, RuleEntry]:
+    """Every rule by name."""
+    return {
+        local(node): RuleEntry(
+            name=local(node),
+            label=_text(node, RDFS.label),
+            definition=_text(node, SKOS.definition),
+            rationale=_text(node, TL.rationale),
+            remedy=_text(node, TL.remedy),
+            severity=_text(node, TL.usualSeverity),
+            source=_text(node, DCTERMS.source),
+        )
+        for node in _members(TL.Rule)
     }
 
 
