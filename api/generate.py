@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from api.generate_settings import scalar, sorted_settings
+from api.generate_settings import Settings, scalar, sorted_settings
 from extractors.detect import decisions_of
 from generators.host_facts import HostRequest
 from generators.host_signs import natural_parameters
-from generators.launch_point import launch_point
+from generators.launch_host import OPTIONS, LaunchRequest, launch_contract
+from generators.launch_point import capability, chosen_point, launch_point
 from generators.lower.roads import Manner
 from generators.lower.triton import Lowered, to_triton
 from generators.lower.views import LoweredParameter
@@ -93,10 +94,12 @@ def _from_program(
     chosen = sorted_settings(kernel, document, settings, dialect)
     for axis, value in chosen.design.items():
         kernel = apply(kernel, axis, value)
+    if kernel.dialect == dialect == "triton":
+        return _launched(document, kernel, chosen, arch)
     if kernel.dialect != "cutile":
         raise CannotEmit(
-            f"a {kernel.dialect} program cannot be written as a {dialect} file yet.",
-            hint="`tilelore verify --roundtrip` writes and compares its kernel without a host.",
+            f"a {kernel.dialect} program cannot be written as a {dialect} file.",
+            hint=f"Write --dialect {kernel.dialect}.",
         )
     flat = inline(kernel)
     point = launch_point(document, flat, arch, chosen.tuned)
@@ -129,6 +132,42 @@ def _from_program(
         choices=(*_design_point(seen, chosen.made_by), *chosen.tuning_point(point, dialect)),
         residuals=(*lowered.residuals, *_changed(_seen(kernel), seen)),
         reference=_reference(document),
+    )
+
+
+def _launched(document: Document, kernel: Kernel, chosen: Settings, arch: str) -> FamilyProgram:
+    """A Triton program as it is, with the launch that its source made."""
+    target = capability(arch)
+    point = chosen_point(document, kernel, target, chosen.tuned)
+    options: dict[str, Scalar] = {name: v for name, v in point.items() if name in OPTIONS}
+    options |= {name: value for name, value in chosen.launch.items() if name in OPTIONS}
+    values = {n: v for n, v in point.items() if n in kernel.entry.parameter_names}
+    request = LaunchRequest(
+        document=document,
+        kernel=kernel,
+        function=_function_name(document, kernel),
+        summary=f"Launches {kernel.name}.",
+        capability=target,
+        values=values,
+        options=options,
+    )
+    host, notes = launch_contract(request)
+    seen = _seen(kernel)
+    tuned = tuple(
+        Choice(
+            axis=name,
+            value=value,
+            by=ChosenBy.SETTING if name in {*chosen.tuned, *chosen.launch} else ChosenBy.SPACE,
+        )
+        for name, value in {**values, **options}.items()
+    )
+    return FamilyProgram(
+        family=document.space.operation or kernel.name,
+        kernel=kernel,
+        host=host,
+        choices=(*_design_point(seen, chosen.made_by), *tuned),
+        residuals=notes,
+        reference="none",
     )
 
 

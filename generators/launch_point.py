@@ -4,7 +4,7 @@ worked in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from generators.host_text import folded, rebuilt
@@ -59,6 +59,33 @@ def launch_point(
     return _Chooser(document, kernel, capability(arch)).point(settings)
 
 
+def chosen_point(
+    document: Document, kernel: Kernel, target: Capability, settings: Mapping[str, Scalar]
+) -> dict[str, int]:
+    """The first searched point of a target with settings over it; empty where nothing is searched.
+
+    Values that are no whole numbers are left to the launch.
+    """
+    spaces = document.tuning.spaces if document.tuning is not None else ()
+    case = _case(spaces, target) or (spaces[0] if spaces else None)
+    point = dict(case.points[0]) if case is not None and case.points else {}
+    found = {n: v for n, v in point.items() if isinstance(v, int) and not isinstance(v, bool)}
+    return found | {n: v for n, v in settings.items() if isinstance(v, int)}
+
+
+def _case(cases: Sequence[GuardedPoints], target: Capability) -> GuardedPoints | None:
+    """The first case whose condition holds on a target."""
+    for case in cases:
+        if case.when in ("always", "otherwise"):
+            return case
+        try:
+            if evaluate(parse(case.when), {"capability": target}):
+                return case
+        except TileloreError:
+            continue
+    return None
+
+
 class _Chooser:
     def __init__(self, document: Document, kernel: Kernel, target: Capability) -> None:
         self.document = document
@@ -111,7 +138,7 @@ class _Chooser:
         return tuple(found)
 
     def _first_that_fits(self) -> Point:
-        case = self._case(self.target)
+        case = _case(self.cases, self.target)
         points = case.points if case is not None else ()
         if not points:
             raise InputError(
@@ -128,18 +155,6 @@ class _Chooser:
             if name in self.tuned and isinstance(value, int):
                 size *= value
         return size
-
-    def _case(self, target: Capability) -> GuardedPoints | None:
-        """The first case whose condition holds on a target."""
-        for case in self.cases:
-            if case.when in ("always", "otherwise"):
-                return case
-            try:
-                if evaluate(parse(case.when), {"capability": target}):
-                    return case
-            except TileloreError:
-                continue
-        return None
 
     # -- expressions
 
@@ -181,7 +196,7 @@ class _Chooser:
 
     def _is_largest(self, expr: Expr, name: str) -> bool:
         for target in CAPABILITIES:
-            case = self._case(target)
+            case = _case(self.cases, target)
             values = [dict(point).get(name) for point in case.points] if case is not None else []
             numbers = [value for value in values if isinstance(value, int)]
             if not numbers or _evaluated(expr, target) != max(numbers):

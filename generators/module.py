@@ -31,8 +31,7 @@ from kb.planner.expressions import parse
 LINE = 100
 TEXT = 96
 FORMAT_SECONDS = 60.0
-_RUNTIME = tuple(kind for kind in ParameterKind if kind is not ParameterKind.CONSTEXPR)
-_STANDARD = frozenset({"math"})
+_STANDARD = frozenset({"math", "typing"})
 _BY = {
     ChosenBy.SETTING: "set by the caller", ChosenBy.SPACE: "from the design space",
     ChosenBy.DEFAULT: "default",
@@ -69,13 +68,15 @@ def module_text(program: FamilyProgram, provenance: Provenance, *, arch: str) ->
     source = emit_program(program.kernel, program.kernel.dialect)
     head, _, body = source.partition("\n\n\n")
     host = program.host
-    device = host.tensors[0].name
+    device = _device(host)
     given = {tensor.name: tensor.name for tensor in host.tensors}
     cutile = program.kernel.dialect == "cutile"
     names = HostNames(given=given, device=device, own_functions=cutile)
     view = _view(host, names, program)
     imports = {*head.splitlines(), "import torch", *([] if cutile else ["import triton"])}
     imports |= {f"import {name}" for name in names.imports}
+    if any(scalar.annotation == "Any" for scalar in host.scalars):
+        imports.add("from typing import Any")
     imports |= {DESCRIPTOR_IMPORT} if any(d.name for d in host.descriptors) else set()
     values = {
         "docstring": _docstring(program, provenance, arch),
@@ -201,7 +202,7 @@ def _facts(program: FamilyProgram, provenance: Provenance, arch: str) -> str:
         "program_sha256": program_digest(program.kernel),
         "space_sha256": provenance.space_digest,
     }
-    return pprint.pformat(facts, width=LINE, sort_dicts=False)
+    return _literal(facts)
 
 
 # -- the host function
@@ -209,17 +210,20 @@ def _facts(program: FamilyProgram, provenance: Provenance, arch: str) -> str:
 
 def _view(host: HostContract, names: HostNames, program: FamilyProgram) -> dict[str, object]:
     """Everything of the host function, as the text that the template lays out."""
-    first = host.tensors[0]
+    arguments = _arguments(host, names, program)
+    placed = _placed(program)
     late = [check for check in host.checks if _late(check, host)]
     early = [check for check in host.checks if check not in late]
     return {
         "host": host,
-        "first": first.name,
+        "first": _device(host),
         "parameters": _parameters(host, names),
-        "returns": "torch.Tensor" if len(host.outputs) == 1 else _tuple_type(host),
+        "returns": _returns(host),
+        "optional": [tensor.name for tensor in host.tensors if tensor.optional],
+        "searched": _literal([dict(point) for point in host.searched]) if host.searched else "",
         "tensors": host.tensors,
         "pairs": _listed([f'("{t.name}", {t.name})' for t in host.tensors]),
-        "dtypes": ", ".join(f"torch.{name}" for name in first.dtypes),
+        "dtypes": ", ".join(f"torch.{name}" for t in host.tensors[:1] for name in t.dtypes),
         "configuration": [(c.name, names.text(c.expression)) for c in host.configuration],
         "checks": [*_shape_checks(host, names), *(_stated(check, names) for check in early)],
         "late_checks": [_stated(check, names) for check in late],
@@ -227,10 +231,10 @@ def _view(host: HostContract, names: HostNames, program: FamilyProgram) -> dict[
         "outputs": [_output(output, names, host) for output in host.outputs],
         "returned": [_returned(output, names) for output in host.outputs],
         "empty_when": names.text(host.empty_when) if host.empty_when else "",
-        "grid": _listed([names.text(axis) for axis in host.grid]),
-        "arguments": _arguments(host, names, program, tuple(ParameterKind)),
-        "runtime": _arguments(host, names, program, _RUNTIME),
-        "static": _arguments(host, names, program, (ParameterKind.CONSTEXPR,)),
+        "grid": _listed([names.text(axis) for axis in host.grid]) if host.grid else "",
+        "arguments": arguments,
+        "runtime": arguments[:placed],
+        "static": arguments[placed:],
         "options": [(name, names.text(text)) for name, text in host.options],
         **described(host, names),
     }
@@ -241,13 +245,27 @@ def _listed(items: list[str]) -> str:
     return f"{items[0]}," if len(items) == 1 else ", ".join(items)
 
 
-def _tuple_type(host: HostContract) -> str:
+def _device(host: HostContract) -> str:
+    """The tensor whose device runs the kernel."""
+    return host.device or host.tensors[0].name
+
+
+def _literal(value: object) -> str:
+    return pprint.pformat(value, width=LINE, sort_dicts=False)
+
+
+def _returns(host: HostContract) -> str:
+    if len(host.outputs) < 2:
+        return "torch.Tensor" if host.outputs else "None"
     return f"tuple[{', '.join('torch.Tensor' for _ in host.outputs)}]"
 
 
 def _parameters(host: HostContract, names: HostNames) -> list[str]:
-    found = [f"{tensor.name}: torch.Tensor" for tensor in host.tensors]
-    for scalar in host.scalars:
+    found = [
+        f"{tensor.name}: torch.Tensor{' | None' if tensor.optional else ''}"
+        for tensor in host.tensors
+    ]
+    for scalar in sorted(host.scalars, key=lambda scalar: scalar.has_default):
         default = f" = {scalar.default!r}" if scalar.has_default else ""
         found.append(f"{scalar.name}: {scalar.annotation}{default}")
     return found
@@ -342,18 +360,22 @@ def _returned(output: OutputContract, names: HostNames) -> str:
     return output.name
 
 
+def _placed(program: FamilyProgram) -> int:
+    """How many arguments are passed by their place: those before the first compile-time value."""
+    kinds = [parameter.kind for parameter in program.kernel.entry.parameters]
+    return (*kinds, ParameterKind.CONSTEXPR).index(ParameterKind.CONSTEXPR)
+
+
 def _arguments(
-    host: HostContract, names: HostNames, program: FamilyProgram, kinds: tuple[ParameterKind, ...]
+    host: HostContract, names: HostNames, program: FamilyProgram
 ) -> list[tuple[str, str]]:
-    """Kernel parameters of some kinds with what the host passes, in the order of the kernel.
+    """Kernel parameters with what the host passes, in the order of the kernel.
 
     Raises CannotEmit when a parameter without a default is not bound.
     """
     bound = {binding.parameter: binding.expression for binding in host.bindings}
     found: list[tuple[str, str]] = []
     for parameter in program.kernel.entry.parameters:
-        if parameter.kind not in kinds:
-            continue
         if parameter.name not in bound:
             if parameter.has_default:
                 continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kb.space import Binding, Scalar
+from kb.space import Binding, Point, Scalar
 
 FLOATS = ("float16", "bfloat16", "float32")
 """Storage dtypes that generated host functions take."""
@@ -20,7 +20,7 @@ class TensorContract:
     """An input tensor: `rank` None takes any; `rows` views it as a matrix over its last axis.
 
     `shape` holds an expression per axis, None where anything fits; `dtype_of` names the tensor
-    whose dtype it must share.
+    whose dtype it must share; without `dtypes` it may have any; an `optional` one may be None.
     """
 
     name: str
@@ -30,6 +30,7 @@ class TensorContract:
     dtype_of: str | None = None
     rows: bool = False
     last_axis_contiguous: bool = True
+    optional: bool = False
     meaning: str = ""
 
 
@@ -97,7 +98,9 @@ class Constant:
 class HostContract:
     """The host function of a kernel: arguments, checks, outputs, constants, grid, options.
 
-    `configuration` holds the tuning values, which stand as constants at the head of the file.
+    `configuration` holds the tuning values, which stand as constants at the head of the file, one
+    of those `searched`. `written` are arguments that the kernel writes; a host without a `grid`
+    takes it as an argument; `device` is the tensor whose device runs the kernel, else the first.
     """
 
     function: str
@@ -113,3 +116,6 @@ class HostContract:
     configuration: tuple[Constant, ...] = ()
     empty_when: str = ""
     descriptors: tuple[DescriptorContract, ...] = ()
+    written: tuple[str, ...] = ()
+    searched: tuple[Point, ...] = ()
+    device: str = ""
