@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -42,6 +43,7 @@ class AccessMode(Pattern):
         Case(ATTENTION_LSE, "element gather/pointer"),
         Case(ROW_NORM, "element gather/pointer"),
         Case(ADD_POINTER, "element gather/pointer"),
+        Case(ROW_NORM_THREADS, "element gather/pointer"),
     )
     near_misses = (
         NearMiss(_SCALAR, why="single numbers are read and written, no tile"),

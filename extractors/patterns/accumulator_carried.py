@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, TURN
 from extractors.patterns.cases_rows_pointer import TURN_POINTER
+from extractors.patterns.cases_rows_threads import TURN_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, Role, accumulating
@@ -27,11 +29,13 @@ class AccumulatorCarried(Pattern):
         Case(BACKWARD_KEYS, "dual accumulators"),
         Case(NORM_BACKWARD, "single accumulator"),
         Case(PRODUCT_POINTER, "single accumulator"),
+        Case(PRODUCT_THREADS, "single accumulator"),
     )
     near_misses = (
         NearMiss(TURN, why="nothing is carried"),
         NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
         NearMiss(TURN_POINTER, why="nothing is carried"),
+        NearMiss(TURN_THREADS, why="nothing is carried"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

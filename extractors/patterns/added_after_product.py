@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -43,6 +44,7 @@ class AddedAfterProduct(Pattern):
         NearMiss(PRODUCT, why="nothing is added"),
         NearMiss(ATTENTION, why="the sum that divides the product is computed, not loaded"),
         NearMiss(PRODUCT_POINTER, why="nothing is added"),
+        NearMiss(PRODUCT_THREADS, why="nothing is added"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

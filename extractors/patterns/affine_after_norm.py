@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -30,10 +31,12 @@ class AffineAfterNorm(Pattern):
         Case(LAYER_NORM_POINTER, "weight and bias"),
         Case(vary(ROW_NORM, ("v * r * g", "v * r * (1.0 + g)")), "weight + offset"),
         Case(vary(ROW_NORM, ("v * r * g", "v * r")), "none"),
+        Case(ROW_NORM_THREADS, "weight"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
+        NearMiss(SOFTMAX_THREADS, why="no normalisation by a root"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

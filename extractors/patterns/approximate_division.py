@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
@@ -49,6 +50,7 @@ class ApproximateDivision(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="no rounding mode is given"),
         NearMiss(PRODUCT_POINTER, why="no rounding mode is given"),
+        NearMiss(PRODUCT_THREADS, why="no rounding mode is given"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

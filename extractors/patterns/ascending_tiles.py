@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import blocked, persistent
 from kb.analysis.symbolic import AtomKind
@@ -20,11 +21,16 @@ class AscendingTiles(Pattern):
     name = "tiles-in-the-order-of-the-grid"
     axis = "rasterization"
     source = "NVIDIA, CUDA C++ Programming Guide, thread hierarchy: x varies fastest"
-    matches = (Case(PRODUCT, "natural order"), Case(PRODUCT_POINTER, "natural order"))
+    matches = (
+        Case(PRODUCT, "natural order"),
+        Case(PRODUCT_POINTER, "natural order"),
+        Case(PRODUCT_THREADS, "natural order"),
+    )
     near_misses = (
         NearMiss(PRODUCT_PERSISTENT, why="tiles are taken in groups of rows"),
         NearMiss(ATTENTION, why="one block id is taken apart; its loop's bounds tell the order"),
         NearMiss(ADD_POINTER, why="no operand is shared by tiles, their order is nothing"),
+        NearMiss(PRODUCT_PERSISTENT_THREADS, why="tiles are taken in groups of rows"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

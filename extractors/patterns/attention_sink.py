@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
@@ -46,6 +47,7 @@ class AttentionSink(Pattern):
         NearMiss(ATTENTION, why="the maximum starts at minus infinity"),
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_POINTER, why="the maximum starts at minus infinity"),
+        NearMiss(FLASH_THREADS, why="the maximum starts at minus infinity"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
@@ -24,11 +25,13 @@ class BackwardKernelFission(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "two kernels, S recomputed twice"),
         Case(BACKWARD_KEYS_POINTER, "two kernels, S recomputed twice"),
+        Case(BACKWARD_KEYS_THREADS, "two kernels, S recomputed twice"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="a forward pass"),
         NearMiss(NORM_BACKWARD, why="no probabilities are rebuilt"),
         NearMiss(FLASH_POINTER, why="a forward pass"),
+        NearMiss(FLASH_THREADS, why="a forward pass"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.exponentials import is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -34,10 +36,12 @@ class Base2Exponential(Pattern):
         Case(ATTENTION, "exp2 with log2e folded into the scale"),
         Case(ATTENTION_POINTER, "exp"),
         Case(SOFTMAX, "exp"),
+        Case(FLASH_THREADS, "exp2 with log2e folded into the scale"),
     )
     near_misses = (
         NearMiss(_POWER, why="a power of two is wanted here, no factor is folded"),
         NearMiss(ADD_POINTER, why="there is no exponential"),
+        NearMiss(ADD_THREADS, why="there is no exponential"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

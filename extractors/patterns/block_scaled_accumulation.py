@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -56,6 +57,7 @@ class BlockScaledAccumulation(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
+        NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -45,6 +46,7 @@ class BoundsCheckElision(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="the check is always made"),
         NearMiss(SOFTMAX_POINTER, why="the check is always made"),
+        NearMiss(SOFTMAX_THREADS, why="the check is always made"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -37,10 +38,12 @@ class CacheModifier(Pattern):
             "streaming (.cs)",
         ),
         Case(ADD_POINTER, "none"),
+        Case(ADD_THREADS, "none"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no modifier is given", value="streaming (.cs)"),
         NearMiss(COPY, why="tiles of views carry no such hint"),
+        NearMiss(ADD_THREADS, why="no modifier is given", value="streaming (.cs)"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

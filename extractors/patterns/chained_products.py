@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision
@@ -42,6 +43,7 @@ class ChainedProducts(Pattern):
         NearMiss(ATTENTION, why="every product has an accumulator of its own"),
         NearMiss(PRODUCT, why="the accumulator comes from the iteration before"),
         NearMiss(FLASH_POINTER, why="every product has an accumulator of its own"),
+        NearMiss(FLASH_THREADS, why="every product has an accumulator of its own"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

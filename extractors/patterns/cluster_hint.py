@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -23,6 +24,7 @@ class ClusterHint(Pattern):
         NearMiss(SOFTMAX, why="the decorator speaks of occupancy only"),
         NearMiss(PRODUCT, why="the decorator has no options"),
         NearMiss(SOFTMAX_POINTER, why="the decorator speaks of occupancy only"),
+        NearMiss(SOFTMAX_THREADS, why="the decorator speaks of occupancy only"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

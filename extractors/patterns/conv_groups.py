@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.convolution import convolution
 from kb.analysis.facts import Facts
@@ -28,6 +29,7 @@ class ConvGroups(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
+        NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

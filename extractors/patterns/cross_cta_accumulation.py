@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
+from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
@@ -29,11 +31,13 @@ class CrossCtaAccumulation(Pattern):
         Case(NORM_BACKWARD, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partial buffer + second stage"),
+        Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(PRODUCT_POINTER, why="one block owns its output tile"),
+        NearMiss(PRODUCT_THREADS, why="one block owns its output tile"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import ROW_NORM_CHUNKS_POINTER, ROW_NORM_POINTER
+from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
@@ -26,11 +27,13 @@ class DeferredCrossLaneReduction(Pattern):
         Case(ROW_NORM_CHUNKS, "accumulate lane-wise, reduce once after the loop"),
         Case(SOFTMAX_CHUNKS, "reduce every iteration to a scalar/row"),
         Case(ROW_NORM_CHUNKS_POINTER, "accumulate lane-wise, reduce once after the loop"),
+        Case(ROW_NORM_CHUNKS_THREADS, "accumulate lane-wise, reduce once after the loop"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="no loop runs over the row"),
         NearMiss(PRODUCT, why="a product, no reduction"),
         NearMiss(ROW_NORM_POINTER, why="no loop runs over the row"),
+        NearMiss(ROW_NORM_THREADS, why="no loop runs over the row"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

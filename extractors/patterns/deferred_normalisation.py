@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -29,12 +31,17 @@ class DeferredNormalisation(Pattern):
             ),
             "multiply by reciprocal",
         ),
+        Case(FLASH_THREADS, "divide once in the epilogue"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(
             SOFTMAX_POINTER,
+            why="numerator and denominator come from one tile, no loop carries them",
+        ),
+        NearMiss(
+            SOFTMAX_THREADS,
             why="numerator and denominator come from one tile, no loop carries them",
         ),
     )

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import LARGE
@@ -46,11 +47,13 @@ class DegenerateRowGuard(Pattern):
             "clamp l >= eps",
         ),
         Case(FLASH_POINTER, "none (NaN)"),
+        Case(FLASH_THREADS, "none (NaN)"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),
+        NearMiss(PRODUCT_THREADS, why="no running maximum"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

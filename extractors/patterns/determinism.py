@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
+from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -36,11 +38,17 @@ class Determinism(Pattern):
         Case(_ATOMIC, "order depends on atomics"),
         Case(PRODUCT, "bitwise stable"),
         Case(PRODUCT_POINTER, "bitwise stable"),
+        Case(PRODUCT_THREADS, "bitwise stable"),
     )
     near_misses = (
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
         NearMiss(
             NORM_BACKWARD,
+            why="every block stores its own partial sum",
+            value="order depends on atomics",
+        ),
+        NearMiss(
+            NORM_BACKWARD_THREADS,
             why="every block stores its own partial sum",
             value="order depends on atomics",
         ),

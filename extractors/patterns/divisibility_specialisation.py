@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks
@@ -26,6 +27,7 @@ class DivisibilitySpecialisation(Pattern):
         Case(ATTENTION, "constexpr EVEN flag removes mask"),
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
+        Case(FLASH_THREADS, "always mask"),
     )
     near_misses = (
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),

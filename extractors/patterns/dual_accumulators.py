@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role, accumulating
 from kb.evidence import Decision
@@ -43,6 +44,7 @@ class DualAccumulators(Pattern):
         NearMiss(ATTENTION, why="the second product takes the first one's result"),
         NearMiss(BACKWARD_KEYS, why="the products have no operand in common"),
         NearMiss(PRODUCT_POINTER, why="one product"),
+        NearMiss(PRODUCT_THREADS, why="one product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -36,6 +37,7 @@ class DualOrientation(Pattern):
         NearMiss(ATTENTION, why="every tile enters one product"),
         NearMiss(PRODUCT, why="every tile enters one product"),
         NearMiss(FLASH_POINTER, why="every tile enters one product"),
+        NearMiss(FLASH_THREADS, why="every tile enters one product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -54,6 +55,7 @@ class EarlyExit(Pattern):
     near_misses = (
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
+        NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import TURN
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -45,6 +46,7 @@ class EpilogueSubTiles(Pattern):
         NearMiss(PRODUCT, why="the accumulator is stored whole"),
         NearMiss(TURN, why="there is no product"),
         NearMiss(PRODUCT_POINTER, why="the accumulator is stored whole"),
+        NearMiss(PRODUCT_THREADS, why="the accumulator is stored whole"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

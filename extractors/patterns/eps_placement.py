@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import normalisations
@@ -27,11 +29,13 @@ class EpsPlacement(Pattern):
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1.0 / (tl.sqrt(var) + eps)")),
             "after sqrt",
         ),
+        Case(ROW_NORM_THREADS, "inside rsqrt"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no root"),
         NearMiss(vary(ROW_NORM, (" / N + eps)", " / N)")), why="nothing is added"),
         NearMiss(PRODUCT_POINTER, why="no root"),
+        NearMiss(PRODUCT_THREADS, why="no root"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
@@ -76,6 +77,7 @@ class FixedTripCount(Pattern):
         NearMiss(ATTENTION_POINTER, why="the bound follows the extents"),
         NearMiss(PRODUCT, why="the bound is an extent"),
         NearMiss(_EXACT_POINTER, why="the loop ends where the range ends"),
+        NearMiss(FLASH_THREADS, why="the bound follows the extents"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

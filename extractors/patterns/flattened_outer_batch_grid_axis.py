@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
 from extractors.patterns.cases_pointer import FLASH_POINTER, PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_PERSISTENT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind, Expr
@@ -23,6 +24,7 @@ class FlattenedOuterBatchGridAxis(Pattern):
     matches = (
         Case(ATTENTION, "batch*heads on one axis"),
         Case(FLASH_POINTER, "batch*heads on one axis"),
+        Case(FLASH_THREADS, "batch*heads on one axis"),
     )
     near_misses = (
         NearMiss(
@@ -32,6 +34,10 @@ class FlattenedOuterBatchGridAxis(Pattern):
         NearMiss(PRODUCT, why="both block ids are used as they are"),
         NearMiss(
             PRODUCT_PERSISTENT_POINTER,
+            why="quotients of a grouped order locate tiles, they are no outer axes",
+        ),
+        NearMiss(
+            PRODUCT_PERSISTENT_THREADS,
             why="quotients of a grouped order locate tiles, they are no outer axes",
         ),
     )

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -28,12 +29,14 @@ class FlattenedSideBuffer(Pattern):
         Case(ATTENTION_LSE, "1-D linear index scatter/gather"),
         Case(BACKWARD_KEYS, "1-D linear index scatter/gather"),
         Case(FLASH_POINTER_LSE, "1-D linear index scatter/gather"),
+        Case(BACKWARD_KEYS_THREADS, "1-D linear index scatter/gather"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="every array is addressed by its own axes"),
         NearMiss(ROW_NORM, why="rows and columns are two indices"),
         NearMiss(FLASH_POINTER, why="every array is addressed by its own axes"),
         NearMiss(FLASH_POINTER, why="every array is addressed by strides of its own"),
+        NearMiss(FLASH_THREADS, why="every array is addressed by its own axes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -57,6 +58,7 @@ class FlushToZero(Pattern):
         ),
         NearMiss(PRODUCT_POINTER, why="no operation has the flag"),
         NearMiss(vary(_ASSEMBLY, (".ftz", "")), why="the instruction keeps denormals"),
+        NearMiss(PRODUCT_THREADS, why="no operation has the flag"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
+from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role, accumulating
@@ -46,10 +47,12 @@ class Fp32Accumulation(Pattern):
         Case(SOFTMAX, "fp32, one narrowing cast before the store"),
         Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
+        Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
+        NearMiss(COPY_THREADS, why="nothing is summed"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

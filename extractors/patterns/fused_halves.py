@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -63,6 +64,7 @@ class FusedHalves(Pattern):
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
+        NearMiss(ADD_THREADS, why="two arrays"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -23,6 +24,7 @@ class GqaHeadSharing(Pattern):
     matches = (
         Case(ATTENTION, "integer-division sharing"),
         Case(FLASH_POINTER, "integer-division sharing"),
+        Case(FLASH_THREADS, "integer-division sharing"),
     )
     near_misses = (
         NearMiss(
@@ -32,6 +34,9 @@ class GqaHeadSharing(Pattern):
         NearMiss(BACKWARD_KEYS, why="the query head is built from the key head, not divided"),
         NearMiss(
             BACKWARD_KEYS_POINTER, why="the query head is built from the key head, not divided"
+        ),
+        NearMiss(
+            BACKWARD_KEYS_THREADS, why="the query head is built from the key head, not divided"
         ),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION_LSE, POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -66,6 +67,7 @@ class GradientInForward(Pattern):
         NearMiss(_APART, why="the row stays as it was"),
         NearMiss(SOFTMAX, why="there is no loss beside the probabilities"),
         NearMiss(ATTENTION_LSE, why="the probabilities are not stored"),
+        NearMiss(SOFTMAX_THREADS, why="there is no loss beside the probabilities"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_PERSISTENT
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -25,11 +26,13 @@ class GroupGradient(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "in-CTA loop over the query group"),
         Case(BACKWARD_KEYS_POINTER, "in-CTA loop over the query group"),
+        Case(BACKWARD_KEYS_THREADS, "in-CTA loop over the query group"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="one query head per block"),
         NearMiss(PRODUCT_PERSISTENT, why="the accumulator starts anew for every output tile"),
         NearMiss(FLASH_POINTER, why="one query head per block"),
+        NearMiss(FLASH_THREADS, why="one query head per block"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

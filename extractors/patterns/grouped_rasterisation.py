@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
@@ -24,6 +25,7 @@ class GroupedRasterisation(Pattern):
     matches = (
         Case(PRODUCT_PERSISTENT, "grouped-M"),
         Case(PRODUCT_PERSISTENT_POINTER, "grouped-M"),
+        Case(PRODUCT_PERSISTENT_THREADS, "grouped-M"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
@@ -32,6 +34,7 @@ class GroupedRasterisation(Pattern):
             why="quotient and remainder by one number find batch and head, nothing is grouped",
         ),
         NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
+        NearMiss(PRODUCT_THREADS, why="rows and columns are two grid axes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

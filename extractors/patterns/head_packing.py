@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -47,6 +48,7 @@ class HeadPacking(Pattern):
         NearMiss(BACKWARD_KEYS, why="the queries stream by"),
         NearMiss(PRODUCT, why="there are no scores"),
         NearMiss(FLASH_POINTER, why="the block id counts query tiles, rows are positions"),
+        NearMiss(FLASH_THREADS, why="the block id counts query tiles, rows are positions"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

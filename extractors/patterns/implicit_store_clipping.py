@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import TURN_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -23,6 +25,7 @@ class ImplicitStoreClipping(Pattern):
     matches = (
         Case(ATTENTION, "implicit clip by array bounds"),
         Case(_STORE_MASK, "explicit store mask"),
+        Case(TURN_THREADS, "explicit store mask"),
     )
     near_misses = (
         NearMiss(
@@ -32,6 +35,7 @@ class ImplicitStoreClipping(Pattern):
         NearMiss(PRODUCT_POINTER, why="loads are masked too: told with their padding"),
         NearMiss(ADD_POINTER, why="loads are masked too: told with their padding"),
         NearMiss(ROW_NORM, why="the elements of a row are scattered one by one"),
+        NearMiss(PRODUCT_THREADS, why="loads are masked too: told with their padding"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -29,6 +30,7 @@ class InPlaceUpdate(Pattern):
     near_misses = (
         NearMiss(ADD_POINTER, why="the sum goes to an array of its own"),
         NearMiss(ROW_NORM, why="the output is an array of its own"),
+        NearMiss(ADD_THREADS, why="the sum goes to an array of its own"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
@@ -22,7 +23,11 @@ class IndexWidth(Pattern):
     name = "32-bit-index-arithmetic"
     axis = "index_width"
     source = "NVIDIA, CUDA C++ Best Practices Guide: 64-bit integer arithmetic is emulated"
-    matches = (Case(ATTENTION, "int32"), Case(LAYER_NORM_POINTER, "int64 opt-in"))
+    matches = (
+        Case(ATTENTION, "int32"),
+        Case(LAYER_NORM_POINTER, "int64 opt-in"),
+        Case(FLASH_THREADS, "int32"),
+    )
     near_misses = (
         NearMiss(TURN, why="tiles are addressed by block ids, no position is computed"),
         NearMiss(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -57,6 +58,7 @@ class IndirectAccess(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
         NearMiss(ADD_POINTER, why="addresses are computed from block ids"),
+        NearMiss(FLASH_THREADS, why="addresses are computed from block ids"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

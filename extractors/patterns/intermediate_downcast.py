@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -25,7 +26,8 @@ class IntermediateDowncast(Pattern):
     )
     matches = (Case(ATTENTION, "cast P to input dtype"), Case(BACKWARD_KEYS, "cast P to input dtype"),  # noqa: E501
                Case(vary(ATTENTION, ("p.astype(a.dtype)", "p")), "keep fp32/tf32"),
-Case(FLASH_POINTER, "cast P to input dtype"))  # fmt: skip
+Case(FLASH_POINTER, "cast P to input dtype"),
+Case(FLASH_THREADS, "cast P to input dtype"))  # fmt: skip
     near_misses = (
         NearMiss(
             vary(
@@ -35,6 +37,7 @@ Case(FLASH_POINTER, "cast P to input dtype"))  # fmt: skip
             why="loaded tiles are cast, not results of a product",
         ),
         NearMiss(PRODUCT_POINTER, why="no operand is computed from a product"),
+        NearMiss(PRODUCT_THREADS, why="no operand is computed from a product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

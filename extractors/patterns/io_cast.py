@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
@@ -24,10 +25,12 @@ class IoCast(Pattern):
         Case(ROW_NORM, "upcast on load, downcast on store"),
         Case(LAYER_NORM_POINTER, "upcast on load, downcast on store"),
         Case(PRODUCT, "downcast on store"),
+        Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is cast"),
         NearMiss(ADD_POINTER, why="the sum is taken in the type of the arrays"),
+        NearMiss(COPY_THREADS, why="nothing is cast"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import persistent
@@ -48,6 +49,7 @@ class LinearTileId(Pattern):
         NearMiss(PRODUCT_PERSISTENT, why="a loop over tiles, not the block id, is taken apart"),
         NearMiss(ATTENTION, why="quotient and remainder find batch and head, not tiles"),
         NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
+        NearMiss(PRODUCT_THREADS, why="rows and columns are two grid axes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
@@ -40,6 +41,7 @@ class LogSumExpStatistic(Pattern):
         NearMiss(ATTENTION, why="nothing but the output is stored"),
         NearMiss(ROW_NORM, why="a root is stored, no logarithm"),
         NearMiss(FLASH_POINTER, why="nothing but the output is stored"),
+        NearMiss(FLASH_THREADS, why="nothing but the output is stored"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
@@ -30,10 +31,12 @@ class LongestFirst(Pattern):
         Case(ATTENTION, "natural order"),
         Case(_REVERSED, "LPT reversed q-tiles"),
         Case(FLASH_POINTER, "natural order"),
+        Case(FLASH_THREADS, "natural order"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="every tile costs the same"),
         NearMiss(PRODUCT_POINTER, why="every tile costs the same"),
+        NearMiss(PRODUCT_THREADS, why="every tile costs the same"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

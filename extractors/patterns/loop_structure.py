@@ -14,6 +14,7 @@ from extractors.patterns.cases_rows import (
     SOFTMAX_CHUNKS,
 )
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Loop, persistent
 from kb.evidence import Decision
@@ -34,10 +35,12 @@ class LoopStructure(Pattern):
         Case(SOFTMAX_CHUNKS, "three loops"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
+        Case(ROW_NORM_THREADS, "no loop (resident)"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no loop and nothing reduced"),
         NearMiss(ADD, why="no loop and nothing reduced"),
+        NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
@@ -31,10 +33,12 @@ class MaskRealisation(Pattern):
             "select large finite",
         ),
         Case(BACKWARD_KEYS, "zero P after exp"),
+        Case(FLASH_THREADS, "select -inf before max"),
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
+        NearMiss(LAYER_NORM_THREADS, why="centred values are zeroed, no exponential is near"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

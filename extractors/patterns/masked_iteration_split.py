@@ -9,6 +9,8 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS,
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import Mask, masks
@@ -36,10 +38,12 @@ class MaskedIterationSplit(Pattern):
             "single loop + opaque branch (not split)",
         ),
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
+        Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
+        NearMiss(SOFTMAX_THREADS, why="rows are padded, no mask is evaluated"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

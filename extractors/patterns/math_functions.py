@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -33,11 +35,17 @@ class MathFunctions(Pattern):
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
     source = "NVIDIA, CUDA Math API: error bounds; PTX ISA, rsqrt.approx, tanh.approx, ex2.approx"
-    matches = (Case(LAYER_NORM_POINTER, "rsqrt"), Case(_GATE, "sigmoid"), Case(LAYER_NORM, "rsqrt"))
+    matches = (
+        Case(LAYER_NORM_POINTER, "rsqrt"),
+        Case(_GATE, "sigmoid"),
+        Case(LAYER_NORM, "rsqrt"),
+        Case(LAYER_NORM_THREADS, "rsqrt"),
+    )
     near_misses = (
         NearMiss(PRODUCT, why="there is no function"),
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
         NearMiss(PRODUCT_POINTER, why="there is no function"),
+        NearMiss(PRODUCT_THREADS, why="there is no function"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -68,6 +69,7 @@ class MergedPartials(Pattern):
         NearMiss(_SCORED, why="the exponents are computed from two arrays"),
         NearMiss(_MEAN, why="weights are used as loaded"),
         NearMiss(SOFTMAX_POINTER, why="the exponentials are the output, they weigh nothing"),
+        NearMiss(SOFTMAX_THREADS, why="the exponentials are the output, they weigh nothing"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -9,6 +9,8 @@ from extractors.patterns.cases import ATTENTION
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -27,11 +29,13 @@ class MultiPassSafeSoftmax(Pattern):
         Case(SOFTMAX, "single resident tile"),
         Case(SOFTMAX_CHUNKS, "safe 3-pass"),
         Case(SOFTMAX_POINTER, "single resident tile"),
+        Case(SOFTMAX_THREADS, "single resident tile"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum runs along with the sum"),
         NearMiss(NORM_PERSISTENT, why="no exponential"),
         NearMiss(FLASH_POINTER, why="the maximum runs along with the sum"),
+        NearMiss(FLASH_THREADS, why="the maximum runs along with the sum"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

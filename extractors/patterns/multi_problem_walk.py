@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, TILE
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, leads
@@ -72,6 +73,7 @@ class MultiProblemWalk(Pattern):
         NearMiss(PRODUCT, why="one problem, one tile per block"),
         NearMiss(PRODUCT_PERSISTENT, why="one problem"),
         NearMiss(PRODUCT_POINTER, why="one problem, one tile per block"),
+        NearMiss(PRODUCT_THREADS, why="one problem, one tile per block"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

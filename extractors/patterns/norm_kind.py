@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import normalisations
@@ -20,11 +21,16 @@ class NormKind(Pattern):
     name = "root-of-mean-square-normalisation"
     axis = "norm_kind"
     source = "Ba et al., Layer Normalization (2016); Zhang and Sennrich, RMSNorm (2019)"
-    matches = (Case(ROW_NORM, "RMSNorm"), Case(LAYER_NORM_POINTER, "LayerNorm"))
+    matches = (
+        Case(ROW_NORM, "RMSNorm"),
+        Case(LAYER_NORM_POINTER, "LayerNorm"),
+        Case(ROW_NORM_THREADS, "RMSNorm"),
+    )
     near_misses = (
         NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
         NearMiss(PRODUCT, why="no root"),
         NearMiss(SOFTMAX_POINTER, why="a sum of exponentials, no root"),
+        NearMiss(SOFTMAX_THREADS, why="a sum of exponentials, no root"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

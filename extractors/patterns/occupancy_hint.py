@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -24,6 +25,7 @@ class OccupancyHint(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the decorator has no options"),
         NearMiss(PRODUCT_POINTER, why="the decorator has no options"),
+        NearMiss(PRODUCT_THREADS, why="the decorator has no options"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import ROW_NORM
+from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -29,11 +30,15 @@ class OneOutputTilePerCta(Pattern):
         Case(ATTENTION, "one tile per CTA"),
         Case(ROW_NORM, "one row per CTA"),
         Case(PRODUCT_POINTER, "one tile per CTA"),
+        Case(PRODUCT_THREADS, "one tile per CTA"),
     )
     near_misses = (
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
             PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
+        ),
+        NearMiss(
+            PRODUCT_PERSISTENT_THREADS, why="a loop over work items decides where each tile goes"
         ),
     )
 

@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -22,11 +24,16 @@ class OnlineSoftmax(Pattern):
     name = "online-softmax"
     axis = "softmax_scheme"
     source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018)"
-    matches = (Case(ATTENTION, "online (1 pass)"), Case(ATTENTION_POINTER, "online (1 pass)"))
+    matches = (
+        Case(ATTENTION, "online (1 pass)"),
+        Case(ATTENTION_POINTER, "online (1 pass)"),
+        Case(FLASH_THREADS, "online (1 pass)"),
+    )
     near_misses = (
         NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
         NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
         NearMiss(SOFTMAX_CHUNKS_POINTER, why="the maximum is final before the sum begins"),
+        NearMiss(SOFTMAX_CHUNKS_THREADS, why="the maximum is final before the sum begins"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -57,6 +58,7 @@ class OverlappingWindows(Pattern):
     near_misses = (
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),
+        NearMiss(ADD_THREADS, why="two arrays"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

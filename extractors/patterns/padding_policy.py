@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -47,6 +48,7 @@ class PaddingPolicy(Pattern):
         Case(SOFTMAX, "NEG_INF"),
         Case(ATTENTION_POINTER, "masked load other="),
         Case(ADD_POINTER, "masked load, other not given"),
+        Case(FLASH_THREADS, "masked load other="),
     )
     near_misses = (
         NearMiss(

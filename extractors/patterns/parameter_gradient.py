@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
+from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
@@ -32,12 +34,14 @@ class ParameterGradient(Pattern):
         Case(NORM_BACKWARD, "per-CTA partials then reduce"),
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partials then reduce"),
+        Case(NORM_BACKWARD_THREADS, "per-CTA partials then reduce"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(SOFTMAX_CHUNKS, why="the sum belongs to one row"),
         NearMiss(PRODUCT_POINTER, why="one block owns its output tile"),
+        NearMiss(PRODUCT_THREADS, why="one block owns its output tile"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

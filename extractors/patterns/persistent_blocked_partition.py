@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
+from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.items import counted, walked
@@ -57,6 +58,7 @@ class PersistentBlockedPartition(Pattern):
         NearMiss(NORM_BACKWARD, why="items are strided over the blocks"),
         NearMiss(ATTENTION, why="the loop runs over keys, and its bound is a mask's"),
         NearMiss(NORM_BACKWARD_POINTER, why="items are strided over the blocks"),
+        NearMiss(NORM_BACKWARD_THREADS, why="items are strided over the blocks"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

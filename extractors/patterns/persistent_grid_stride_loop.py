@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX
+from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import persistent
 from kb.evidence import Decision
@@ -24,6 +25,7 @@ class PersistentGridStrideLoop(Pattern):
         Case(NORM_PERSISTENT, "persistent grid-stride"),
         Case(SOFTMAX, "persistent grid-stride"),
         Case(PRODUCT_PERSISTENT_POINTER, "persistent grid-stride"),
+        Case(PRODUCT_PERSISTENT_THREADS, "persistent grid-stride"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the block id is used once"),
@@ -32,6 +34,7 @@ class PersistentGridStrideLoop(Pattern):
             why="every block walks the same rows",
         ),
         NearMiss(PRODUCT_POINTER, why="the block id is used once"),
+        NearMiss(PRODUCT_THREADS, why="the block id is used once"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
+from extractors.patterns.cases_rows_threads import COPY_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -30,10 +32,12 @@ class PrefetchDepth(Pattern):
             "num_stages 3",
         ),
         Case(PRODUCT, "compiler-inferred"),
+        Case(PRODUCT_THREADS, "compiler-inferred"),
     )
     near_misses = (
         NearMiss(COPY, why="no loop, no hint"),
         NearMiss(COPY_POINTER, why="no loop, no hint"),
+        NearMiss(COPY_THREADS, why="no loop, no hint"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import COPY, ROW_NORM
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -44,6 +45,7 @@ class ProblemExtents(Pattern):
         Case(ROW_NORM, "constexpr"),
         Case(PRODUCT_POINTER, "runtime scalar"),
         Case(COPY, "constexpr"),
+        Case(ROW_NORM_THREADS, "runtime scalar"),
     )
     near_misses = (
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, TURN
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -68,6 +69,7 @@ class RandomSource(Pattern):
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is random"),
         NearMiss(TURN, why="nothing is random"),
+        NearMiss(ADD_THREADS, why="nothing is random"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

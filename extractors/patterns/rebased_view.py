@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
+from extractors.patterns.cases_rows_threads import COPY_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -53,6 +54,7 @@ class RebasedView(Pattern):
         NearMiss(PRODUCT, why="the whole array is addressed"),
         NearMiss(COPY_POINTER, why="the whole array is addressed"),
         NearMiss(PRODUCT_DESCRIPTOR, why="the descriptor covers the whole array"),
+        NearMiss(COPY_THREADS, why="the whole array is addressed"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -29,10 +31,12 @@ class ReciprocalOnce(Pattern):
         Case(ROW_NORM, "one reciprocal per row"),
         Case(SOFTMAX, "divide per element"),
         Case(SOFTMAX_CHUNKS_POINTER, "one reciprocal per row"),
+        Case(SOFTMAX_CHUNKS_THREADS, "one reciprocal per row"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
+        NearMiss(PRODUCT_THREADS, why="nothing is divided"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
@@ -33,11 +34,13 @@ class RecomputeFromStatistics(Pattern):
         Case(ROW_NORM, "statistics saved"),
         Case(NORM_BACKWARD, "recompute activation"),
         Case(BACKWARD_KEYS_POINTER, "recompute P = exp2(S*scale - LSE)"),
+        Case(BACKWARD_KEYS_THREADS, "recompute P = exp2(S*scale - LSE)"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the statistic stays in the loop and is dropped"),
         NearMiss(SOFTMAX, why="the output is all that is stored"),
         NearMiss(FLASH_POINTER, why="the statistic stays in the loop and is dropped"),
+        NearMiss(FLASH_THREADS, why="the statistic stays in the loop and is dropped"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision
@@ -66,6 +67,7 @@ class ReductionPayload(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_POINTER, why="only the maximum's value is used"),
+        NearMiss(SOFTMAX_THREADS, why="only the maximum's value is used"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

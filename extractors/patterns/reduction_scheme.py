@@ -14,6 +14,7 @@ from extractors.patterns.cases_rows import (
     SOFTMAX,
 )
 from extractors.patterns.cases_rows_pointer import ADD
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, Role, leads
@@ -33,10 +34,12 @@ class ReductionScheme(Pattern):
         Case(ROW_NORM_CHUNKS, "streamed partials then combine"),
         Case(ATTENTION, "online with rescale"),
         Case(PRODUCT, "sequential loop into an accumulator"),
+        Case(ROW_NORM_THREADS, "one reduction over a resident row"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(ADD, why="nothing is reduced"),
+        NearMiss(ADD_THREADS, why="nothing is reduced"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

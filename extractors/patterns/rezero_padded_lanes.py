@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.analysis.idioms import against_extent, comparisons
@@ -24,6 +26,7 @@ class RezeroPaddedLanes(Pattern):
     matches = (
         Case(LAYER_NORM_POINTER, "where(mask, x-mean, 0)"),
         Case(LAYER_NORM, "where(mask, x-mean, 0)"),
+        Case(LAYER_NORM_THREADS, "where(mask, x-mean, 0)"),
     )
     near_misses = (
         NearMiss(
@@ -32,6 +35,7 @@ class RezeroPaddedLanes(Pattern):
         ),
         NearMiss(BACKWARD_KEYS, why="probabilities are masked, by a causal mask"),
         NearMiss(ATTENTION, why="no difference is masked"),
+        NearMiss(BACKWARD_KEYS_THREADS, why="probabilities are masked, by a causal mask"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -42,6 +43,7 @@ class RoundingPoint(Pattern):
         NearMiss(ROW_NORM, why="the product is rounded once, right before the store"),
         NearMiss(PRODUCT, why="the sum is rounded right before the store"),
         NearMiss(ADD_POINTER, why="nothing is rounded"),
+        NearMiss(ROW_NORM_THREADS, why="the product is rounded once, right before the store"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

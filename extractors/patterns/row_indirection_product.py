@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -69,6 +70,7 @@ class RowIndirectionProduct(Pattern):
         NearMiss(PRODUCT, why="tiles are found by block ids"),
         NearMiss(PRODUCT_POINTER, why="rows are found by block ids"),
         NearMiss(_GATHER_ONLY, why="the output rows are in order"),
+        NearMiss(PRODUCT_THREADS, why="tiles are found by block ids"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

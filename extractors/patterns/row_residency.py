@@ -15,6 +15,7 @@ from extractors.patterns.cases_rows import (
     SOFTMAX_CHUNKS,
 )
 from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -41,10 +42,12 @@ class RowResidency(Pattern):
         Case(ROW_NORM_CHUNKS, "multi-pass reload (2 passes)"),
         Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
         Case(ROW_NORM_POINTER, "single tile, row cached in registers"),
+        Case(ROW_NORM_THREADS, "single tile, row cached in registers"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
+        NearMiss(ADD_THREADS, why="nothing is reduced"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

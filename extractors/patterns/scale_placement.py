@@ -14,6 +14,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -44,10 +45,12 @@ class ScalePlacement(Pattern):
             "pre-scale Q",
         ),
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
+        Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the product is no score: no exponential follows"),
         NearMiss(PRODUCT_POINTER, why="the product is no score: no exponential follows"),
+        NearMiss(PRODUCT_THREADS, why="the product is no score: no exponential follows"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Role
@@ -36,6 +37,7 @@ class SecondaryInduction(Pattern):
         NearMiss(PRODUCT, why="the loop variable is the index"),
         NearMiss(SOFTMAX_CHUNKS, why="the loop variable is scaled"),
         NearMiss(PRODUCT_DESCRIPTOR, why="the loop variable is the index"),
+        NearMiss(PRODUCT_THREADS, why="the loop variable is the index"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

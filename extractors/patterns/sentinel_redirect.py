@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -28,6 +29,7 @@ class SentinelRedirect(Pattern):
     matches = (
         Case(_REDIRECT, "redirect invalid lanes to an OOB index"),
         Case(ADD_POINTER, "store mask operand"),
+        Case(ADD_THREADS, "store mask operand"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
@@ -44,6 +45,7 @@ class SeparateGridAxes(Pattern):
         Case(PRODUCT, "separate grid axes"),
         Case(PRODUCT_PERSISTENT, "linear persistent id"),
         Case(LAYER_NORM_POINTER, "one program per row"),
+        Case(PRODUCT_THREADS, "separate grid axes"),
     )
     near_misses = (
         NearMiss(_SINGLE, why="no block id is read"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ir import walk
@@ -49,6 +50,7 @@ class SharedBody(Pattern):
         NearMiss(PRODUCT, why="the entry itself loads and stores"),
         NearMiss(PRODUCT_PERSISTENT, why="there is no helper"),
         NearMiss(PRODUCT_POINTER, why="the entry itself loads and stores"),
+        NearMiss(PRODUCT_THREADS, why="the entry itself loads and stores"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

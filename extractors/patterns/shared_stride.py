@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, SOFTMAX_CHUNKS_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -38,11 +39,15 @@ class SharedStride(Pattern):
     name = "one-stride-for-several-arrays"
     axis = "operand_layout"
     source = "PyTorch documentation, tensor views: stride"
-    matches = (Case(_ONE_STRIDE, "one row stride for all arrays"),)
+    matches = (
+        Case(_ONE_STRIDE, "one row stride for all arrays"),
+        Case(SOFTMAX_CHUNKS_THREADS, "one row stride for all arrays"),
+    )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="every array has its own stride"),
         NearMiss(PRODUCT_POINTER, why="every array has its own stride"),
         NearMiss(LAYER_NORM, why="every array has its own stride"),
+        NearMiss(LAYER_NORM_THREADS, why="every array has its own stride"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

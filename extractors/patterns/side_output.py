@@ -8,6 +8,8 @@ from functools import reduce
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -27,10 +29,12 @@ class SideOutput(Pattern):
         Case(LAYER_NORM_POINTER, "statistics saved for backward"),
         Case(ROW_NORM, "statistics saved for backward"),
         Case(ATTENTION, "none"),
+        Case(LAYER_NORM_THREADS, "statistics saved for backward"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="a product has no statistics to save"),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
+        NearMiss(PRODUCT_THREADS, why="a product has no statistics to save"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

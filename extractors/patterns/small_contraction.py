@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.merged_partials import MERGE, MERGE_POINTER
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -43,6 +44,7 @@ class SmallContraction(Pattern):
         NearMiss(PRODUCT, why="both operands are tiles"),
         NearMiss(ATTENTION, why="both operands are tiles"),
         NearMiss(PRODUCT_POINTER, why="both operands are tiles"),
+        NearMiss(PRODUCT_THREADS, why="both operands are tiles"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import COPY
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -45,6 +46,7 @@ class SoftCapping(Pattern):
         NearMiss(ATTENTION, why="scores go to the maximum as they are"),
         NearMiss(_GELU, why="an activation, no scores"),
         NearMiss(FLASH_POINTER, why="scores go to the maximum as they are"),
+        NearMiss(FLASH_THREADS, why="scores go to the maximum as they are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -61,6 +62,7 @@ class SplitReduction(Pattern):
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
+        NearMiss(PRODUCT_THREADS, why="one block walks the whole reduced axis"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -31,6 +32,7 @@ class StaticUnrolling(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_POINTER, why="the loop runs over tiles counted at run time"),
+        NearMiss(PRODUCT_THREADS, why="the loop runs over tiles counted at run time"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

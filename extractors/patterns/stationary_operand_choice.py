@@ -9,6 +9,8 @@ from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
+from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -28,10 +30,12 @@ class StationaryOperandChoice(Pattern):
         Case(BACKWARD_KEYS, "KV-stationary (loop Q)"),
         Case(PRODUCT, "C-stationary GEMM"),
         Case(FLASH_POINTER, "Q-stationary (loop KV)"),
+        Case(PRODUCT_THREADS, "C-stationary GEMM"),
     )
     near_misses = (
         NearMiss(NORM_PERSISTENT, why="the weight stays, but no product is taken"),
         NearMiss(NORM_PERSISTENT_POINTER, why="the weight stays, but no product is taken"),
+        NearMiss(NORM_PERSISTENT_THREADS, why="the weight stays, but no product is taken"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
+from extractors.patterns.cases_rows_threads import COPY_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
@@ -41,6 +42,7 @@ class StoragePrecision(Pattern):
         NearMiss(ROW_NORM, why="rows are widened right after the load"),
         NearMiss(PRODUCT, why="the product widens by itself"),
         NearMiss(COPY_POINTER, why="nothing is computed"),
+        NearMiss(COPY_THREADS, why="nothing is computed"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

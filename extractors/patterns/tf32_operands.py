@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
@@ -38,6 +39,7 @@ class Tf32Operands(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="operands enter as they were loaded"),
         NearMiss(PRODUCT_POINTER, why="operands enter as they were loaded"),
+        NearMiss(PRODUCT_THREADS, why="operands enter as they were loaded"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

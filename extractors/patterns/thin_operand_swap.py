@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import queries_first, recomputed
 from kb.evidence import Decision
@@ -53,6 +54,7 @@ class ThinOperandSwap(Pattern):
         NearMiss(ATTENTION, why="queries are the rows of the scores"),
         NearMiss(BACKWARD_KEYS, why="a backward pass that keeps keys"),
         NearMiss(FLASH_POINTER, why="queries are the rows of the scores"),
+        NearMiss(FLASH_THREADS, why="queries are the rows of the scores"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

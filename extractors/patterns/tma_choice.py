@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_PERSISTENT
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -25,6 +26,7 @@ class TmaChoice(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the compiler may choose"),
         NearMiss(PRODUCT_POINTER, why="the compiler may choose"),
+        NearMiss(PRODUCT_THREADS, why="the compiler may choose"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -13,6 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
 )
 from extractors.patterns.cases_rows import COPY, TURN
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -42,6 +43,11 @@ class TransposedOperand(Pattern):
         NearMiss(COPY, why="the tile is stored as it was loaded"),
         NearMiss(
             PRODUCT_POINTER,
+            why="both operands are loaded as they lie",
+            value="permute/transpose the loaded tile",
+        ),
+        NearMiss(
+            PRODUCT_THREADS,
             why="both operands are loaded as they lie",
             value="permute/transpose the loaded tile",
         ),

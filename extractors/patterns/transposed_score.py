@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import queries_first, recomputed
@@ -42,6 +43,7 @@ class TransposedScore(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="a forward pass: probabilities enter as they are"),
         NearMiss(FLASH_POINTER, why="a forward pass: probabilities enter as they are"),
+        NearMiss(FLASH_THREADS, why="a forward pass: probabilities enter as they are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

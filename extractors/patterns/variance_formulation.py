@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM, ROW_NORM_POINTER
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
@@ -32,11 +33,13 @@ class VarianceFormulation(Pattern):
         Case(LAYER_NORM_POINTER, "two-pass centred"),
         Case(_ONE_PASS, "one-pass E[x^2]-E[x]^2"),
         Case(LAYER_NORM, "two-pass centred"),
+        Case(LAYER_NORM_THREADS, "two-pass centred"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="no mean is taken away"),
         NearMiss(SOFTMAX, why="no squares"),
         NearMiss(ROW_NORM_POINTER, why="no mean is taken away"),
+        NearMiss(ROW_NORM_THREADS, why="no mean is taken away"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

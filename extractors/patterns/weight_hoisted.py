@@ -9,6 +9,8 @@ from extractors.patterns.cases import ATTENTION, PRODUCT_PERSISTENT, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, NORM_PERSISTENT, SOFTMAX
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
+from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
@@ -39,12 +41,14 @@ class WeightHoisted(Pattern):
         Case(NORM_BACKWARD, "load once per CTA"),
         Case(_INSIDE, "reload per item"),
         Case(NORM_PERSISTENT_POINTER, "load once per CTA"),
+        Case(NORM_PERSISTENT_THREADS, "load once per CTA"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the loop runs over keys, not over work items"),
         NearMiss(SOFTMAX, why="every load belongs to its row"),
         NearMiss(PRODUCT_PERSISTENT, why="every load belongs to its tile"),
         NearMiss(FLASH_POINTER, why="the loop runs over keys, not over work items"),
+        NearMiss(FLASH_THREADS, why="the loop runs over keys, not over work items"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -28,11 +29,13 @@ class WeightLoadOrder(Pattern):
     matches = (
         Case(LAYER_NORM_POINTER, "independent of the statistics"),
         Case(ROW_NORM, "independent of the statistics"),
+        Case(LAYER_NORM_THREADS, "independent of the statistics"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="nothing is shared by the rows"),
         NearMiss(PRODUCT, why="operands of a product stream by"),
         NearMiss(SOFTMAX_POINTER, why="nothing is shared by the rows"),
+        NearMiss(SOFTMAX_THREADS, why="nothing is shared by the rows"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

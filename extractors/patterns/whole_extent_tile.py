@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -29,6 +30,7 @@ class WholeExtentTile(Pattern):
     near_misses = (
         NearMiss(ADD_POINTER, why="the block id moves the lanes"),
         NearMiss(PRODUCT, why="every axis is tiled"),
+        NearMiss(ADD_THREADS, why="the block id moves the lanes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

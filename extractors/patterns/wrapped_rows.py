@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import CONVOLUTION
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -31,6 +32,7 @@ class WrappedRows(Pattern):
         NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
         NearMiss(CONVOLUTION, why="remainders find a column, the quotient finds its row"),
         NearMiss(PRODUCT, why="positions are used as they are"),
+        NearMiss(PRODUCT_THREADS, why="positions are used as they are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

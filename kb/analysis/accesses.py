@@ -242,6 +242,8 @@ class AccessReader:
             return _PADDING.get(name) or _number(literal)
         if mode is Mode.POINTER and node.op.operand("mask") is None:
             return ""
+        if node.op.attribute("guarded"):
+            return ""
         if mode is Mode.BLOCK_POINTER and node.op.operand("boundary_check") is None:
             return ""
         return "zero" if mode in (Mode.ELEMENT, Mode.DESCRIPTOR) else "undetermined"

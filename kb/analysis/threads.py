@@ -199,7 +199,8 @@ class _Rewriter:
         """A load or store under the masks of the branches around it."""
         for mask in self.masks[-1:]:
             if op.operand("mask") is None:
-                op = replace(op, operands=(*op.operands, ("mask", mask)))
+                guarded = (*op.attributes, ("guarded", True))
+                op = replace(op, operands=(*op.operands, ("mask", mask)), attributes=guarded)
         self._copied(op)
 
     def _reduced(self, kind: OpKind, value: str, result: str, span: Span) -> None:
@@ -282,10 +283,12 @@ class _Rewriter:
 
     def _branch(self, op: Op) -> None:
         inside = [inner for region in op.regions for inner in walk(region)]
-        if any(inner.kind in LOOPS or inner.kind in _LEAVING for inner in inside):
+        condition = self.name(op.inputs[0])
+        kept = any(inner.kind in LOOPS or inner.kind in _LEAVING for inner in inside)
+        shared = condition not in self.lanes and not any(i.kind in _TOUCHING for i in inside)
+        if kept or shared:
             self._copied(op, tuple(self._region(region) for region in op.regions))
             return
-        condition = self.name(op.inputs[0])
         ends: list[tuple[str, ...]] = []
         for number, region in enumerate(op.regions):
             ends.append(self._predicated(region, condition, bool(number), op.span))
@@ -336,16 +339,27 @@ class _Rewriter:
         """Of a load on one side and a constant on the other, the load with that constant."""
         made = {result.name: number for number, op in enumerate(self.out) for result in op.results}
         for this, other in (values, values[::-1]):
-            number = made.get(this)
-            fill = made.get(other)
-            if number is None or fill is None or self.out[fill].kind != OpKind.CONST:
+            number = self._below(this, made, OpKind.LOAD)
+            fill = self._below(other, made, OpKind.CONST, OpKind.NEG)
+            load = self.out[number] if number is not None else None
+            if load is None or fill is None or number is None or not load.attribute("guarded"):
                 continue
-            load = self.out[number]
-            if load.kind == OpKind.LOAD and load.operand("mask") and not load.operand("padding"):
-                moved = replace(load, operands=(*load.operands, ("padding", other)))
-                self.out[number] = moved
-                return this
+            operands = (*load.operands, ("padding", self.out[fill].result))
+            kept = tuple(row for row in load.attributes if row[0] != "guarded")
+            self.out[number] = replace(load, operands=operands, attributes=kept)
+            return this
         return ""
+
+    def _below(self, value: str, made: dict[str, int], *kinds: OpKind) -> int | None:
+        """Where the operation of a kind stands that a value is, perhaps cast or handed on."""
+        number = made.get(value)
+        for _ in range(4):
+            if number is None or self.out[number].kind in kinds:
+                return number
+            if self.out[number].kind not in (OpKind.CAST, OpKind.COPY):
+                return None
+            number = made.get(self.out[number].inputs[0])
+        return None
 
 
 __all__ = ["as_tiles", "reduction_kind"]

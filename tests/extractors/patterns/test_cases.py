@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from extractors.cuda.read import read_cuda
 from extractors.modules import ModuleText
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.registry import patterns
@@ -18,7 +19,9 @@ EXPECTED = 108
 
 @cache
 def facts(text: str) -> Facts:
-    kernels = read(ModuleText("", "case.py", text)).kernels
+    threads = "__global__" in text
+    found = read_cuda(text, "case.cu") if threads else read(ModuleText("", "case.py", text))
+    kernels = found.kernels
     assert kernels, "a case holds no kernel"
     return Facts(kernels[-1])
 

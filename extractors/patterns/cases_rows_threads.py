@@ -1,0 +1,181 @@
+# ruff: noqa: E501
+"""Sample kernels of CUDA C++ over rows and elements, thread by thread. Written for this purpose."""
+
+from __future__ import annotations
+
+_SUM = """#include <cuda_fp16.h>
+__device__ float block_sum(float v) {
+    __shared__ float part[32];
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = threadIdx.x < blockDim.x / 32 ? part[threadIdx.x] : 0.f;
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
+    return v;
+}
+"""
+_MAX = """__device__ float block_max(float v) {
+    __shared__ float part[32];
+    for (int o = 16; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(0xffffffff, v, o));
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = threadIdx.x < blockDim.x / 32 ? part[threadIdx.x] : -INFINITY;
+    for (int o = 16; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(0xffffffff, v, o));
+    return v;
+}
+"""
+
+ROW_NORM_THREADS = (
+    _SUM
+    + """__global__ void norm(const half* x, const half* w, half* out, float* stat, int n, float eps) {
+    int row = blockIdx.x;
+    int at = threadIdx.x;
+    float v = at < n ? __half2float(x[row * n + at]) : 0.f;
+    float r = rsqrtf(block_sum(v * v) / n + eps);
+    if (threadIdx.x == 0) stat[row] = r;
+    float g = at < n ? __half2float(w[at]) : 0.f;
+    if (at < n) out[row * n + at] = __float2half(v * r * g);
+}
+"""
+)
+"""Root-mean-square normalisation of a row that stays in registers."""
+
+ROW_NORM_CHUNKS_THREADS = (
+    _SUM
+    + """__global__ void norm(const half* x, const half* w, half* out, int n, float eps) {
+    int row = blockIdx.x;
+    float part = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float v = __half2float(x[row * n + i]);
+        part += v * v;
+    }
+    float r = rsqrtf(block_sum(part) / n + eps);
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        out[row * n + i] = __float2half(__half2float(x[row * n + i]) * r * __half2float(w[i]));
+}
+"""
+)
+"""The same in two passes over chunks of the row."""
+
+NORM_PERSISTENT_THREADS = (
+    _SUM
+    + """__global__ void norm(const half* x, const half* w, half* out, int rows, int n, float eps) {
+    int at = threadIdx.x;
+    float g = at < n ? __half2float(w[at]) : 0.f;
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        float v = at < n ? __half2float(x[row * n + at]) : 0.f;
+        float r = rsqrtf(block_sum(v * v) / n + eps);
+        if (at < n) out[row * n + at] = __float2half(v * r * g);
+    }
+}
+"""
+)
+"""Blocks that walk rows and keep the weight."""
+
+NORM_BACKWARD_THREADS = (
+    _SUM
+    + """__global__ void back(half* gx, const half* gy, const half* x, const half* w, const float* stat, float* parts, int rows, int n) {
+    int at = threadIdx.x;
+    float g = at < n ? __half2float(w[at]) : 0.f;
+    float acc = 0.f;
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        float v = at < n ? __half2float(x[row * n + at]) : 0.f;
+        float dy = at < n ? __half2float(gy[row * n + at]) : 0.f;
+        float r = stat[row];
+        float hat = v * r;
+        float wdy = dy * g;
+        float c = block_sum(hat * wdy) / n;
+        if (at < n) gx[row * n + at] = __float2half((wdy - hat * c) * r);
+        acc += dy * hat;
+    }
+    if (at < n) parts[blockIdx.x * n + at] = acc;
+}
+"""
+)
+"""Gradient of a normalisation: statistics are read, the weight's part is summed over the rows of a
+block."""
+
+LAYER_NORM_THREADS = (
+    _SUM
+    + """__global__ void norm(const half* x, const half* w, const half* b, half* out, float* mean_out, float* rstd_out, int n, float eps) {
+    long row = blockIdx.x;
+    int at = threadIdx.x;
+    bool inside = at < n;
+    float v = inside ? __half2float(x[row * n + at]) : 0.f;
+    float mean = block_sum(v) / n;
+    float c = v - mean;
+    float c0 = inside ? c : 0.f;
+    float r = rsqrtf(block_sum(c0 * c0) / n + eps);
+    if (threadIdx.x == 0) {
+        mean_out[row] = mean;
+        rstd_out[row] = r;
+    }
+    float g = inside ? __half2float(w[at]) : 0.f;
+    float h = inside ? __half2float(b[at]) : 0.f;
+    if (inside) out[row * n + at] = __float2half(c * r * g + h);
+}
+"""
+)
+"""Layer normalisation of one row."""
+
+SOFTMAX_THREADS = (
+    _SUM
+    + _MAX
+    + """__global__ void soft(half* out, const half* x, int rows, int n) {
+    int at = threadIdx.x;
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        float v = at < n ? __half2float(x[row * n + at]) : -INFINITY;
+        float e = expf(v - block_max(v));
+        float y = e / block_sum(e);
+        if (at < n) out[row * n + at] = __float2half(y);
+    }
+}
+"""
+)
+"""Softmax of rows that stay in registers."""
+
+SOFTMAX_CHUNKS_THREADS = (
+    _SUM
+    + _MAX
+    + """__global__ void soft(half* out, const half* x, int n) {
+    int row = blockIdx.x;
+    float top = -INFINITY;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) top = fmaxf(top, __half2float(x[row * n + i]));
+    top = block_max(top);
+    float tot = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) tot += expf(__half2float(x[row * n + i]) - top);
+    float inv = 1.f / block_sum(tot);
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        out[row * n + i] = __float2half(expf(__half2float(x[row * n + i]) - top) * inv);
+}
+"""
+)
+"""Softmax in three passes over chunks."""
+
+TURN_THREADS = """template <int T>
+__global__ void turn(const float* x, float* out, int rows, int cols) {
+    __shared__ float tile[T][T + 1];
+    int m = blockIdx.y * T + threadIdx.y;
+    int n = blockIdx.x * T + threadIdx.x;
+    if (m < rows && n < cols) tile[threadIdx.y][threadIdx.x] = x[m * cols + n];
+    __syncthreads();
+    m = blockIdx.y * T + threadIdx.x;
+    n = blockIdx.x * T + threadIdx.y;
+    if (m < rows && n < cols) out[n * rows + m] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+"""A transpose through shared memory."""
+
+COPY_THREADS = """__global__ void copy(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at];
+}
+"""
+"""A copy: nearly no decision."""
+
+ADD_THREADS = """__global__ void plus(const float* x, const float* y, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] + y[at];
+}
+"""
+"""An elementwise sum."""

@@ -1,0 +1,155 @@
+# ruff: noqa: E501
+"""Sample kernels of CUDA C++: attention and matrix products, thread by thread. Written for this
+purpose; none is somebody else's.
+"""
+
+from __future__ import annotations
+
+FLASH_THREADS = """#include <cuda_fp16.h>
+template <int T, bool TRI>
+__global__ void __launch_bounds__(1024, 1) attend(const half* a, const half* b, const half* c, half* out, float rate,
+                                                  int size, int G, int R) {
+    __shared__ half tq[T][T + 2];
+    __shared__ half tk[T][T + 2];
+    __shared__ half tv[T][T];
+    __shared__ half tp[T][T];
+    int x = blockIdx.x;
+    int bat = blockIdx.y / G;
+    int head = blockIdx.y % G;
+    int kv = head / R;
+    int row = x * T + threadIdx.y;
+    rate = rate * 1.4426950408889634f;
+    tq[threadIdx.y][threadIdx.x] = row < size ? a[((bat * G + head) * size + row) * T + threadIdx.x] : __float2half(0.f);
+    float top = -INFINITY;
+    float tot = 0.f;
+    float acc = 0.f;
+    int last = TRI ? min((x + 1) * T, size) : size;
+    for (int j = 0; j < last; j += T) {
+        int at = j + threadIdx.y;
+        __syncthreads();
+        tk[threadIdx.y][threadIdx.x] = at < size ? b[((bat * G / R + kv) * size + at) * T + threadIdx.x] : __float2half(0.f);
+        tv[threadIdx.y][threadIdx.x] = at < size ? c[((bat * G / R + kv) * size + at) * T + threadIdx.x] : __float2half(0.f);
+        __syncthreads();
+        float s = 0.f;
+        for (int d = 0; d < T; ++d) s += __half2float(tq[threadIdx.y][d]) * __half2float(tk[threadIdx.x][d]);
+        int col = j + threadIdx.x;
+        s = (col < size && (!TRI || row >= col)) ? s : -INFINITY;
+        float best = s;
+        for (int o = 16; o > 0; o >>= 1) best = fmaxf(best, __shfl_xor_sync(0xffffffff, best, o));
+        float now = fmaxf(top, best * rate);
+        float p = exp2f(s * rate - now);
+        float part = p;
+        for (int o = 16; o > 0; o >>= 1) part += __shfl_xor_sync(0xffffffff, part, o);
+        float fade = exp2f(top - now);
+        tot = tot * fade + part;
+        acc = acc * fade;
+        tp[threadIdx.y][threadIdx.x] = __float2half(p);
+        __syncthreads();
+        for (int k = 0; k < T; ++k) acc += __half2float(tp[threadIdx.y][k]) * __half2float(tv[k][threadIdx.x]);
+        top = now;
+    }
+    acc = acc / tot;
+    if (row < size) out[((bat * G + head) * size + row) * T + threadIdx.x] = __float2half(acc);
+}
+"""
+"""Online softmax over streamed keys and values, causal or not, with grouped heads: a thread per
+score."""
+
+PRODUCT_THREADS = """template <int T>
+__global__ void product(const float* __restrict__ a, const float* __restrict__ b, float* out, int M, int N, int K) {
+    __shared__ float ta[T][T + 1];
+    __shared__ float tb[T][T];
+    int m = blockIdx.y * T + threadIdx.y;
+    int n = blockIdx.x * T + threadIdx.x;
+    float acc = 0.f;
+    for (int t = 0; t < K; t += T) {
+        ta[threadIdx.y][threadIdx.x] = (m < M && t + threadIdx.x < K) ? a[m * K + t + threadIdx.x] : 0.f;
+        tb[threadIdx.y][threadIdx.x] = (n < N && t + threadIdx.y < K) ? b[(t + threadIdx.y) * N + n] : 0.f;
+        __syncthreads();
+        for (int k = 0; k < T; ++k) acc += ta[threadIdx.y][k] * tb[k][threadIdx.x];
+        __syncthreads();
+    }
+    if (m < M && n < N) out[m * N + n] = acc;
+}
+"""
+"""A matrix product from tiles in shared memory, one output tile per block."""
+
+PRODUCT_PERSISTENT_THREADS = """template <int T, int GROUP>
+__global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
+    __shared__ float ta[T][T + 1];
+    __shared__ float tb[T][T];
+    int rows = (M + T - 1) / T;
+    int cols = (N + T - 1) / T;
+    for (int t = blockIdx.x; t < rows * cols; t += gridDim.x) {
+        int wide = GROUP * cols;
+        int g = t / wide;
+        int first = g * GROUP;
+        int high = min(rows - first, GROUP);
+        int m = (first + t % high) * T + threadIdx.y;
+        int n = ((t % wide) / high) * T + threadIdx.x;
+        float acc = 0.f;
+        for (int i = 0; i < K; i += T) {
+            ta[threadIdx.y][threadIdx.x] = (m < M && i + threadIdx.x < K) ? a[m * K + i + threadIdx.x] : 0.f;
+            tb[threadIdx.y][threadIdx.x] = (n < N && i + threadIdx.y < K) ? b[(i + threadIdx.y) * N + n] : 0.f;
+            __syncthreads();
+            for (int k = 0; k < T; ++k) acc += ta[threadIdx.y][k] * tb[k][threadIdx.x];
+            __syncthreads();
+        }
+        if (m < M && n < N) out[m * N + n] = acc;
+    }
+}
+"""
+"""A matrix product whose blocks walk the output tiles in groups of rows."""
+
+BACKWARD_KEYS_THREADS = """#include <cuda_fp16.h>
+template <int T, bool TRI>
+__global__ void back(const half* a, const half* b, const half* c, const half* d, half* gb, half* gc, const float* stat,
+                     const float* dots, float rate, int size, int G, int R) {
+    __shared__ half tk[T][T];
+    __shared__ half tv[T][T];
+    __shared__ half tq[T][T];
+    __shared__ half to[T][T];
+    __shared__ half tp[T][T];
+    __shared__ half ts[T][T];
+    int bat = blockIdx.y / G;
+    int kv = blockIdx.y % G;
+    int col = blockIdx.x * T + threadIdx.y;
+    float rate2 = rate * 1.4426950408889634f;
+    tk[threadIdx.y][threadIdx.x] = col < size ? b[((bat * G + kv) * size + col) * T + threadIdx.x] : __float2half(0.f);
+    tv[threadIdx.y][threadIdx.x] = col < size ? c[((bat * G + kv) * size + col) * T + threadIdx.x] : __float2half(0.f);
+    float gk = 0.f;
+    float gv = 0.f;
+    int first = TRI ? blockIdx.x * T : 0;
+    for (int h = 0; h < R; ++h) {
+        int head = kv * R + h;
+        for (int m = first; m < size; m += T) {
+            int at = m + threadIdx.y;
+            tq[threadIdx.y][threadIdx.x] = at < size ? a[(bat * G * R + head) * size * T + at * T + threadIdx.x] : __float2half(0.f);
+            to[threadIdx.y][threadIdx.x] = at < size ? d[(bat * G * R + head) * size * T + at * T + threadIdx.x] : __float2half(0.f);
+            __syncthreads();
+            int row = m + threadIdx.x;
+            float lse = stat[(bat * G * R + head) * size + row];
+            float dot = dots[(bat * G * R + head) * size + row];
+            float s = 0.f;
+            for (int i = 0; i < T; ++i) s += __half2float(tk[threadIdx.y][i]) * __half2float(tq[threadIdx.x][i]);
+            float p = exp2f(s * rate2 - lse);
+            p = (!TRI || col <= row) ? p : 0.f;
+            float dp = 0.f;
+            for (int i = 0; i < T; ++i) dp += __half2float(tv[threadIdx.y][i]) * __half2float(to[threadIdx.x][i]);
+            float ds = p * (dp - dot);
+            tp[threadIdx.y][threadIdx.x] = __float2half(p);
+            ts[threadIdx.y][threadIdx.x] = __float2half(ds);
+            __syncthreads();
+            for (int i = 0; i < T; ++i) gv += __half2float(tp[threadIdx.y][i]) * __half2float(to[i][threadIdx.x]);
+            for (int i = 0; i < T; ++i) gk += __half2float(ts[threadIdx.y][i]) * __half2float(tq[i][threadIdx.x]);
+            __syncthreads();
+        }
+    }
+    gk = gk * rate;
+    if (col < size) {
+        gb[((bat * G + kv) * size + col) * T + threadIdx.x] = __float2half(gk);
+        gc[((bat * G + kv) * size + col) * T + threadIdx.x] = __float2half(gv);
+    }
+}
+"""
+"""Gradients of keys and values: keys stay, queries of the whole head group stream by."""
