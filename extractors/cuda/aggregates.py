@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.memory import MemoryReader
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Val
 from kb.ops import OpKind
+
+LIMITS: dict[tuple[str, str], int | float] = {
+    ("f32", "max"): 3.4028234663852886e38, ("f32", "lowest"): -3.4028234663852886e38,
+    ("f32", "epsilon"): 1.1920928955078125e-07, ("f32", "min"): 1.1754943508222875e-38,
+    ("i32", "max"): 2**31 - 1, ("i32", "min"): -(2**31), ("i32", "lowest"): -(2**31),
+    ("u32", "max"): 2**32 - 1, ("i64", "max"): 2**63 - 1, ("f16", "max"): 65504.0,
+    ("f16", "lowest"): -65504.0, ("u8", "max"): 255, ("i8", "max"): 127, ("i8", "min"): -128,
+}  # fmt: skip
+"""Limits of number types. Source: ISO C++, header limits, for the types of IEEE 754."""
 
 
 class AggregateReader(MemoryReader):
@@ -53,6 +64,33 @@ class AggregateReader(MemoryReader):
         name = value.name if text == "?" else text
         frame.scopes[0].setdefault(name, value)
         return name
+
+    def limit(self, name: str, at: n.Place, hint: str) -> Val | None:
+        """`std::numeric_limits<T>::infinity()` and its kin."""
+        head, _, last = name.rpartition("::")
+        base, _, written = head.partition("<")
+        if not base.endswith("numeric_limits") or not written.endswith(">"):
+            return None
+        kind = self.kind(n.CType(written[:-1].strip()), self.frame)
+        if last == "infinity":
+            return self.constant(float("inf"), at, kind, hint)
+        value = LIMITS.get((kind.dtype, last))
+        return None if value is None else self.constant(value, at, kind, hint)
+
+    def argument(self, node: n.Expr, frame: Frame) -> Val:
+        """The value of a template argument; what does more than compute is not one."""
+        before = dict(self.names)
+        with self.inside(frame), self.writer.region() as opened:
+            value = self.read(node)
+        self.names = before
+        if value.const is None and pure([op.kind for op in opened.ops]):
+            self.writer.current.ops.extend(opened.ops)
+            text = value.text or self.spelled(node, frame)
+            return replace(value, text="" if text == "?" else text)
+        if value.const is None:
+            return Val("")
+        made = self.constant(value.const, node.at, value.kind)
+        return replace(made, text=str(value.const))
 
     def spelled(self, node: n.Expr, frame: Frame, depth: int = 0) -> str:
         """An expression over compile-time parameters as text, `?` when it is anything else."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.collectives import CollectiveReader
+from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import arguments_of, chosen
 from extractors.cuda.values import (
     BOOL,
@@ -20,6 +20,8 @@ from extractors.cuda.values import (
     Slot,
     Val,
 )
+from extractors.cuda.vectors import VectorReader
+from extractors.cuda.writing import MAX_IN_PLACE
 from kb.dialects.cuda import (
     APPROXIMATE,
     ATTRIBUTES,
@@ -28,14 +30,14 @@ from kb.dialects.cuda import (
     RESULT_DTYPES,
 )
 from kb.dialects.model import Row
-from kb.ir import Literal
+from kb.ir import Literal, MemorySpace
 from kb.ops import COMPARISONS, OpKind
 
 MAX_DEPTH = 16
 """Calls inside calls that are read in place."""
 
 
-class CallReader(CollectiveReader):
+class CallReader(VectorReader):
     """Calls of every sort."""
 
     def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
@@ -66,13 +68,37 @@ class CallReader(CollectiveReader):
         if len(node.arguments) == 1 and self._is_type(function):
             kind = n.CType(function.text, function.arguments)
             return self.read(n.Cast(node.at, kind, node.arguments[0], "construct"), hint)
+        limit = self.limit(function.text, node.at, hint)
+        if limit is not None:
+            return limit
         collective = self._group_call(node, function, hint)
         if collective is not None:
             return collective
-        found = self.helper(node, self.library.functions(function.text), function.arguments)
+        candidates, frame = self.candidates(function)
+        found = self.helper(node, candidates, function.arguments, frame)
         if found is not None:
             return found
         return self.opaque(function.text, node.arguments, node.at, hint, whole=node)
+
+    def candidates(self, function: n.Name) -> tuple[list[n.Definition], Frame | None]:
+        """Functions that a name may mean: those of the struct before the name, or free ones."""
+        head, _, last = function.text.rpartition("::")
+        owner = head.partition("<")[0] or self.frame.owner
+        if owner:
+            written = n.CType(owner)
+            bound = self.frame.find(owner)
+            kind = self.kind(bound.type, bound.frame) if isinstance(bound, Named) else (
+                bound if isinstance(bound, Kind) else self.kind(written, self.frame)
+            )  # fmt: skip
+            records = [r for r in self.library.records(kind.record) if not r.specialised]
+            methods = [m for r in records for m in r.methods if m.name == last]
+            if methods:
+                frame = self.of_record(records[0], kind.arguments, self.frame.depth)
+                return methods, frame
+            if head and records:
+                return [], None
+        free = [f for f in self.library.functions(last) if not f.owner or f.owner == owner]
+        return free, None
 
     def _is_type(self, function: n.Name) -> bool:
         found = self.frame.find(function.text)
@@ -180,16 +206,20 @@ class CallReader(CollectiveReader):
         if not isinstance(where, Slot | Memory) or not where.kind.record:
             return None
         records = self.library.records(where.kind.record)
-        methods = [m for r in records for m in r.methods if m.name == function.name]
-        if len(records) != 1 or not methods:
+        if not records:
             return None
-        frame = Frame(records[0].name, records[0].name, depth=self.frame.depth + 1)
+        vector = self.vector_method(node, function.name, where, records)
+        if vector is not None:
+            return vector
+        record = next((r for r in records if not r.specialised), None)
+        methods = [m for m in record.methods if m.name == function.name] if record else []
+        if record is None or not methods:
+            return None
+        frame = self.of_record(record, where.kind.arguments, self.frame.depth)
         frame.bind("this", where)
-        for one in records[0].fields:
-            kind = self.field(where.kind, one.name)
-            if isinstance(where, Slot):
-                part = replace(where, kind=kind, path=(*where.path, one.name))
-                frame.bind(one.name, part)
+        for one in record.fields:
+            if one.name not in frame.scopes[0]:
+                frame.bind(one.name, self.part_of(where, one.name, node.at))
         return self.helper(node, methods, function.arguments, frame)
 
     # -- helpers
@@ -199,7 +229,7 @@ class CallReader(CollectiveReader):
         template: tuple[n.CType | n.Expr, ...], frame: Frame | None = None,
     ) -> Val | None:  # fmt: skip
         """A helper read in place; None when there is no single one, or it is too deep."""
-        if not candidates or self.frame.depth >= MAX_DEPTH:
+        if not candidates or self.frame.depth >= MAX_DEPTH or self.writer.count > MAX_IN_PLACE:
             return None
         given = arguments_of(self, node, candidates)
         function = chosen(candidates, given, len(template))
@@ -216,7 +246,10 @@ class CallReader(CollectiveReader):
     ) -> bool:  # fmt: skip
         """Bind template arguments and parameters; False when an argument is missing."""
         for parameter, argument in zip(function.template, template, strict=False):
-            if isinstance(argument, n.CType):
+            if isinstance(argument, n.CType) and parameter.dtype not in ("typename", "template"):
+                name = n.Name(node.at, spelled_type(argument), argument.arguments)
+                frame.bind(parameter.name, self.read(name))
+            elif isinstance(argument, n.CType):
                 frame.bind(parameter.name, Named(argument, self.frame))
             elif parameter.dtype == "typename" and isinstance(argument, n.Name):
                 written = n.CType(argument.text, argument.arguments)
@@ -282,14 +315,27 @@ class CallReader(CollectiveReader):
         self, function: n.Definition, parameter: n.Variable, kind: Kind, frame: Frame
     ) -> None:
         """A type parameter that stands for the type of an argument."""
-        names = {t.name for t in function.template if t.dtype == "typename"}
-        name = parameter.type.name
-        if name not in names or frame.find(name) is not None:
-            return
+        names = {t.name for t in function.template}
         for _ in range(parameter.type.pointers):
             kind = kind.to or UNKNOWN
-        if kind != UNKNOWN:
-            frame.bind(name, kind)
+        self._match(parameter.type, kind, names, frame)
+
+    def _match(self, written: n.CType, kind: Kind, names: set[str], frame: Frame) -> None:
+        """Bind the names in a written type to what stands there in a kind."""
+        if written.name in names and not written.arguments:
+            if frame.find(written.name) is None and kind != UNKNOWN:
+                frame.bind(written.name, replace(kind, space=MemorySpace.NONE))
+            return
+        if written.extents and kind.shape:
+            kind = replace(kind, shape=kind.shape[len(written.extents) :])
+        for one, given in zip(written.arguments, kind.arguments, strict=False):
+            if isinstance(one, n.CType) and isinstance(given, Kind):
+                self._match(one, given, names, frame)
+            name = one.text if isinstance(one, n.Name) else ""
+            name = one.name if isinstance(one, n.CType) else name
+            if name in names and frame.find(name) is None and isinstance(given, Kind | Val):
+                if isinstance(given, Kind) or given.name:
+                    frame.bind(name, given)
 
     def _closure(self, node: n.Call, closure: Closure, hint: str) -> Val:
         function = n.Definition(

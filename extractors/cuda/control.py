@@ -86,7 +86,7 @@ class ControlReader(DeclarationReader):
 
     def current(self, key: str, at: n.Place) -> Val:
         """The value of a variable; undefined when nothing was stored in it."""
-        if key not in self.names:
+        if key not in self.names or not self.names[key].name:
             kind = self.kinds.get(key, UNKNOWN)
             self.names[key] = self.one(OpKind.UNDEF, (), at, kind, key.partition("#")[0])
         return self.names[key]
@@ -129,6 +129,7 @@ class ControlReader(DeclarationReader):
                     self.writer.emit(OpKind.YIELD, values, at)
         regions = tuple(opened.region for opened, _, _ in outcomes)
         going = [names for _, names, left in outcomes if not left]
+        self.names = before
         self._finish(OpKind.IF, operands, at, keys, regions, going[0])
         return False
 
@@ -286,6 +287,8 @@ class ControlReader(DeclarationReader):
             value = self.constant(True, at, BOOL)
         else:
             value = self.read(test)
+        if not value.name and test is not None:
+            value = self.opaque("condition", (test,), at, "", BOOL)
         self.writer.emit(OpKind.YIELD, [("condition", value.name)], at)
 
     def _round(

@@ -42,6 +42,7 @@ class Core(Typing):
         self.names: dict[str, Val] = {}
         self.kinds: dict[str, Kind] = {}
         self.trail: list[n.Definition] = []
+        self._moves: dict[tuple[str, str], str | None] = {}
         self._count = 0
 
     # -- what the other parts provide
@@ -128,9 +129,8 @@ class Core(Typing):
             for value in self.visible(expression):
                 if ("read", value.name) not in operands:
                     operands.append(("read", value.name))
-        changed = [
-            k for k in self.kinds if k in self.assigned(whole if whole is not None else tuple(read))
-        ]
+        written = self.assigned(whole if whole is not None else tuple(read))
+        changed = [key for key in self.kinds if key in written]
         results = [(hint, kind), *((_hint(k), self.kinds.get(k, UNKNOWN)) for k in changed)]
         attributes = [("what", what[:120])]
         found = self.writer.emit(OpKind.OPAQUE, operands, at, results, attributes)

@@ -69,9 +69,11 @@ class HelperReader(ControlReader):
             with self.writer.region() as opened, self.block():
                 value = self._returning(side, depth, at)
             ends.append((opened, self.names, value))
-        return self._joined(node, condition, keys, ends)
+        value = self._merged(node, condition, keys, ends)
+        self.names = {**before, **{key: self.names[key] for key in keys}}
+        return value
 
-    def _joined(
+    def _merged(
         self, node: n.If, condition: Val, keys: tuple[str, ...],
         ends: list[tuple[OpenRegion, dict[str, Val], Val]],
     ) -> Val:  # fmt: skip

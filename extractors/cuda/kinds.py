@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
-from extractors.cuda.values import UNKNOWN, Frame, Kind, Named, Val
+from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.dialects.cuda import CUDA, VECTORS
 from kb.ir import MemorySpace
 
@@ -61,27 +61,64 @@ class Typing:
             return self.kind(alias.type, Frame("file"), hops + 1)
         if name in ("auto", "?", ""):
             return UNKNOWN
-        return Kind(record=name)
+        return Kind(record=name, arguments=self.arguments(written.arguments, frame, hops))
+
+    def arguments(
+        self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int
+    ) -> tuple[Kind | Val, ...]:
+        """Template arguments as kinds and values."""
+        found: list[Kind | Val] = []
+        for one in written:
+            if isinstance(one, n.CType):
+                bound = frame.find(one.name)
+                if isinstance(bound, Val) and bound.kind.record != "typename":
+                    found.append(bound)
+                elif isinstance(bound, Fixed) or self._is_constant(one, frame):
+                    found.append(self.argument(n.Name(_NOWHERE, spelled_type(one)), frame))
+                else:
+                    found.append(self.kind(one, frame, hops + 1))
+                continue
+            bound = frame.find(one.text) if isinstance(one, n.Name) else None
+            if isinstance(bound, Kind | Named):
+                found.append(self.kind(n.CType(_text(one)), frame, hops + 1))
+            else:
+                found.append(self.argument(one, frame))
+        return tuple(found)
+
+    def _is_constant(self, written: n.CType, frame: Frame) -> bool:
+        """True for a name that looks like a type and is a constant of a file."""
+        plain = not written.pointers and not written.arguments and frame.find(written.name) is None
+        if not plain or _plain(written.name) in CUDA.dtypes or written.name in VECTORS:
+            return False
+        name = written.member or written.name
+        return self.library.constant(name) is not None
+
+    def argument(self, node: n.Expr, frame: Frame) -> Val:
+        """The value of a template argument."""
+        raise NotImplementedError
 
     def _alias_of(self, written: n.CType, frame: Frame, hops: int) -> Kind:
         """`Record<…>::member`: an alias of the record when it is known."""
         for record in self.library.records(written.name):
             for alias in record.aliases:
                 if alias.name == written.member:
-                    inner = self.of_record(record, written.arguments, frame)
+                    given = self.arguments(written.arguments, frame, hops)
+                    inner = self.of_record(record, given, frame.depth)
                     return self.kind(alias.type, inner, hops + 1)
         return Kind(record=f"{written.name}::{written.member}")
 
-    def of_record(
-        self, record: n.Record, arguments: tuple[n.CType | n.Expr, ...], frame: Frame
-    ) -> Frame:
-        """A frame in which the template parameters of a record have their arguments."""
-        inner = Frame(record.name, depth=frame.depth + 1)
-        for parameter, given in zip(record.template, arguments, strict=False):
-            if isinstance(given, n.CType):
-                inner.bind(parameter.name, Named(given, frame))
-            elif isinstance(given, n.Name) and parameter.dtype == "typename":
-                inner.bind(parameter.name, Named(n.CType(given.text, given.arguments), frame))
+    def of_record(self, record: n.Record, arguments: tuple[Kind | Val, ...], depth: int) -> Frame:
+        """A frame in which the template parameters of a record have their arguments, and its
+        constants and aliases their names."""
+        inner = Frame(record.name, record.name, depth=depth + 1)
+        if not record.specialised:
+            for parameter, given in zip(record.template, arguments, strict=False):
+                inner.bind(parameter.name, given)
+        for alias in record.aliases:
+            inner.bind(alias.name, Named(alias.type, inner))
+        for one in record.fields:
+            if {"static", "constexpr"} <= one.storage and one.value is not None:
+                inner.bind(one.name, Fixed(one.value, inner))
         return inner
 
 
@@ -92,3 +129,15 @@ def _plain(name: str) -> str:
         if text.startswith(prefix) and text.removeprefix(prefix) in CUDA.dtypes:
             return text.removeprefix(prefix)
     return text
+
+
+def _text(node: n.Expr) -> str:
+    return node.text if isinstance(node, n.Name) else ""
+
+
+def spelled_type(written: n.CType) -> str:
+    """The name of a type, of its member when it names one."""
+    return f"{written.name}::{written.member}" if written.member else written.name
+
+
+_NOWHERE = n.Place(0, 0, 0, "")

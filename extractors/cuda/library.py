@@ -51,6 +51,10 @@ class Library:
 
     unit: n.Unit
     headers: list[Header] = field(default_factory=list)
+    _functions: dict[str, list[n.Definition]] = field(default_factory=dict)
+    _records: dict[str, list[n.Record]] = field(default_factory=dict)
+    _aliases: dict[str, n.Alias | None] = field(default_factory=dict)
+    _constants: dict[str, n.Variable | None] = field(default_factory=dict)
 
     def units(self, name: str) -> Iterator[n.Unit]:
         """Files that may define a name."""
@@ -63,30 +67,34 @@ class Library:
     def functions(self, name: str) -> list[n.Definition]:
         """Definitions of a function by its last name, of the first file that has any."""
         last = name.rpartition("::")[2]
-        for unit in self.units(last):
-            found = unit.functions.get(last)
-            if found:
-                return found
-        return []
+        if last not in self._functions:
+            several = (unit.functions.get(last) for unit in self.units(last))
+            self._functions[last] = next((found for found in several if found), [])
+        return self._functions[last]
 
     def records(self, name: str) -> list[n.Record]:
         """Definitions of a struct."""
         last = name.rpartition("::")[2]
-        for unit in self.units(last):
-            found = unit.records.get(last)
-            if found:
-                return found
-        return []
+        if last not in self._records:
+            several = (unit.records.get(last) for unit in self.units(last))
+            self._records[last] = next((found for found in several if found), [])
+        return self._records[last]
 
     def alias(self, name: str) -> n.Alias | None:
         """A type alias at the level of a file."""
         last = name.rpartition("::")[2]
-        return next((u.aliases[last] for u in self.units(last) if last in u.aliases), None)
+        if last not in self._aliases:
+            several = (unit.aliases.get(last) for unit in self.units(last))
+            self._aliases[last] = next((found for found in several if found), None)
+        return self._aliases[last]
 
     def constant(self, name: str) -> n.Variable | None:
         """A constant at the level of a file."""
         last = name.rpartition("::")[2]
-        return next((u.constants[last] for u in self.units(last) if last in u.constants), None)
+        if last not in self._constants:
+            several = (unit.constants.get(last) for unit in self.units(last))
+            self._constants[last] = next((found for found in several if found), None)
+        return self._constants[last]
 
 
 def gather(text: str, path: str, load: Load) -> tuple[Prepared, list[Header]]:

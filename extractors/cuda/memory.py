@@ -55,12 +55,19 @@ class MemoryReader(Core):
             return self._moved(where, step, inner, at)
         return Memory(self._member(where.address, name, inner, at), inner)
 
+    def part_of(self, where: Slot | Memory, name: str, at: n.Place) -> Slot | Memory:
+        """A field of a struct in registers or in memory."""
+        found = self._part(where, at, name)
+        return found if found is not None else where
+
     def field(self, kind: Kind, name: str) -> Kind:
         """Kind of a field of a struct that the library knows."""
         for record in self.library.records(kind.record) if kind.record else ():
             for one in record.fields:
                 if one.name == name:
-                    return self.kind(one.type, self.of_record(record, (), self.frame))
+                    return self.kind(
+                        one.type, self.of_record(record, kind.arguments, self.frame.depth)
+                    )
         return UNKNOWN
 
     def _member(self, address: Val, name: str, kind: Kind, at: n.Place) -> Val:
@@ -210,7 +217,7 @@ class MemoryReader(Core):
             operands = [("pointer", where.address.name)]
             return self.one(OpKind.LOAD, operands, at, where.kind, hint, attributes)
         value = self.names.get(where.key)
-        if value is None:
+        if value is None or not value.name:
             kind = self.kinds.get(where.key, UNKNOWN)
             value = self.one(OpKind.UNDEF, (), at, kind, where.key.partition("#")[0])
             self.names[where.key] = value

@@ -111,6 +111,9 @@ class OperatorReader(AggregateReader):
                 return self.read(found.value, hint)
         if isinstance(found, Pointing):
             return self.opaque(f"address of a variable: {name}", (), node.at, hint)
+        same = self._same_type(node, hint)
+        if same is not None:
+            return same
         last = name.rpartition("::")[2]
         if last in _LIMITS:
             value = _LIMITS[last]
@@ -122,6 +125,16 @@ class OperatorReader(AggregateReader):
                 kind = self.kind(constant.type, self.frame)
                 return self.convert(self.read(constant.value, hint), kind, node.at, hint)
         return self.opaque(name, (), node.at, hint)
+
+    def _same_type(self, node: n.Name, hint: str) -> Val | None:
+        """`std::is_same_v<A, B>` of two types that are known."""
+        if not node.text.endswith(("is_same_v", "is_same::value")) or len(node.arguments) != 2:
+            return None
+        kinds = self.arguments(node.arguments, self.frame, 0)
+        known = [k for k in kinds if isinstance(k, Kind) and k.dtype in BITS and k.to is None]
+        if len(known) != 2:
+            return None
+        return self.constant(known[0] == known[1], node.at, BOOL, hint)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand
@@ -215,8 +228,10 @@ class OperatorReader(AggregateReader):
         if self.assigned(node.right):
             right = self.read(node.right)
         else:
+            before = dict(self.names)
             with self.writer.region() as opened:
                 right = self.read(node.right)
+            self.names = before
             if not pure([op.kind for op in opened.ops]):
                 return self._guarded(left, (opened.ops, right), either, node, hint)
             self.writer.current.ops.extend(opened.ops)
@@ -305,10 +320,13 @@ class OperatorReader(AggregateReader):
             what = "choice between expressions with effects"
             return self.opaque(what, (node.condition, node.then, node.other), node.at, hint)
         sides = []
+        before = self.names
         for side in (node.then, node.other):
+            self.names = dict(before)
             with self.writer.region() as opened:
                 value = self.read(side)
             sides.append((opened, value))
+        self.names = before
         kind = _joined(sides[0][1], sides[1][1])
         if all(pure([op.kind for op in opened.ops]) for opened, _ in sides):
             for opened, _ in sides:

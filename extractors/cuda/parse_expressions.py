@@ -103,15 +103,19 @@ class ExpressionBuilder:
 
     def _number(self, node: Syntax) -> n.Expr:
         text = self.text(node).replace("'", "")
+        sign = -1 if text.startswith("-") else 1
+        text = text.removeprefix("-").strip()
         found = _NUMBER.match(text)
         if found is None:
             return self.unread(node)
         suffix = text[found.end() :].lower()
         digits = found.group()
         if found.group("float") or (suffix.startswith("f") and found.group("int")):
-            return n.Constant(self.at(node), _floating(digits), "f32" if "f" in suffix else "f64")
+            return n.Constant(
+                self.at(node), sign * _floating(digits), "f32" if "f" in suffix else "f64"
+            )
         base = 16 if found.group("hex") else 2 if found.group("bin") else 8
-        value = int(digits, 10 if found.group("int") else base)
+        value = sign * int(digits, 10 if found.group("int") else base)
         width = "64" if suffix.count("l") else "32"
         return n.Constant(self.at(node), value, f"{'u' if 'u' in suffix else 'i'}{width}")
 

@@ -111,10 +111,13 @@ def _kernel(
     frame = Frame("kernel")
     reader = HelperReader(library, definition.at.path, frame)
     reader._loops = []
-    parameters = tuple(_parameters(definition, reader))
     problems: list[Diagnostic] = []
+    parameters: tuple[Parameter, ...] = ()
     try:
-        body = _body(definition, reader)
+        with reader.writer.region() as opened:
+            parameters = tuple(_parameters(definition, reader))
+            _body(definition, reader)
+        body = opened.region
     except (InputError, RecursionError) as error:
         message = error.message if isinstance(error, InputError) else "the code nests too deeply."
         body = _unread(definition, message)
@@ -126,13 +129,12 @@ def _kernel(
     return Kernel(entry, (), CUDA.name), problems
 
 
-def _body(definition: n.Definition, reader: HelperReader) -> Region:
-    with reader.writer.region() as opened, reader.block():
+def _body(definition: n.Definition, reader: HelperReader) -> None:
+    with reader.block():
         if not reader.statements(definition.body.body):
             end = definition.body.at
             place = n.Place(end.end_line or end.line, 0, end.end_line, end.path)
             reader.writer.emit(OpKind.RETURN, (), place)
-    return opened.region
 
 
 def _unread(definition: n.Definition, why: str) -> Region:

@@ -13,13 +13,15 @@ from kb.ir import MemorySpace, TileType, TypeKind
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A type resolved as far as it goes. `shape` are extents of a vector or array, `?` unknown;
-    `to` is what a pointer points at; `record` names a struct; `space` is where a pointer points."""
+    `to` is what a pointer points at; `record` names a struct with its template
+    `arguments`; `space` is where a pointer points."""
 
     dtype: str = "?"
     shape: tuple[str, ...] = ()
     to: Kind | None = None
     record: str = ""
     space: MemorySpace = MemorySpace.NONE
+    arguments: tuple[Kind | Val, ...] = ()
 
     @property
     def scalar(self) -> bool:

@@ -11,8 +11,11 @@ from extractors.writer import OpenRegion, RegionWriter
 from kb.errors import InputError
 from kb.ir import Literal, Op, Region, Span, Value
 
-MAX_OPERATIONS = 6_000
+MAX_OPERATIONS = 8_000
 """Operations of one kernel with its helpers in place; a larger one stays opaque."""
+
+MAX_IN_PLACE = 2_500
+"""Operations of a kernel past which calls of helpers stay calls that are not understood."""
 
 
 class TypedWriter(RegionWriter):
@@ -41,6 +44,7 @@ class TypedWriter(RegionWriter):
         """Append an operation; one result per (hint, kind). InputError past MAX_OPERATIONS."""
         self.count += 1
         span = self.place(at)
+        operands = [(role, value) for role, value in operands if value]
         if self.count > MAX_OPERATIONS:
             raise InputError(
                 f"the kernel with its helpers has more than {MAX_OPERATIONS} operations.",

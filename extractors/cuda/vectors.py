@@ -1,0 +1,111 @@
+"""Structs that are short vectors: a type and a number as template arguments, elements by index, and
+methods whose bodies all move the elements from or to a pointer, or set them to one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from extractors.cuda import nodes as n
+from extractors.cuda.collectives import CollectiveReader
+from extractors.cuda.values import Kind, Memory, Slot, Val
+from kb.ops import OpKind
+
+
+class Move(StrEnum):
+    """What every body of a method does with the elements."""
+
+    LOAD = "load"
+    STORE = "store"
+    FILL = "fill"
+
+
+class VectorReader(CollectiveReader):
+    """Methods of short vectors."""
+
+    def vector_of(self, kind: Kind) -> Kind | None:
+        """Element type and number of elements of a struct that is a short vector."""
+        types = [a for a in kind.arguments if isinstance(a, Kind)]
+        counts = [a for a in kind.arguments if isinstance(a, Val)]
+        if len(types) != 1 or len(counts) != 1 or len(kind.arguments) != 2:
+            return None
+        records = self.library.records(kind.record)
+        if not any(m.name.replace(" ", "") == "operator[]" for r in records for m in r.methods):
+            return None
+        count = counts[0]
+        extent = str(count.const) if count.const is not None else count.text or count.name
+        self.frame.scopes[0].setdefault(extent, count)
+        return replace(types[0], shape=(extent,))
+
+    def vector_method(
+        self, node: n.Call, name: str, where: Slot | Memory, records: Sequence[n.Record]
+    ) -> Val | None:
+        """A load, a store or a fill of all elements; None when the bodies do not agree on one."""
+        vector = self.vector_of(where.kind)
+        move = self._move(where.kind.record, name, records) if vector is not None else None
+        if vector is None or move is None or len(node.arguments) != 1:
+            return None
+        value = self.read(node.arguments[0])
+        if move is Move.FILL:
+            value = self.convert(value, vector.element, node.at)
+            operands = [("x", value.name)]
+            self.store(where, self.one(OpKind.BROADCAST, operands, node.at, vector), node.at)
+            return Val("")
+        if value.kind.to is None or value.kind.to.shape or value.kind.to.record:
+            return None
+        moved = replace(vector, dtype=value.kind.to.dtype)
+        pointer = replace(value, kind=replace(value.kind, to=moved))
+        target = Memory(pointer, pointer.kind.to or vector)
+        if move is Move.LOAD:
+            loaded = self.load(target, node.at)
+            self.store(where, self.convert(loaded, vector, node.at), node.at)
+            return Val("")
+        held = self.load(where, node.at)
+        held = held if held.kind.shape else replace(held, kind=vector)
+        attributes = self.access(target)
+        operands = [("pointer", pointer.name), ("value", held.name)]
+        self.writer.emit(OpKind.STORE, operands, node.at, (), attributes)
+        return Val("")
+
+    def _move(self, record: str, name: str, records: Sequence[n.Record]) -> Move | None:
+        """What all bodies of a method do; None when one does something else, or there is none."""
+        key = (record, name)
+        if key not in self._moves:
+            fields = {f.name for r in records for f in r.fields}
+            last = record.rpartition("::")[2]
+            bodies = [m for r in records for m in r.methods if m.name == name]
+            bodies += [f for f in self.library.functions(name) if f.owner == last]
+            known = [f for f in bodies if len(f.parameters) == 1 and not f.template[2:]]
+            moves = {_moves(f, fields) for f in known}
+            self._moves[key] = moves.pop() if len(moves) == 1 else None
+        found = self._moves[key]
+        return Move(found) if found else None
+
+
+def _moves(function: n.Definition, fields: set[str]) -> Move | None:
+    """Load: the parameter's pointee goes into a field. Store: a field goes there. Fill: the value
+    itself goes into a field."""
+    parameter = function.parameters[0]
+    found: set[Move] = set()
+    given = {parameter.name}
+    for one in n.inside(function.body):
+        if isinstance(one, n.Variable) and one.value is not None and _names(one.value) & given:
+            given.add(one.name)
+        if not isinstance(one, n.Assign):
+            continue
+        to, taken = _names(one.target), _names(one.value)
+        if taken & given and not parameter.type.pointers:
+            given |= to - fields
+        if parameter.type.pointers:
+            if to & fields and taken & given:
+                found.add(Move.LOAD)
+            elif to & given and taken & fields:
+                found.add(Move.STORE)
+        elif to & fields and taken & given:
+            found.add(Move.FILL)
+    return found.pop() if len(found) == 1 else None
+
+
+def _names(node: n.Expr) -> set[str]:
+    return {one.text for one in n.inside(node) if isinstance(one, n.Name)}
