@@ -87,7 +87,7 @@ def _unread(reach: Reach) -> Iterator[Clue]:
 def _summed(reach: Reach) -> Iterator[Clue]:
     facts = reach.facts
     for node in facts.graph.of(*SUMS, *SCANS):
-        tile = node.op.inputs[0]
+        tile = node.op.inputs[0] if node.op.inputs else None
         if not reach.floats(tile):
             continue
         shape = facts.types.shape(tile)
@@ -196,7 +196,7 @@ def _places(reach: Reach, access: Access) -> Iterator[tuple[Expr, bool]]:
 
 def _branches(reach: Reach) -> Iterator[Clue]:
     for node in reach.facts.graph.of(OpKind.IF, OpKind.IF_EXPRESSION):
-        if not reach.rests(node.op.inputs[0]):
+        if not any(map(reach.rests, node.op.inputs[:1])):
             continue
         sides = [any(map(reach.rounds, walk(region))) for region in node.op.regions]
         stores_only = not any(reach.floats(result.name) for result in node.op.results)

@@ -96,7 +96,7 @@ def tile_sums(facts: Facts) -> tuple[list[Node], list[Node]]:
     sums = [
         node
         for node in facts.graph.of(*SUMS, *SCANS)
-        if not _WHOLE.fullmatch(facts.types.dtype(node.op.inputs[0]))
+        if node.op.inputs and not _WHOLE.fullmatch(facts.types.dtype(node.op.inputs[0]))
     ]
     return sums, facts.contractions
 
