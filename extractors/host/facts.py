@@ -20,6 +20,7 @@ from extractors.host.events import (
 )
 from extractors.host.expr import atoms
 from extractors.host.machine import Machine
+from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
@@ -53,6 +54,11 @@ class Material:
     roots: dict[int, int] = field(default_factory=dict)
     events: Mapping[int, list[object]] = field(default_factory=dict)
     origins: Origins | None = None
+    loader: ModuleLoader | None = None
+
+    def launched_here_only(self) -> bool:
+        """Whether no other module of the package takes the kernel to launch it, too."""
+        return self.loader is None or not self.loader.imported(self.signature.name)
 
     def made(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines where the argument of a launch for a parameter was made."""

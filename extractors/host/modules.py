@@ -4,6 +4,7 @@ never imported."""
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,6 +12,11 @@ from pathlib import Path as FilePath
 from typing import Protocol
 
 MAX_MODULE_BYTES = 2_000_000
+MAX_SCANNED = 5_000
+"""Files whose imports are looked at."""
+
+_IMPORT = re.compile(r"^[ \t]*from[ \t]+[\w.]+[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)", re.MULTILINE)
+_NAME = re.compile(r"\w+")
 
 
 class ModuleLoader(Protocol):
@@ -24,6 +30,9 @@ class ModuleLoader(Protocol):
 
     def tables(self) -> tuple[tuple[str, str], ...]:
         """Configuration tables (YAML) of the package as `(path, text)`."""
+
+    def imported(self, name: str) -> bool:
+        """Whether some module of the package imports something of that name."""
 
 
 @dataclass
@@ -91,6 +100,27 @@ class FolderLoader:
             self._tables = tuple((name, text) for name, text in texts if text is not None)
         return self._tables
 
+    def imported(self, name: str) -> bool:
+        """Whether some module of the package imports something of that name."""
+        return name in _imported(self.root.resolve())
+
+
+@lru_cache(maxsize=8)
+def _imported(root: FilePath) -> frozenset[str]:
+    """Names that `from ... import ...` takes in the modules under a folder, bounded."""
+    found: set[str] = set()
+    for file in sorted(root.rglob("*.py"))[:MAX_SCANNED]:
+        try:
+            if file.stat().st_size <= MAX_MODULE_BYTES and file.resolve().is_relative_to(root):
+                text = file.read_text(encoding="utf-8")
+            else:
+                continue
+        except (OSError, UnicodeDecodeError):
+            continue
+        for listed in _IMPORT.findall(text):
+            found.update(_NAME.findall(listed))
+    return frozenset(found)
+
 
 @dataclass
 class TextLoader:
@@ -110,6 +140,11 @@ class TextLoader:
     def tables(self) -> tuple[tuple[str, str], ...]:
         """The texts given under a name that ends in `.yaml`."""
         return tuple((name, text) for name, text in self.texts.items() if name.endswith(".yaml"))
+
+    def imported(self, name: str) -> bool:
+        """Whether one of the texts imports something of that name."""
+        listed = [item for text in self.texts.values() for item in _IMPORT.findall(text)]
+        return any(name in _NAME.findall(item) for item in listed)
 
 
 @lru_cache(maxsize=128)

@@ -143,7 +143,9 @@ def _facts(
     origins: Origins,
 ) -> HostFacts:
     """The facts of one kernel out of everything that was observed."""
-    material = Material(reader.machine, module, signature, events=events, origins=origins)
+    material = Material(
+        reader.machine, module, signature, events=events, origins=origins, loader=reader.loader
+    )
     for number, rows in events.items():
         for event in rows:
             if isinstance(event, LaunchRecord) and event.kernel.name == signature.name:

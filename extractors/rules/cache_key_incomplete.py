@@ -13,6 +13,7 @@ from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Subject
 from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT, SEARCHED
+from kb.analysis import symbolic
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import AtomKind
@@ -74,7 +75,9 @@ class CacheKeyIncomplete(Rule):
         known = {names.text(part) for part in key}
         grid = search.grid if isinstance(search.grid, tuple) else (search.grid,)
         missing: dict[str, str] = {}
-        for name, value in (*zip(params, row, strict=False), *(("", part) for part in grid)):
+        work = _work(subject.facts)
+        given = [(name, value) for name, value in zip(params, row, strict=False) if name in work]
+        for name, value in (*given, *(("", part) for part in grid)):
             for atom in _needed(value, key, scalars=not name):
                 if names.text(atom) not in known and atom.args[0] not in whole:
                     missing.setdefault(names.text(atom), name)
@@ -112,13 +115,30 @@ def _work(facts: Facts) -> dict[str, str]:
         for p in facts.kernel.entry.parameters
         if p.name in tile_extents(facts)
     }
-    for loop in facts.loops:
-        for bound in (loop.low, loop.high):
-            for atom in facts.values.expr(bound).atoms() if bound is not None else ():
-                named = atom.kind is AtomKind.PARAMETER and atom.value in kinds
-                if named and kinds[atom.value] is not ParameterKind.ARRAY:
-                    found.setdefault(atom.value, "a loop of the kernel runs as long as")
+    bounds = [bound for loop in facts.loops for bound in (loop.low, loop.high) if bound is not None]
+    for bound in bounds:
+        for name in _trip_counts(facts, facts.values.expr(bound)):
+            if kinds.get(name, ParameterKind.ARRAY) is not ParameterKind.ARRAY:
+                found.setdefault(name, "a loop of the kernel runs as long as")
     return found
+
+
+def _trip_counts(facts: Facts, bound: symbolic.Expr) -> Iterator[str]:
+    """Parameters that a bound grows with: not those that a block index is taken apart with, nor
+    those that a minimum keeps below a compile-time number."""
+    for atom in bound.top():
+        if atom.kind is AtomKind.PARAMETER:
+            yield atom.value
+        elif atom.kind in (AtomKind.CEIL_DIV, AtomKind.FLOOR_DIV):
+            if not atom.args[0].has(AtomKind.BLOCK):
+                yield from _trip_counts(facts, atom.args[0])
+        elif atom.kind in (AtomKind.MAXIMUM, AtomKind.CHOICE):
+            for arg in atom.args:
+                yield from _trip_counts(facts, arg)
+        elif atom.kind is AtomKind.MINIMUM:
+            if not any(facts.values.compile_time(arg) for arg in atom.args):
+                for arg in atom.args:
+                    yield from _trip_counts(facts, arg)
 
 
 def _derived(material: Material, name: str, kept: set[str]) -> bool:
@@ -132,7 +152,8 @@ def _derived(material: Material, name: str, kept: set[str]) -> bool:
     if not bound:
         return True
     for row, value in bound:
-        held = {leaf for key, item in row.items() if key in kept for leaf in leaves(item)}
+        known = [item for key, item in row.items() if key in kept]
+        held = {*known, *(leaf for item in known for leaf in leaves(item))}
         for leaf in leaves(value):
             if isinstance(leaf, Unknown) or (leaf not in held and _uncovered(leaf, tuple(held))):
                 return isinstance(leaf, Unknown)
@@ -173,8 +194,20 @@ def _uncovered(value: Value, key: tuple[Value, ...]) -> list[Expr]:
             pending.extend(reversed(item))
         elif isinstance(item, Choice):
             pending.extend((item.other, item.then, item.cond))
+        elif _of_type(item):
+            continue
         elif isinstance(item, Expr) and item.op in ATOMS:
             found.append(item)
         elif isinstance(item, Expr):
             pending.extend(reversed(item.args))
     return found
+
+
+def _of_type(value: Value) -> bool:
+    """A fact of the element type of a tensor, which every search tells apart by itself."""
+    asked = value.args[0] if isinstance(value, Expr) and value.op == "call" else value
+    return (
+        isinstance(asked, Expr)
+        and asked.op == "attr"
+        and asked.args[1] in ("element_size", "dtype")
+    )

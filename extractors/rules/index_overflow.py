@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.host.events import CheckRecord
+from extractors.host.expr import atoms
 from extractors.host.facts import Material
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.rules.base import Case, NearMiss, Rule, Subject
+from kb.analysis import symbolic
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
 from kb.analysis.widths import Widths, short_products
 from kb.evidence import Finding
 
+_DEVICE = ("capability", "target.", "condition@", "exception@")
 LARGE = 1 << 30
 """A host check against a number this large is a check of the index range."""
 
@@ -78,7 +82,11 @@ class IndexOverflow(Rule):
         for access in facts.accesses:
             if not facts.types.shape(access.value) or access.array is None:
                 continue
-            products = list(short_products(facts, widths, access))
+            products = [
+                node
+                for node in short_products(facts, widths, access)
+                if _grows(subject, facts.values.expr(node.result))
+            ]
             found.update(dict.fromkeys(products))
             if products:
                 arrays[f"`{access.array}`"] = None
@@ -93,6 +101,31 @@ class IndexOverflow(Rule):
                 "elements on the host",
                 found,
             )
+
+
+def _grows(subject: Subject, product: symbolic.Expr) -> bool:
+    """Whether the number of blocks that a product counts grows with the problem: a grid of one
+    block per multiprocessor does not."""
+    material = subject.host.material
+    axes = {int(a.text[6:-1]) for a in product.atoms() if a.kind is AtomKind.BLOCK}
+    if material is None or not material.launches:
+        return True
+    for launch in material.launches:
+        grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
+        for axis in axes:
+            if axis >= len(grid) or _of_problem(grid[axis]):
+                return True
+    return False
+
+
+def _of_problem(value: Value) -> bool:
+    if isinstance(value, Unknown):
+        return True
+    sizes = ("dim", "shape", "rank", "stride", "tensor")
+    return any(
+        atom.op in sizes or (atom.op == "sym" and not str(atom.args[0]).startswith(_DEVICE))
+        for atom in atoms(value)
+    )
 
 
 def _limited(material: Material | None) -> bool:

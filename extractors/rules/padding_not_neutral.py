@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
+from extractors.host.render import leaves
+from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.rules.base import Case, NearMiss, Rule, Subject
@@ -65,6 +68,8 @@ class PaddingNotNeutral(Rule):
             outside, kind = folded.outside, folded.node.op.kind
             if not _told(outside) or kind not in NEUTRAL or is_neutral(subject.facts, folded):
                 continue
+            if math.isinf(NEUTRAL[kind]) and _intermediate(subject, outside):
+                continue
             yield self.finding(
                 subject,
                 f"lanes outside hold {_shown(outside)} when they enter a {_NAMES[kind]}, which "
@@ -94,6 +99,19 @@ _NAMES = {
 
 def _told(outside: Outside) -> bool:
     return bool(outside.loads) and outside.lanes in (Lanes.NUMBER, Lanes.SOME)
+
+
+def _intermediate(subject: Subject, outside: Outside) -> bool:
+    """True when the host made the array itself: its values may have a bound that we do not see."""
+    material = subject.host.material
+    given = [
+        leaf
+        for launch in (material.launches if material is not None else ())
+        for name, value in launch.args
+        if name in {load.array for load in outside.loads}
+        for leaf in leaves(value)
+    ]
+    return bool(given) and all(isinstance(leaf, Expr) and leaf.op == "tensor" for leaf in given)
 
 
 def _zero(outside: Outside) -> bool:

@@ -10,8 +10,12 @@ from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Subject
-from kb.analysis.assumptions import covered_grid, unit_strides, whole_steps
-from kb.analysis.parameters import tile_extents
+from kb.analysis.assumptions import (
+    covered_grid,
+    powers_of_two,
+    unit_strides,
+    whole_steps,
+)
 from kb.evidence import Finding
 
 _ROWS = (
@@ -114,32 +118,43 @@ class UncheckedConstraint(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
+        found: dict[str, Finding] = {}
         for launch in material.launches if material is not None else ():
-            if material is not None:
+            if material is not None and len(launch.args) <= len(material.signature.params):
                 looked_at = _looked_at(material, launch)
-                yield from self._powers(subject, material, launch, looked_at)
-                yield from self._multiples(subject, material, launch, looked_at)
-                yield from self._contiguous(subject, material, launch)
+                for key, finding in (
+                    *self._powers(subject, material, launch, looked_at),
+                    *self._multiples(subject, material, launch, looked_at),
+                    *self._contiguous(subject, material, launch),
+                ):
+                    found.setdefault(key, finding)
+        return found.values()
 
     def _powers(
         self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[tuple[str, Finding]]:
         given = dict(launch.args)
-        for name in sorted(tile_extents(subject.facts) & given.keys()):
+        divisors = {part.args[1] for part in _parts(launch.grid) if part.op in ("cdiv", "//")}
+        for name in sorted(powers_of_two(subject.facts) & given.keys()):
             for leaf in leaves(given[name]):
-                if _open(leaf) and leaf not in looked_at:
+                plain = isinstance(leaf, Expr) and leaf.op == "dim"
+                # The grid divides by tile sizes that somebody chose, not by extents.
+                if plain and leaf not in looked_at and leaf not in divisors:
                     text = material.names(launch).text(leaf)
-                    yield self.finding(
-                        subject,
-                        f"`{name}` is the extent of a tile and must be a power of two; the host "
-                        f"passes {text} and never checks it",
-                        f"pass the next power of two and mask the rest, or check {text}",
-                        [launch.lines],
+                    yield (
+                        name,
+                        self.finding(
+                            subject,
+                            f"`{name}` is the extent of a tile and must be a power of two; the "
+                            f"host passes {text} and never checks it",
+                            f"pass the next power of two and mask the rest, or check {text}",
+                            [launch.lines],
+                        ),
                     )
 
     def _multiples(
         self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[tuple[str, Finding]]:
         given = dict(launch.args)
         grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
         for access, axis, tile in covered_grid(subject.facts):
@@ -149,11 +164,13 @@ class UncheckedConstraint(Rule):
             if part.args[1] == given[tile]:
                 size = part.args[0]
                 if _open(size) and not _touched(size, looked_at):
-                    yield self._multiple(subject, material, launch, (size, tile, access.node.lines))
+                    what = (size, tile, access.node.lines)
+                    yield f"% {tile}", self._multiple(subject, material, launch, what)
         for access, size_name, tile in whole_steps(subject.facts):
             size = given.get(size_name)
             if _open(size) and not _touched(size, looked_at) and tile in given:
-                yield self._multiple(subject, material, launch, (size, tile, access.node.lines))
+                what = (size, tile, access.node.lines)
+                yield f"% {tile}", self._multiple(subject, material, launch, what)
 
     def _multiple(
         self,
@@ -174,7 +191,7 @@ class UncheckedConstraint(Rule):
 
     def _contiguous(
         self, subject: Subject, material: Material, launch: LaunchRecord
-    ) -> Iterator[Finding]:
+    ) -> Iterator[tuple[str, Finding]]:
         """Only where the host takes care of another array of the same launch."""
         before = material.before(launch)
         cared = {event.tensor for event in before if isinstance(event, NormaliseRecord)}
@@ -194,20 +211,22 @@ class UncheckedConstraint(Rule):
             for leaf in leaves(given.get(name)):
                 plain = isinstance(leaf, Expr) and leaf.op == "sym" and leaf not in cared
                 if plain:
-                    yield self.finding(
-                        subject,
-                        f"the kernel reads `{name}` as if its last axis were contiguous; the host "
-                        "makes other arrays of this launch contiguous, and not this one",
-                        "call `.contiguous()` on it too, check its stride, or pass the stride to "
-                        "the kernel",
-                        [launch.lines, lines],
+                    yield (
+                        f"{name}[-1]",
+                        self.finding(
+                            subject,
+                            f"the kernel reads `{name}` as if its last axis were contiguous; the "
+                            "host makes other arrays of this launch contiguous, not this one",
+                            "call `.contiguous()` on it too, check its stride, or pass its stride",
+                            [launch.lines, lines],
+                        ),
                     )
 
 
 def _open(value: Value) -> bool:
     """A size as the caller gives it: an extent or a number of the host function, nothing computed
     from it."""
-    return isinstance(value, Expr) and value.op in ("dim", "sym", "index", "attr", "call")
+    return isinstance(value, Expr) and value.op in ("dim", "sym", "call")
 
 
 def _looked_at(material: Material, launch: LaunchRecord) -> set[Expr]:

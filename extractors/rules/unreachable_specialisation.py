@@ -65,14 +65,16 @@ class UnreachableSpecialisation(Rule):
             return
         for branch in branches(subject.facts):
             taken, shown = _taken(subject, material, branch)
-            if taken is None or has_work(branch.node, 0 if not taken else 1) is False:
+            if taken is None or not has_work(branch.node, 1 if taken else 0):
                 continue
+            if not material.launched_here_only():
+                return
             lines: list[Where] = [branch.node]
             lines += [launch.lines for launch in material.launches[:4]]
             side = "the else side of this branch" if taken else "this branch"
             yield self.finding(
                 subject,
-                f"{side} is never compiled: every launch in this module has {shown}",
+                f"{side} is never compiled: every launch has {shown}",
                 "launch the kernel with the other value where it is meant, or remove the side",
                 lines,
                 Severity.NOTE,

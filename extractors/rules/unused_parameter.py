@@ -38,8 +38,8 @@ class UnusedParameter(Rule):
         kept = [str(op.op.attribute("what")) for op in facts.graph.of(OpKind.OPAQUE)]
         keyed = _keyed(subject)
         for fact in parameters_of(facts):
-            used = fact.role is not ParameterRole.UNUSED or fact.name in keyed
-            if used or any(fact.name in what for what in kept):
+            used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
+            if used or fact.name in keyed or any(fact.name in what for what in kept):
                 continue
             yield self._told(subject, fact)
 

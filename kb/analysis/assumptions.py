@@ -12,6 +12,20 @@ from kb.analysis.loops import Loop
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import ParameterKind
+from kb.ops import OpKind
+
+
+def powers_of_two(facts: Facts) -> frozenset[str]:
+    """Compile-time parameters that are extents of tiles as they stand, and so powers of two."""
+    found: set[str] = set()
+    for node in facts.graph.nodes:
+        described = node.op.kind in (OpKind.BLOCK_POINTER, OpKind.DESCRIPTOR)
+        roles = ("block_shape",) if described else ("shape", "size", "block_shape")
+        given = [value for role, value in node.op.operands if role in roles]
+        for item in (item for value in given for item in facts.values.items(value)):
+            for factors, _ in facts.values.expr(item).terms:
+                found |= {a.value for a in factors if a.kind is AtomKind.PARAMETER}
+    return frozenset(found) & facts.constexprs
 
 
 def _bare(facts: Facts) -> Iterator[Access]:

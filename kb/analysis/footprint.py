@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from kb.analysis.assumptions import powers_of_two
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
-from kb.analysis.parameters import tile_extents
 from kb.errors import TileloreError
 from kb.planner.expressions import evaluate, parse
 
-ELEMENT_BYTES = 2
-"""Of an operand whose element type only the launch knows: the usual 16-bit types."""
+ELEMENT_BYTES = 1
+"""Of an operand whose element type only the launch knows: no product takes less."""
 
 _BYTES = {"f64": 8, "i64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2,
           "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "u8": 1}  # fmt: skip
@@ -72,8 +72,7 @@ def footprint(facts: Facts) -> Footprint:
         for shape, c in zip(shapes, carried, strict=True)
         if len(shape) >= 2 and facts.types.dtype(c.argument) == "f32"
     ]
-    powers = tuple(p.name for p in facts.kernel.entry.parameters if p.name in tile_extents(facts))
-    return Footprint(tuple(streams), tuple(wide), powers)
+    return Footprint(tuple(streams), tuple(wide), tuple(sorted(powers_of_two(facts))))
 
 
 def _elements(shape: tuple[str, ...], row: Mapping[str, object]) -> int | None:

@@ -13,18 +13,20 @@ from kb.analysis.axes import axis_below, extent_at
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.symbolic import AtomKind
-from kb.ops import REDUCTIONS, OpKind
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.ops import CONTRACTIONS, OpKind
 
 
 class Lanes(StrEnum):
-    """What is known of lanes outside: one number, some number, nothing at all, or that there are
-    none."""
+    """What is known of lanes outside: one number, some number, nothing at all; what a loop brought
+    along; or that there are none, because all lanes hold data or all are the same."""
 
     NUMBER = "number"
     SOME = "some number"
     UNDEFINED = "undefined"
+    CARRIED = "carried"
     INSIDE = "inside"
+    UNIFORM = "uniform"
     UNKNOWN = "unknown"
 
 
@@ -42,6 +44,9 @@ MAX_DEPTH = 120
 
 UNKNOWN = Outside(Lanes.UNKNOWN)
 INSIDE = Outside(Lanes.INSIDE)
+UNIFORM = Outside(Lanes.UNIFORM)
+HUGE = 1e4
+"""A number beyond this stays what it is when a number of ordinary size is added."""
 _PADS = {"zero": 0.0, "neg_inf": -math.inf, "pos_inf": math.inf, "nan": math.nan}
 
 
@@ -99,7 +104,7 @@ class PaddedLanes:
             return self._select(node, axis)
         extent = extent_at(self.facts, value, axis)
         if extent == "1":
-            return INSIDE
+            return UNIFORM
         if node.op.kind in VIEWS | CASTS | COPIES | TURNS:
             below = axis_below(self.facts, node, axis)
             return UNKNOWN if below is None else self.outside(node.op.inputs[0], below)
@@ -111,37 +116,39 @@ class PaddedLanes:
         if node.op.kind == OpKind.FMA:
             a, b, c = (self._operand(v, axis) for v in node.op.inputs[:3])
             return _binary(OpKind.ADD, _binary(OpKind.MUL, a, b), c)
+        if node.op.kind in CONTRACTIONS and axis in (-1, -2):
+            return self._product(node, axis)
         if node.op.regions:
             return self._regions(node, value, axis)
-        if node.op.kind in REDUCTIONS:
-            return UNKNOWN if extent is None or extent != "" else INSIDE
-        return INSIDE if extent == "" else UNKNOWN
+        return UNIFORM if extent == "" else UNKNOWN
+
+    def _product(self, node: Node, axis: int) -> Outside:
+        """Rows outside of the left operand, columns outside of the right one: zero gives zero."""
+        side = self.outside(node.op.operand("rhs" if axis == -1 else "lhs"), axis)
+        acc = node.op.operand("acc")
+        start = Outside(Lanes.NUMBER, 0.0) if acc is None else self.outside(acc, axis)
+        if side.lanes is Lanes.NUMBER and side.number != 0:
+            side = Outside(Lanes.SOME, loads=side.loads)
+        return _binary(OpKind.ADD, start, side)
 
     def _operand(self, value: str, axis: int) -> Outside:
         """An operand that does not reach to the axis is the same in every lane."""
         extent = extent_at(self.facts, value, axis)
         found = self.outside(value, axis)
-        return INSIDE if extent in ("", "1") and found.lanes is not Lanes.NUMBER else found
+        return UNIFORM if extent in ("", "1") and found.lanes is not Lanes.NUMBER else found
 
     def _argument(self, value: str, axis: int) -> Outside:
-        """A parameter is a number for all lanes; a carried tile keeps what it starts with when an
-        iteration does not change it."""
-        held = self.facts.graph.arguments.get(value)
-        if held is None:
-            return INSIDE if extent_at(self.facts, value, axis) == "" else UNKNOWN
-        loop, _, position = held
-        offset = 1 if loop.op.kind == OpKind.FOR else 0
-        inits = self.facts.graph.inits(loop)
-        if position < offset or position - offset >= len(inits):
-            return UNKNOWN
-        return self.outside(inits[position - offset], axis)
+        """A parameter is a number for all lanes; a carried tile is what earlier steps made it."""
+        if extent_at(self.facts, value, axis) in ("", "1"):
+            return UNIFORM
+        return Outside(Lanes.CARRIED) if value in self.facts.graph.arguments else UNKNOWN
 
     def _regions(self, node: Node, value: str, axis: int) -> Outside:
         ends = [self.outside(end, axis) for end in self.facts.graph.feeds(value)]
         if not ends:
             return UNKNOWN
         if node.op.kind in LOOPS:
-            return ends[-1] if all(e.lanes is not Lanes.UNKNOWN for e in ends) else UNKNOWN
+            return INSIDE if ends[-1].lanes is Lanes.CARRIED else ends[-1]
         first = ends[0]
         same = all(e.lanes is first.lanes and _equal(e.number, first.number) for e in ends)
         loads = frozenset(load for e in ends for load in e.loads)
@@ -172,6 +179,8 @@ class PaddedLanes:
     def reaches_out(self, access: Access, axis: int) -> bool:
         """True when some lanes of a load along an axis may lie outside: its mask compares them, or
         its tile moves along the axis and its bounds are checked."""
+        if self._ends_before(access):
+            return False
         if access.mode in (Mode.POINTER, Mode.ELEMENT) and access.mask is not None:
             return self.limited(access.mask, axis)
         if access.mode is Mode.ELEMENT:
@@ -179,6 +188,18 @@ class PaddedLanes:
         if access.mode is Mode.TILE and len(access.index) >= -axis:
             place = access.order[axis] if access.order is not None else axis
             return access.index[place].constant is None
+        return False
+
+    def _ends_before(self, access: Access) -> bool:
+        """True when the innermost loop that moves a load takes whole tiles only, or ends where its
+        block says: its last tile is no partial one."""
+        for around in reversed(access.node.loops):
+            loop = self.facts.loop(around)
+            if loop is None or loop.induction is None or loop.high is None:
+                continue
+            counter = self.facts.values.expr(loop.induction).atom
+            if any(counter in set(e.atoms()) for e in access.index):
+                return not covers(self.facts.values.expr(loop.high))
         return False
 
     def _moves(self, access: Access, axis: int) -> bool:
@@ -206,9 +227,27 @@ class PaddedLanes:
         if condition is None:
             return UNKNOWN
         if self.limited(condition, axis):
+            if kept.lanes is Lanes.NUMBER and not kept.loads and dropped.lanes is not Lanes.NUMBER:
+                kept, dropped = dropped, kept
             return Outside(dropped.lanes, dropped.number, kept.loads | dropped.loads)
         same = kept.lanes is dropped.lanes and _equal(kept.number, dropped.number)
         return Outside(kept.lanes, kept.number, kept.loads | dropped.loads) if same else UNKNOWN
+
+
+def covers(high: Expr) -> bool:
+    """True when a bound may be the end of an array: not the quotient that leaves the last partial
+    tile out, and not a multiple of the block index alone."""
+    atom = high.atom
+    if atom is not None and atom.kind is AtomKind.FLOOR_DIV:
+        return False
+    if not high.has(AtomKind.BLOCK):
+        return True
+    kinds = (AtomKind.MINIMUM, AtomKind.CHOICE)
+    return any(
+        any(not arg.has(AtomKind.BLOCK) for arg in inner.args)
+        for inner in high.atoms()
+        if inner.kind in kinds
+    )
 
 
 def _equal(left: float, right: float) -> bool:
@@ -225,34 +264,58 @@ def _unary(function: Callable[[float], float], value: Outside) -> Outside:
 
 
 def _binary(kind: str, left: Outside, right: Outside, *, same: bool = False) -> Outside:
-    """Two operands lane by lane; a number that is the same for all lanes leaves zero and infinity
-    what they are."""
+    """Two operands lane by lane. A neutral number leaves the other operand as it is; a number that
+    is the same for all lanes leaves zero and infinity as they are."""
     loads = left.loads | right.loads
     states = (left.lanes, right.lanes)
     if Lanes.UNKNOWN in states:
         return UNKNOWN
     if Lanes.UNDEFINED in states:
-        return Outside(Lanes.UNDEFINED, loads=loads)
-    if states == (Lanes.INSIDE, Lanes.INSIDE):
-        return INSIDE
+        masked = kind == OpKind.ADD and any(s.number <= -HUGE for s in (left, right))
+        return Outside(Lanes.NUMBER if masked else Lanes.UNDEFINED, -math.inf, loads)
     if states == (Lanes.NUMBER, Lanes.NUMBER):
         return _folded(kind, left.number, right.number, loads)
-    if same:
-        return Outside(Lanes.SOME, loads=loads)
-    if not loads:
-        return INSIDE if Lanes.INSIDE in states else UNKNOWN
-    number = left if left.lanes is Lanes.NUMBER else right
-    if number.lanes is Lanes.NUMBER:
-        zero, infinite = number.number == 0, math.isinf(number.number)
-        if kind == OpKind.MUL and zero:
-            return Outside(Lanes.NUMBER, 0.0, loads)
-        if kind == OpKind.DIV and zero and number is left:
-            return Outside(Lanes.NUMBER, 0.0, loads)
-        if infinite and (kind == OpKind.ADD or (kind == OpKind.SUB and number is left)):
-            return Outside(Lanes.NUMBER, number.number, loads)
-        if infinite and kind not in (OpKind.MAXIMUM, OpKind.MINIMUM):
-            return UNKNOWN
-    return Outside(Lanes.SOME, loads=loads)
+    if Lanes.NUMBER in states:
+        first = left.lanes is Lanes.NUMBER
+        number, other = (left, right) if first else (right, left)
+        return _with_number(kind, number, other, first=first)
+    if Lanes.CARRIED in states:
+        summed = kind in (OpKind.ADD, OpKind.SUB) and Lanes.SOME in states
+        return Outside(Lanes.SOME, loads=loads) if summed else UNKNOWN
+    if Lanes.SOME in states or same:
+        return Outside(Lanes.SOME, loads=loads) if loads else left
+    return INSIDE if Lanes.INSIDE in states else UNIFORM
+
+
+def _with_number(kind: str, number: Outside, other: Outside, *, first: bool) -> Outside:
+    """A number with something else; `first` when the number is the left operand."""
+    loads = number.loads | other.loads
+    value = number.number
+    data = other.lanes in (Lanes.INSIDE, Lanes.CARRIED)
+    if data and _leaves(kind, value, first=first):
+        return Outside(other.lanes, loads=loads)
+    if value == 0 and (kind == OpKind.MUL or (kind == OpKind.DIV and first)):
+        return Outside(Lanes.NUMBER, 0.0, loads)
+    if abs(value) >= HUGE and (kind == OpKind.ADD or (kind == OpKind.SUB and first)):
+        return Outside(Lanes.NUMBER, value, loads)
+    if kind in (OpKind.MAXIMUM, OpKind.MINIMUM):
+        return Outside(Lanes.NUMBER, value, loads) if data and number.loads else UNKNOWN
+    if other.lanes is Lanes.CARRIED and kind not in (OpKind.ADD, OpKind.SUB):
+        return UNKNOWN
+    if abs(value) >= HUGE:
+        return UNKNOWN
+    return Outside(Lanes.SOME, loads=loads) if loads else other
+
+
+def _leaves(kind: str, value: float, *, first: bool) -> bool:
+    """True when the operation with this number gives the other operand back."""
+    if kind == OpKind.ADD or (kind == OpKind.SUB and not first):
+        return value == 0
+    if kind == OpKind.MUL or (kind == OpKind.DIV and not first):
+        return value == 1
+    if kind == OpKind.MAXIMUM:
+        return value <= -1e3
+    return kind == OpKind.MINIMUM and value >= 1e3
 
 
 def _folded(kind: str, left: float, right: float, loads: frozenset[Access]) -> Outside:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from kb.analysis.axes import reduced_axes
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, TURNS, VIEWS, Node
+from kb.analysis.graph import CASTS, COPIES, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.padding import Lanes, Outside, PaddedLanes
+from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
 LARGE = 1e3
@@ -70,7 +71,14 @@ def is_neutral(facts: Facts, folded: Folded) -> bool:
 
 def never_negative(facts: Facts, value: str | None, limit: int = 24) -> bool:
     """True when every element is zero or more, by how it is computed."""
-    node = facts.graph.producer(facts.graph.through(value, _PLAIN))
+    value = facts.graph.through(value, _PLAIN)
+    node = facts.graph.producer(value)
+    if value in facts.graph.arguments:
+        return True  # the loop is judged by its start and its step
+    if node is not None and node.op.kind in LOOPS and limit and value is not None:
+        return all(never_negative(facts, v, limit - 1) for v in facts.graph.feeds(value))
+    if node is not None and is_index(facts, node):
+        return True
     if node is None or limit == 0:
         literal = facts.values.literal(value)
         return isinstance(literal, int | float) and literal >= 0
@@ -83,10 +91,27 @@ def never_negative(facts: Facts, value: str | None, limit: int = 24) -> bool:
     if kind == OpKind.MUL and inputs[0] == inputs[1]:
         return True
     if kind == OpKind.MAXIMUM:
+        if any(facts.graph.kind_of(a) == OpKind.NEG and b in facts.graph.feeds(a)
+               for a, b in (inputs[:2], inputs[1::-1])):  # fmt: skip
+            return True
         return any(never_negative(facts, v, limit - 1) for v in inputs[:2])
     if kind in (OpKind.ADD, OpKind.MUL, OpKind.DIV, OpKind.MINIMUM):
         return all(never_negative(facts, v, limit - 1) for v in inputs[:2])
     if kind == OpKind.SELECT:
         sides = (node.op.operand("x"), node.op.operand("y"))
         return all(never_negative(facts, v, limit - 1) for v in sides)
+    if kind == OpKind.FULL:
+        return never_negative(facts, node.op.operand("value"), limit - 1)
     return kind in (OpKind.ZEROS, OpKind.ONES)
+
+
+def is_index(facts: Facts, node: Node) -> bool:
+    """True when a loaded number is part of the offset of another access: an index, or a length."""
+    if facts.access(node) is None:
+        return False
+    return any(
+        atom.kind is AtomKind.LOADED and atom.value == node.result
+        for access in facts.accesses
+        for offset in access.index
+        for atom in offset.atoms()
+    )

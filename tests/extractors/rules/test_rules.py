@@ -13,6 +13,8 @@ from api.extract import extract_file
 from extractors.rules.base import Case, NearMiss, Rule, Seen
 from extractors.rules.registry import rules
 from kb.errors import InputError
+from kb.evidence import Severity
+from kb.graph.vocabulary import rules as described
 from kb.knowledge import SourceKnowledge
 from tests.extractors.rules.support import subject
 
@@ -79,3 +81,15 @@ def test_a_published_kernel_has_it(rule: Rule, seen: Seen) -> None:
     kernels = {k.kernel.name: k for k in knowledge(seen.package, seen.file).kernels}
     findings = [f for f in kernels[seen.kernel].findings if f.rule == rule.name]
     assert seen.line in {finding.lines[0][0] for finding in findings}
+
+
+def test_every_rule_is_described_in_the_vocabulary() -> None:
+    assert {rule.name for rule in RULES} == set(described())
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+def test_severities_are_the_usual_one_or_milder(rule: Rule) -> None:
+    usual = Severity(described()[rule.name].severity)
+    found = {f.severity for case in rule.matches for f in rule.find(subject(case.text))}
+    assert usual in found
+    assert found <= {usual, Severity.NOTE}
