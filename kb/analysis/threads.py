@@ -272,7 +272,9 @@ class _Rewriter:
 
     def _apart(self, low: str, span: Span) -> tuple[str, str]:
         """The start of a strided loop as what all threads share and what is the thread's own."""
-        made = next((op for op in reversed(self.out) if op.results and op.result == low), None)
+        made = next(
+            (op for op in reversed(self.out) if op.results and op.results[0].name == low), None
+        )
         if made is not None and made.kind == OpKind.ADD:
             sides = made.inputs[:2]
             common = [value for value in sides if value not in self.lanes]
@@ -285,8 +287,7 @@ class _Rewriter:
         inside = [inner for region in op.regions for inner in walk(region)]
         condition = self.name(op.inputs[0])
         kept = any(inner.kind in LOOPS or inner.kind in _LEAVING for inner in inside)
-        shared = condition not in self.lanes and not any(i.kind in _TOUCHING for i in inside)
-        if kept or shared:
+        if kept or condition not in self.lanes:
             self._copied(op, tuple(self._region(region) for region in op.regions))
             return
         ends: list[tuple[str, ...]] = []
@@ -318,7 +319,8 @@ class _Rewriter:
     def _is_choice_of_lane(self, condition: str) -> bool:
         """Whether a branch only lets one of several equal threads act."""
         made = next(
-            (op for op in reversed(self.out) if op.results and op.result == condition), None
+            (op for op in reversed(self.out) if op.results and op.results[0].name == condition),
+            None,
         )
         return made is not None and made.kind == OpKind.EQ and condition in self.lanes
 
