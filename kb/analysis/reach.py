@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind, Expr
-from kb.ir import Op, walk
+from kb.ir import Op, TypeKind, walk
 from kb.ops import ATOMICS, CONTRACTIONS, OpKind
 from kb.space import Launch
 
@@ -86,7 +86,9 @@ class Reach:
         )
 
     def floats(self, value: str | None) -> bool:
-        """Whether a value may hold floating-point numbers."""
+        """Whether a value may hold floating-point numbers; an address does not."""
+        if self.facts.types.of(value).kind in (TypeKind.POINTER, TypeKind.ARRAY):
+            return False
         return not _WHOLE.fullmatch(self.facts.types.dtype(value))
 
 

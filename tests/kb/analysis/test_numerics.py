@@ -82,6 +82,15 @@ ARITHMETIC = pointer(
     "i = tl.arange(0, 16)",
     "tl.store(y + i, tl.load(x + i).to(tl.float32) / T)",
 )
+ADVANCED = pointer(
+    "x, y, n, T: tl.constexpr",
+    "p = x + tl.arange(0, 16)",
+    "q = y + tl.arange(0, 16)",
+    "for j in range(0, 4):",
+    "    tl.store(q, tl.load(p).to(tl.float32) * 2)",
+    "    p += T * n",
+    "    q += T * n",
+)
 POSITION = pointer(
     "x, y, n, T: tl.constexpr",
     "i = tl.program_id(0) * T + tl.arange(0, T)",
@@ -147,6 +156,7 @@ OPAQUE = pointer(
         pytest.param(LIMITED, "T", S, id="a limit that follows the rows of a block"),
         pytest.param(SCALED, "T", C, id="one scale per tile"),
         pytest.param(ARITHMETIC, "T", C, id="the value itself is divided by"),
+        pytest.param(ADVANCED, "T", S, id="addresses move on by it"),
         pytest.param(POSITION, "T", S, id="a position is multiplied by"),
         pytest.param(ATOMIC, "T", C, id="atomic sum of floats"),
         pytest.param(COUNTED, "T", S, id="atomic count"),
