@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -48,6 +49,9 @@ class AccessMode(Pattern):
     near_misses = (
         NearMiss(_SCALAR, why="single numbers are read and written, no tile"),
         NearMiss(PRODUCT, why="whole tiles are loaded", value="element gather/pointer"),
+        NearMiss(
+            PRODUCT_THREADS, why="threads load elements", value="tile-indexed (TMA-able) load"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -30,6 +30,13 @@ _BIASED_TILE = vary(
 )
 
 
+_BIASED_THREADS = vary(
+    PRODUCT_THREADS,
+    ("const float* __restrict__ b,", "const float* __restrict__ b, const float* bias,"),
+    ("    if (m < M && n < N) out", "    acc += bias[n];\n    if (m < M && n < N) out"),
+)
+
+
 class AddedAfterProduct(Pattern):
     """After the loop over the contracted axis, a load that feeds no product is added."""
 
@@ -39,6 +46,7 @@ class AddedAfterProduct(Pattern):
     matches = (
         Case(_BIASED, "bias add"),
         Case(_BIASED_TILE, "bias add"),
+        Case(_BIASED_THREADS, "bias add"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is added"),

@@ -31,6 +31,13 @@ def ratio(x, y, out, n, T: tl.constexpr):
 )
 
 
+_FAST_THREADS = """__global__ void ratio(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = __fdividef(x[at], 3.f);
+}
+"""
+
+
 class ApproximateDivision(Pattern):
     """A rounding mode is given on the operation, by the function called, or in assembly."""
 
@@ -46,6 +53,7 @@ class ApproximateDivision(Pattern):
         Case(
             vary(_FAST, ("libdevice.fast_dividef(v, w)", "tl.fdiv(v, w, ieee_rounding=True)")), "rn"
         ),
+        Case(_FAST_THREADS, "approx"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no rounding mode is given"),

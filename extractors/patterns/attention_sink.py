@@ -33,6 +33,14 @@ _SINK_POINTER = vary(
 )  # fmt: skip
 
 
+_SINK_THREADS = vary(
+    FLASH_THREADS,
+    ("half* out, float rate,", "half* out, const float* sinks, float rate,"),
+    ("    float top = -INFINITY;", "    float sink = sinks[head];\n    float top = sink;"),
+    ("    acc = acc / tot;", "    tot = tot + exp2f(sink - top);\n    acc = acc / tot;"),
+)
+
+
 class AttentionSink(Pattern):
     """The running maximum starts from a loaded number, which also enters the sum after the loop."""
 
@@ -42,6 +50,7 @@ class AttentionSink(Pattern):
     matches = (
         Case(_SINK, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_POINTER, "sink in the running max init + denominator in the epilogue"),
+        Case(_SINK_THREADS, "sink in the running max init + denominator in the epilogue"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum starts at minus infinity"),

@@ -42,6 +42,20 @@ _LATE_POINTER = vary(
 )  # fmt: skip
 
 
+_SCALED_THREADS = vary(
+    PRODUCT_THREADS,
+    ("const float* __restrict__ b,", "const float* __restrict__ b, const float* scales,"),
+    (
+        "        for (int k = 0; k < T; ++k) acc +=",
+        "        float own = 0.f;\n        for (int k = 0; k < T; ++k) own +=",
+    ),
+    (
+        "        __syncthreads();\n    }",
+        "        acc += own * scales[t / T];\n        __syncthreads();\n    }",
+    ),
+)
+
+
 class BlockScaledAccumulation(Pattern):
     """Every step's product is scaled before it is added; or the whole sum is, after the loop."""
 
@@ -53,6 +67,7 @@ class BlockScaledAccumulation(Pattern):
         Case(_LATE, "scale in epilogue"),
         Case(_SCALED_POINTER, "per-K-block promotion acc += dot*scale"),
         Case(_LATE_POINTER, "scale in epilogue"),
+        Case(_SCALED_THREADS, "per-K-block promotion acc += dot*scale"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),

@@ -32,6 +32,20 @@ def double(x, out, N: tl.constexpr, T: tl.constexpr):
 )
 
 
+_ELIDED_THREADS = """template <int T, int N>
+__global__ void plus(const float* x, float* out) {
+    int at = threadIdx.x;
+    float v = 0.f;
+    if constexpr (T == N) {
+        v = x[blockIdx.x * N + at];
+    } else {
+        if (at < N) v = x[blockIdx.x * N + at];
+    }
+    if (at < N) out[blockIdx.x * N + at] = v + v;
+}
+"""
+
+
 class BoundsCheckElision(Pattern):
     """The check of an access is a compile-time comparison."""
 
@@ -42,6 +56,7 @@ class BoundsCheckElision(Pattern):
         Case(ROW_NORM, "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
         Case(_ELIDED, "ALIGNED kernel variant"),
+        Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="the check is always made"),

@@ -29,6 +29,13 @@ _CHAINED_POINTER = vary(
 )  # fmt: skip
 
 
+_CHAINED_THREADS = vary(
+    FLASH_THREADS,
+    ("        int col = j + threadIdx.x;",
+     "        for (int d = 0; d < T; ++d) s += __half2float(tq[threadIdx.y][d]) * __half2float(tv[threadIdx.x][d]);\n        int col = j + threadIdx.x;"),  # noqa: E501
+)  # fmt: skip
+
+
 class ChainedProducts(Pattern):
     """The third operand of a product is another product of the same iteration."""
 
@@ -38,6 +45,7 @@ class ChainedProducts(Pattern):
     matches = (
         Case(_CHAINED, "two MMAs into one accumulator"),
         Case(_CHAINED_POINTER, "two MMAs into one accumulator"),
+        Case(_CHAINED_THREADS, "two MMAs into one accumulator"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="every product has an accumulator of its own"),

@@ -21,6 +21,12 @@ _ATOMIC = vary(NORM_BACKWARD, ("    ct.store(parts, index=(own, 0), tile=acc)",
                                "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"))  # fmt: skip  # noqa: E501
 
 
+_ATOMIC_THREADS = vary(
+    NORM_BACKWARD_THREADS,
+    ("if (at < n) parts[blockIdx.x * n + at] = acc;", "if (at < n) atomicAdd(parts + at, acc);"),
+)
+
+
 class CrossCtaAccumulation(Pattern):
     """A sum over many work items is stored at the block's own place, or added with an atomic."""
 
@@ -32,6 +38,7 @@ class CrossCtaAccumulation(Pattern):
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partial buffer + second stage"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
+        Case(_ATOMIC_THREADS, "atomics"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),

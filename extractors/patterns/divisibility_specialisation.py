@@ -16,6 +16,12 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
+_EXACT_THREADS = """__global__ void plus(const float* x, float* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    out[at] = x[at] + 1.f;
+}
+"""
+
 
 class DivisibilitySpecialisation(Pattern):
     """A comparison of positions with an extent is made only under a compile-time flag."""
@@ -33,6 +39,7 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
         NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
+        NearMiss(_EXACT_THREADS, why="nothing is compared"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

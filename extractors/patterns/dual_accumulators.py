@@ -29,6 +29,17 @@ _TWIN_POINTER = vary(
 )  # fmt: skip
 
 
+_TWIN_THREADS = vary(
+    PRODUCT_THREADS,
+    ("const float* __restrict__ b,", "const float* __restrict__ b, const float* c,"),
+    ("    __shared__ float tb[T][T];", "    __shared__ float tb[T][T];\n    __shared__ float tc[T][T];"),  # noqa: E501
+    ("    float acc = 0.f;", "    float acc = 0.f;\n    float acc2 = 0.f;"),
+    ("        __syncthreads();\n        for", "        tc[threadIdx.y][threadIdx.x] = c[(t + threadIdx.y) * N + n];\n        __syncthreads();\n"  # noqa: E501
+     "        for (int k = 0; k < T; ++k) acc2 += ta[threadIdx.y][k] * tc[k][threadIdx.x];\n        for"),  # noqa: E501
+    ("= acc;", "= acc * acc2;"),
+)  # fmt: skip
+
+
 class DualAccumulators(Pattern):
     """Two carried products whose left (or right) operand is the same load."""
 
@@ -38,6 +49,7 @@ class DualAccumulators(Pattern):
     matches = (
         Case(_TWIN, "one loop, two MMAs"),
         Case(_TWIN_POINTER, "one loop, two MMAs"),
+        Case(_TWIN_THREADS, "one loop, two MMAs"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one product"),

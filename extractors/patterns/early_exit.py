@@ -42,6 +42,16 @@ def ragged(x, lengths, out, T: Int):
 )
 
 
+_LEAVES_THREADS = """__global__ void ragged(const float* x, const int* lengths, float* out, int s) {
+    int own = lengths[blockIdx.y];
+    int first = blockIdx.x * 128;
+    if (first >= own) return;
+    int at = first + threadIdx.x;
+    if (at < own) out[blockIdx.y * s + at] = x[blockIdx.y * s + at];
+}
+"""
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length ends the kernel."""
 
@@ -51,6 +61,7 @@ class EarlyExit(Pattern):
     matches = (
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
+        Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
-from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
@@ -60,6 +60,20 @@ _EXACT_POINTER = vary(
 )
 
 
+_SPLIT_THREADS = vary(
+    PRODUCT_THREADS,
+    ("template <int T>", "template <int T, int LEN>"),
+    (
+        "    float acc = 0.f;",
+        "    int begin = blockIdx.z * LEN;\n    int end = min(begin + LEN, K);\n    float acc = 0.f;\n    if (end > begin)",  # noqa: E501
+    ),
+    (
+        "for (int t = 0; t < K; t += T) {",
+        "for (int i = 0; i < LEN / T; ++i) {\n        int t = begin + i * T;",
+    ),
+)
+
+
 class FixedTripCount(Pattern):
     """A guard compares the clipped end of a block's range, the loop inside runs over its full
     compile-time length."""
@@ -70,6 +84,7 @@ class FixedTripCount(Pattern):
     matches = (
         Case(_SPLIT, "fixed cdiv(LEN,TILE) + mask"),
         Case(_SPLIT_POINTER, "fixed cdiv(LEN,TILE) + mask"),
+        Case(_SPLIT_THREADS, "fixed cdiv(LEN,TILE) + mask"),
     )
     near_misses = (
         NearMiss(_EXACT, why="the loop ends where the range ends"),

@@ -12,7 +12,6 @@ from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
-from kb.ops import OpKind
 
 _ASSEMBLY = (
     POINTER
@@ -29,6 +28,15 @@ def power(x, out, n, T: tl.constexpr):
 )
 
 
+_ASSEMBLY_THREADS = """__global__ void power(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x[at]));
+    if (at < n) out[at] = y;
+}
+"""
+
+
 class FlushToZero(Pattern):
     """The flag is given on an arithmetic operation: set, or expressly not set; or in assembly.
 
@@ -43,6 +51,7 @@ class FlushToZero(Pattern):
         Case(SOFTMAX, "ftz"),
         Case(vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), "ieee denormals"),
         Case(_ASSEMBLY, "ftz"),
+        Case(_ASSEMBLY_THREADS, "ftz"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no operation has the flag"),
@@ -63,7 +72,7 @@ class FlushToZero(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         given = [(facts.values.literal(n.op.operand("ftz")), n) for n in facts.graph.nodes]
-        given += [(True, n) for n in facts.graph.of(OpKind.INLINE_ASM) if _flushes(facts, n)]
+        given += [(True, n) for n in facts.graph.nodes if _flushes(facts, n)]
         for flag, value in ((True, "ftz"), (False, "ieee denormals")):
             nodes = [node for seen, node in given if seen is flag]
             if nodes:
@@ -71,5 +80,7 @@ class FlushToZero(Pattern):
 
 
 def _flushes(facts: Facts, node: Node) -> bool:
-    """True when an instruction of inline assembly has the modifier."""
+    """True when an instruction of inline assembly has the modifier, read as such or lifted."""
+    if "ftz" in str(node.op.attribute("opcode")).split("."):
+        return True
     return any("ftz" in modifiers for _, modifiers in instructions(node, facts.values))

@@ -50,6 +50,16 @@ _APART_TILE = vary(
 )
 
 
+_HALVES_THREADS = """__global__ void gate(const float* x, float* out, int s, int h) {
+    int at = blockIdx.x * s + threadIdx.x;
+    if (threadIdx.x < h) {
+        float u = x[at];
+        out[at] = u / (1.f + expf(-u)) * x[at + h];
+    }
+}
+"""
+
+
 class FusedHalves(Pattern):
     """Two loads of an array whose positions differ by an extent."""
 
@@ -59,6 +69,7 @@ class FusedHalves(Pattern):
     matches = (
         Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
+        Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="two arrays"),

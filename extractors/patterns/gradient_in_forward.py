@@ -52,6 +52,17 @@ def loss(x, y, out, N: Int, T: Int):
 )
 
 
+_LOSS_THREADS = vary(
+    SOFTMAX_THREADS,
+    ("soft(half* out, const half* x,", "soft(float* out, half* x,"),
+    (
+        "        float y = e / block_sum(e);",
+        "        float tot = block_sum(e);\n        if (threadIdx.x == 0) out[row] = logf(tot);\n        float y = e / tot;",  # noqa: E501
+    ),
+    ("if (at < n) out[row * n + at] =", "if (at < n) x[row * n + at] ="),
+)
+
+
 class GradientInForward(Pattern):
     """Probabilities of a loaded row are stored over that row, and the logarithm of their sum into
     another array."""
@@ -62,6 +73,7 @@ class GradientInForward(Pattern):
     matches = (
         Case(_LOSS, "gradient written in forward (in place)"),
         Case(_LOSS_TILE, "gradient written in forward (in place)"),
+        Case(_LOSS_THREADS, "gradient written in forward (in place)"),
     )
     near_misses = (
         NearMiss(_APART, why="the row stays as it was"),

@@ -11,6 +11,12 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
+_PLACE_THREADS = """__global__ void plus(float* x, const float* y, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) x[at] = x[at] + y[at];
+}
+"""
+
 
 class InPlaceUpdate(Pattern):
     """One parameter occurs in loads and in plain stores."""
@@ -26,6 +32,7 @@ class InPlaceUpdate(Pattern):
         Case(
             vary(COPY, ("ct.store(out,", "ct.store(x,")), "in place (same array loaded and stored)"
         ),
+        Case(_PLACE_THREADS, "in place (same array loaded and stored)"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the sum goes to an array of its own"),

@@ -17,6 +17,12 @@ from kb.ops import OpKind
 _WIDE = frozenset({"i64", "u64"})
 
 
+_SCALARS_THREADS = """__global__ void once(float* x) {
+    x[0] = x[0] + 1.f;
+}
+"""
+
+
 class IndexWidth(Pattern):
     """Positions are counted in 32 bits, or widened before they are multiplied."""
 
@@ -34,6 +40,7 @@ class IndexWidth(Pattern):
             PRODUCT_DESCRIPTOR,
             why="descriptors are told where a tile begins, no position per lane is computed",
         ),
+        NearMiss(_SCALARS_THREADS, why="one number is read and written, no position is computed"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

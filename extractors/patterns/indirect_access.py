@@ -44,6 +44,13 @@ def segment(x, starts, out, s, T: tl.constexpr):
 )
 
 
+_ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, float* out, int n) {
+    int at = starts[blockIdx.y] + blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at];
+}
+"""
+
+
 class IndirectAccess(Pattern):
     """A loaded number is part of the address of another load."""
 
@@ -54,6 +61,7 @@ class IndirectAccess(Pattern):
         Case(_PAGED, "page id scalar + tile load"),
         Case(_ROWS, "token-level gather"),
         Case(_SEGMENT, "cu_seqlens pointer offset"),
+        Case(_ROWS_THREADS, "cu_seqlens pointer offset"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="addresses are computed from block ids"),

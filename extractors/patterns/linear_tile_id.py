@@ -34,6 +34,13 @@ _LINEAR_TILE = vary(
 )
 
 
+_LINEAR_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int m = blockIdx.y * T", "int wide = (N + T - 1) / T;\n    int m = (blockIdx.x / wide) * T"),
+    ("int n = blockIdx.x * T", "int n = (blockIdx.x % wide) * T"),
+)
+
+
 class LinearTileId(Pattern):
     """Quotients and remainders of one block id, scaled by tile extents, place the stored tile."""
 
@@ -43,6 +50,7 @@ class LinearTileId(Pattern):
     matches = (
         Case(_LINEAR, "one axis of tiles"),
         Case(_LINEAR_TILE, "one axis of tiles"),
+        Case(_LINEAR_THREADS, "one axis of tiles"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),

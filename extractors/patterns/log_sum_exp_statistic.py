@@ -25,6 +25,16 @@ _PAIR = vary(
 )
 
 
+_LSE_THREADS = vary(
+    FLASH_THREADS,
+    ("half* out, float rate,", "half* out, float* stat, float rate,"),
+    (
+        "    acc = acc / tot;",
+        "    if (threadIdx.x == 0) stat[(bat * G + head) * size + row] = top + log2f(tot);\n    acc = acc / tot;",  # noqa: E501
+    ),
+)
+
+
 class LogSumExpStatistic(Pattern):
     """maximum + log(sum) is stored; or the two apart."""
 
@@ -36,6 +46,7 @@ class LogSumExpStatistic(Pattern):
         Case(vary(ATTENTION_LSE, ("ct.log2(", "ct.log(")), "natural LSE"),
         Case(_PAIR, "(m,l) pair"),
         Case(FLASH_POINTER_LSE, "base-2 LSE"),
+        Case(_LSE_THREADS, "base-2 LSE"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="nothing but the output is stored"),

@@ -13,6 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import between_lanes, masks
@@ -24,7 +25,7 @@ from kb.ops import OpKind
 
 _BOUND = COPIES | {
     OpKind.IF, OpKind.IF_EXPRESSION, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CEIL_DIV,
-    OpKind.FLOOR_DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV,
+    OpKind.FLOOR_DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.SELECT,
 }  # fmt: skip
 _UNCLIPPED = vary(
     ATTENTION, ("last = ct.cdiv(min(shift + (x + 1) * TM, size), TN)", "last = ct.cdiv(size, TN)")
@@ -42,6 +43,7 @@ class LoopBoundsClipped(Pattern):
         Case(BACKWARD_KEYS, "lower bound clipped (sliding window/causal dKdV)"),
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
         Case(_UNCLIPPED, "full extent + mask"),
+        Case(FLASH_THREADS, "upper bound clipped (causal)"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),

@@ -45,6 +45,13 @@ def smooth(x, out, T: Int):
 )
 
 
+_TAPS_THREADS = """__global__ void smooth(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at + 2 < n) out[at] = x[at] + 2.f * x[at + 1] + x[at + 2];
+}
+"""
+
+
 class OverlappingWindows(Pattern):
     """Loads of an array whose positions differ by small numbers."""
 
@@ -54,6 +61,7 @@ class OverlappingWindows(Pattern):
     matches = (
         Case(_TAPS, "k shifted loads"),
         Case(_TAPS_TILE, "k shifted loads"),
+        Case(_TAPS_THREADS, "k shifted loads"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="two arrays"),

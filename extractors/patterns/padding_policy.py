@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -56,6 +57,7 @@ class PaddingPolicy(Pattern):
             why="nothing is masked, so nothing is padded",
         ),
         NearMiss(_CLIPPED, why="the access says nothing and its check may be compiled out"),
+        NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -43,6 +43,16 @@ _BLOCKED_POINTER = vary(
 )
 
 
+_BLOCKED_THREADS = vary(
+    NORM_BACKWARD_THREADS,
+    ("int rows, int n)", "int rows, int n, int per)"),
+    (
+        "int row = blockIdx.x; row < rows; row += gridDim.x",
+        "int row = blockIdx.x * per; row < min((blockIdx.x + 1) * per, rows); ++row",
+    ),
+)
+
+
 class PersistentBlockedPartition(Pattern):
     """Work items run from the block id times a chunk to the next multiple."""
 
@@ -53,6 +63,7 @@ class PersistentBlockedPartition(Pattern):
         Case(_BLOCKED, "persistent blocked (contiguous chunk per CTA)"),
         Case(_COUNTED, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_POINTER, "persistent blocked (contiguous chunk per CTA)"),
+        Case(_BLOCKED_THREADS, "persistent blocked (contiguous chunk per CTA)"),
     )
     near_misses = (
         NearMiss(NORM_BACKWARD, why="items are strided over the blocks"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import COPY, ROW_NORM
-from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -50,6 +50,7 @@ class ProblemExtents(Pattern):
     near_misses = (
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),
         NearMiss(_SINGLE, why="one number is read and written, nothing is fixed beforehand"),
+        NearMiss(ADD_THREADS, why="no extent is fixed beforehand", value="constexpr"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

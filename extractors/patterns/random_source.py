@@ -55,6 +55,16 @@ def drop(x, out, p: float, seed: Int, T: Int):
 )
 
 
+_HASH_THREADS = """__global__ void drop(const float* x, float* out, int n, unsigned p, unsigned seed) {
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned h = at ^ seed;
+    h = (h ^ (h >> 16)) * 73244475u;
+    h = (h ^ (h >> 16)) & 65535u;
+    if (at < n) out[at] = h > p ? x[at] : 0.f;
+}
+"""  # noqa: E501
+
+
 class RandomSource(Pattern):
     """A generator of the language, or a chain of shifts and exclusive ors of a position."""
 
@@ -65,6 +75,7 @@ class RandomSource(Pattern):
         Case(_PHILOX, "Philox state"),
         Case(_HASH, "stateless hash(offset,seed)"),
         Case(_HASH_TILE, "stateless hash(offset,seed)"),
+        Case(_HASH_THREADS, "stateless hash(offset,seed)"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is random"),
@@ -83,6 +94,11 @@ class RandomSource(Pattern):
             for n in facts.graph.of(OpKind.SELECT)
             for m in mixed
             if facts.graph.rests_on(n.op.operand("condition"), m)
+        ]
+        tests += [
+            a.node
+            for a in facts.accesses
+            if any(facts.graph.rests_on(a.mask, m) for m in mixed) and not a.is_store
         ]
         if len(mixed) >= 2 and tests:
             yield self.decide(facts, "stateless hash(offset,seed)", [*mixed, *tests])

@@ -26,6 +26,11 @@ def gate(x, y, out, n, T: tl.constexpr):
 )
 
 
+_ROUNDED_THREADS = vary(
+    ROW_NORM_THREADS, ("__float2half(v * r * g)", "__hmul(__float2half(v * r), w[at])")
+)
+
+
 class RoundingPoint(Pattern):
     """A computed 32-bit value is narrowed, and the narrowed value is multiplied by a loaded one."""
 
@@ -38,6 +43,7 @@ class RoundingPoint(Pattern):
             vary(ROW_NORM, ("ct.astype(v * r * g, x.dtype)", "ct.astype(v * r, x.dtype) * g")),
             "rounded before the multiplication",
         ),
+        Case(_ROUNDED_THREADS, "rounded before the multiplication"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="the product is rounded once, right before the store"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -55,6 +55,13 @@ def rows(a, b, out, ids, TOP: Int, K: Int, TM: Int, TN: Int, TK: Int):
 )
 
 
+_MOE_THREADS = vary(
+    PRODUCT_THREADS,
+    ("const float* __restrict__ b,", "const float* __restrict__ b, const int* ids,"),
+    ("int m = blockIdx.y * T + threadIdx.y;", "int m = ids[blockIdx.y * T + threadIdx.y];"),
+)
+
+
 class RowIndirectionProduct(Pattern):
     """A loaded tile of positions is part of the address of an operand and of the stored tile."""
 
@@ -64,6 +71,7 @@ class RowIndirectionProduct(Pattern):
     matches = (
         Case(_MOE, "gather rows in the K loop + scatter rows"),
         Case(_MOE_TILE, "gather rows in the K loop + scatter rows"),
+        Case(_MOE_THREADS, "gather rows in the K loop + scatter rows"),
     )
     near_misses = (
         NearMiss(_SEGMENT, why="one number is loaded, the start of a segment"),

@@ -23,6 +23,14 @@ _COUNTED = vary(
 )  # fmt: skip
 
 
+_COUNTED_THREADS = vary(
+    PRODUCT_THREADS,
+    ("    float acc = 0.f;", "    float acc = 0.f;\n    int cnt = 0;"),
+    ("b[(t + threadIdx.y) * N + n]", "b[(cnt + threadIdx.y) * N + n]"),
+    ("        __syncthreads();\n    }", "        __syncthreads();\n        cnt += T;\n    }"),
+)
+
+
 class SecondaryInduction(Pattern):
     """A carried integer or pointer grows by the same amount every time and addresses memory."""
 
@@ -32,6 +40,7 @@ class SecondaryInduction(Pattern):
     matches = (
         Case(_COUNTED, "carried counter cnt += 1"),
         Case(PRODUCT_POINTER, "carried pointer advanced by a stride"),
+        Case(_COUNTED_THREADS, "carried counter cnt += 1"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop variable is the index"),

@@ -20,6 +20,13 @@ _REDIRECT = vary(
 )
 
 
+_BARE_THREADS = """__global__ void plus(const float* x, float* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    out[at] = x[at] + 1.f;
+}
+"""
+
+
 class SentinelRedirect(Pattern):
     """The index of a store is a select between a position and a constant outside the array."""
 
@@ -34,6 +41,7 @@ class SentinelRedirect(Pattern):
     near_misses = (
         NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),
         NearMiss(PRODUCT_DESCRIPTOR, why="tiles are clipped by the bounds of the descriptor"),
+        NearMiss(_BARE_THREADS, why="every lane writes its own place"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -35,6 +35,12 @@ def once(x):
 )
 
 
+_SINGLE_THREADS = """__global__ void once(float* x) {
+    x[threadIdx.x] = x[threadIdx.x] + 1.f;
+}
+"""
+
+
 class SeparateGridAxes(Pattern):
     """Every axis of the grid is used by itself, or one id is walked over all work items."""
 
@@ -50,6 +56,7 @@ class SeparateGridAxes(Pattern):
     near_misses = (
         NearMiss(_SINGLE, why="no block id is read"),
         NearMiss(_SINGLE_TILE, why="no block id is read"),
+        NearMiss(_SINGLE_THREADS, why="no block id is read"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -32,6 +32,12 @@ _CAPPED_POINTER = vary(
 )  # fmt: skip
 
 
+_CAPPED_THREADS = vary(
+    FLASH_THREADS,
+    ("        int col = j", "        s = tanhf(s / 50.f) * 50.f;\n        int col = j"),
+)
+
+
 class SoftCapping(Pattern):
     """tanh stands between the score product and the exponential."""
 
@@ -41,6 +47,7 @@ class SoftCapping(Pattern):
     matches = (
         Case(_CAPPED, "cap*tanh(x/cap)"),
         Case(_CAPPED_POINTER, "cap*tanh(x/cap)"),
+        Case(_CAPPED_THREADS, "cap*tanh(x/cap)"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="scores go to the maximum as they are"),

@@ -45,6 +45,17 @@ _ATOMIC_POINTER = vary(
 )  # fmt: skip
 
 
+_SPLIT_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int M, int N, int K)", "int M, int N, int K, int per)"),
+    (
+        "for (int t = 0; t < K; t += T)",
+        "for (int t = blockIdx.z * per; t < (blockIdx.z + 1) * per; t += T)",
+    ),
+    ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
+)
+
+
 class SplitReduction(Pattern):
     """A block id that chooses a range of the reduced axis also chooses where the partial result
     goes."""
@@ -57,6 +68,7 @@ class SplitReduction(Pattern):
         Case(_ATOMIC, "split with atomics"),
         Case(_SPLIT_POINTER, "split, partials stored for a second stage"),
         Case(_ATOMIC_POINTER, "split with atomics"),
+        Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),

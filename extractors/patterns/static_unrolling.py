@@ -16,6 +16,16 @@ _TAPS_TILE = vary(
 )
 
 
+_UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float y = 0.f;
+    #pragma unroll
+    for (int k = 0; k < 3; ++k) y += x[at + k];
+    if (at < n) out[at] = y;
+}
+"""
+
+
 class StaticUnrolling(Pattern):
     """The iterable of a loop is known when the kernel is compiled, by its own word."""
 
@@ -28,6 +38,7 @@ class StaticUnrolling(Pattern):
             "static_range/static_iter",
         ),
         Case(_TAPS_TILE, "static_range/static_iter"),
+        Case(_UNROLLED_THREADS, "static_range/static_iter"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),

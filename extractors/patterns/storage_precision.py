@@ -30,13 +30,28 @@ def turn(x, y, c, s, out, T: Int):
 _ARITHMETIC = (OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA)
 
 
+_NARROW = frozenset({"f16", "bf16", "f8e4m3", "f8e5m2"})
+"""Types in which results are stored and seldom computed."""
+
+_HALVES_THREADS = """#include <cuda_fp16.h>
+__global__ void plus(const half* x, const half* y, half* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] + y[at];
+}
+"""
+
+
 class StoragePrecision(Pattern):
     """Between load and store there is arithmetic and no cast, reduction or product."""
 
     name = "compute-in-storage-precision"
     axis = "compute_dtype"
     source = "tilelore catalogue, P69; Micikevicius et al., Mixed Precision Training (2018)"
-    matches = (Case(_ROTATE, "storage dtype"), Case(ADD_POINTER, "storage dtype"))
+    matches = (
+        Case(_ROTATE, "storage dtype"),
+        Case(ADD_POINTER, "storage dtype"),
+        Case(_HALVES_THREADS, "storage dtype"),
+    )
     near_misses = (
         NearMiss(COPY, why="nothing is computed"),
         NearMiss(ROW_NORM, why="rows are widened right after the load"),
@@ -64,5 +79,6 @@ class StoragePrecision(Pattern):
 
     def _computes(self, facts: Facts, node: Node) -> bool:
         """Arithmetic whose result has the type of an array."""
-        own = node.op.kind in _ARITHMETIC and facts.types.dtype(node.result).startswith("dtypeof")
+        dtype = facts.types.dtype(node.result)
+        own = node.op.kind in _ARITHMETIC and (dtype.startswith("dtypeof") or dtype in _NARROW)
         return own and node.op.kind not in READS

@@ -14,6 +14,11 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_WRAPPED_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int m = blockIdx.y * T + threadIdx.y;", "int m = (blockIdx.y * T + threadIdx.y) % M;"),
+)
+
 
 class WrappedRows(Pattern):
     """A position is reduced modulo the extent and addresses the operand of a product."""
@@ -27,6 +32,7 @@ class WrappedRows(Pattern):
                                    "m = (tl.program_id(0) * TM + tl.arange(0, TM)) % M\n")),
             "modulo wrap instead of mask",
         ),
+Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
     )  # fmt: skip
     near_misses = (
         NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
