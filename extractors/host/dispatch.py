@@ -44,7 +44,7 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
             yield Decision(
                 axis="arch_dispatch" if device else "algorithm_selection",
                 value="if capability" if device else "heuristic dispatch by shape/arch",
-                pattern="kernel-chosen-by-the-host",
+                pattern="kernel-chosen-by-the-target" if device else "kernel-chosen-by-the-host",
                 lines=tuple(lines),
                 kind=AxisKind.HOST,
             )
