@@ -130,9 +130,17 @@ class _UnitBuilder(StatementBuilder):
         place = self.at(node)
         attributes = self._attributes(node.start_byte, body.start_byte)
         return n.Definition(
-            name, self.parameters(declared.parameters), self.block(body), declared.type, place,
+            name, self.parameters(declared.parameters), self._body(body), declared.type, place,
             template, owner.partition("<")[0], words, attributes, specialised,
         )  # fmt: skip
+
+    def _body(self, node: Syntax) -> n.Block:
+        """The body of a function; one that nests too deeply is skipped as a whole."""
+        try:
+            return self.block(node)
+        except RecursionError:
+            at = self.at(node)
+            return n.Block(at, (n.Skipped(at, "a body that nests too deeply"),))
 
     def _attributes(self, start: int, end: int) -> tuple[tuple[str, str], ...]:
         """Attributes that stood in the head of a function or right before it."""

@@ -219,8 +219,6 @@ def _options(definition: n.Definition) -> Iterator[tuple[str, Literal]]:
             if key not in seen and part:
                 seen.add(key)
                 yield key, int(part) if _NUMBER.fullmatch(part) else part
-    if '"C"' in " ".join(definition.words):
-        yield "linkage", "C"
 
 
 _OPTIONS = {
