@@ -15,10 +15,11 @@ from api import console
 from api.commands.options import Kb, Out
 from api.extract import extract_many, kernels_of
 from api.json_form import extract_document
+from api.lint import lint_document, print_lint
 from api.read_each import read_each
 from api.reading import KernelSummary, Reading
 from api.remember import Memory, Remembered, remember
-from api.sarif import lint_document, print_lint, sarif_document
+from api.sarif import sarif_document
 from api.sources import SourceFile, source_files
 from api.turtle import turtle
 from kb.dsl.bitwise import Bitwise
@@ -238,7 +239,11 @@ def lint(
     out: Out = None,
     jobs: Jobs = 0,
 ) -> None:
-    """Findings only: what readers should know. Exit code 1 from a warning upwards."""
+    """Findings only: what readers should know, by rules over kernel and host code.
+
+    Exit code 0 when nothing is worse than a note, 1 from a warning upwards, 2 when a named file
+    cannot be read. JSON is described in api/lint.py; SARIF 2.1.0 is for code hosts.
+    """
     files = source_files(paths)
     sources = _read(files, jobs)
     refused = _refused(files, sources)
