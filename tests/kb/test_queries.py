@@ -44,7 +44,7 @@ def rows(store: LocalStore, name: str, columns: str, **bindings: Any) -> list[tu
 
 
 def test_there_are_enough_questions_and_each_says_what_it_gives(store: LocalStore) -> None:
-    assert len(QUESTIONS) == 24
+    assert len(QUESTIONS) == 29
     for name, question in QUESTIONS.items():
         began = time.monotonic()
         answer = store.ask(name)
@@ -67,6 +67,12 @@ EXPECTED: list[tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = [
         [("fmha", "num_ctas", 2, "exhaustive_search", 1)],
     ),
     ("dead_tuning_axes", {"kernel": "layer_norm"}, "kernel", []),
+    (
+        "tuned_names_and_bits",
+        {},
+        "kernel name numerics because",
+        [("fmha", "TILE_N", "can change bits", "it is summed.")],
+    ),
     (
         "axes_decided_by_both",
         {"first": "attention", "second": "layernorm"},
@@ -254,7 +260,13 @@ def test_every_question_has_expected_rows() -> None:
         "open_axes",
         "metrics",
     }
-    assert tested == set(QUESTIONS)
+    across = {
+        "values_of_operation",
+        "sums_below_fp32",
+        "staged_differently",
+        "values_shared_by_operations",
+    }
+    assert tested | across == set(QUESTIONS)  # test_questions_across.py
 
 
 def test_axes_shared_by_operations(store: LocalStore) -> None:
