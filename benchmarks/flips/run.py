@@ -4,9 +4,9 @@
 
 For each design axis with a rewrite and each value that the kernel does not have: apply, verify,
 write, read again, detect,
-and flip back. A way back to the same program is a way back to the same machine code; where the
-programs differ, both are
-compiled for sm_90. Writes results.json and table.md beside this file.
+flip back, and run both on small derived launches (benchmarks/flips/numerics.py). A way back to the
+same text is a way back to the same machine code; where the texts differ, both are compiled for
+sm_90. Writes results.json and table.md beside this file.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import json
 import platform
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from api.corpora import cache_folder, fetch
 from api.ratchet import Sampled, load
 from api.source_files import FolderModules, module_text
+from benchmarks.flips.numerics import SEED, Numerics, compare
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import read
 from generators.compile_model import CompileJob
 from generators.compile_pool import CompilerPool, PoolSettings
 from generators.emit import emit_program
+from generators.interpret.client import Interpreter
 from generators.rewrites.equality import renamed, same_program
 from generators.rewrites.registry import apply, axes, rewrites
 from kb.analysis.facts import Facts
@@ -37,9 +39,12 @@ from kb.ir_verify import verify
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent.parent / "tests" / "roundtrip" / "sample.json"
+LAUNCHES = json.loads((HERE / "launches.json").read_text())
+"""Parameters that a launch cannot guess: sizes that let loops run, flags that reach the flip."""
+
 TARGET = "sm_90"
 COLUMNS = ("axis", "flips", "detected", "others unchanged", "back to the program",
-           "back to the machine code", "refused")  # fmt: skip
+           "back to the machine code", "computes the same", "refused")  # fmt: skip
 
 Choices = frozenset[tuple[str, str, str | None]]
 
@@ -56,6 +61,15 @@ class Flip:
     unchanged: bool = False
     same_program: bool = False
     same_code: bool | None = None
+    numerics: Numerics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The compiler and the interpreter that a run shares."""
+
+    pool: CompilerPool
+    interpreter: Interpreter
 
 
 def choices(kernel: Kernel) -> Choices:
@@ -70,19 +84,17 @@ def reread(kernel: Kernel) -> Kernel:
     return next(one for one in found if one.name == kernel.name)
 
 
-def flips(kernel: Kernel, sampled: Sampled, pool: CompilerPool) -> Iterator[Flip]:
+def flips(kernel: Kernel, sampled: Sampled, workers: Workers) -> Iterator[Flip]:
     """Every flip of one kernel that is not what it has already."""
     before = choices(kernel)
     for axis, values in axes().items():
         has = {value for name, value, _ in before if name == axis} & set(values)
         for value in values:
             if has and value not in has and len(has) == 1:
-                yield flip(kernel, sampled, (axis, next(iter(has)), value), pool)
+                yield flip(kernel, sampled, (axis, next(iter(has)), value), workers)
 
 
-def flip(
-    kernel: Kernel, sampled: Sampled, change: tuple[str, str, str], pool: CompilerPool
-) -> Flip:
+def flip(kernel: Kernel, sampled: Sampled, change: tuple[str, str, str], workers: Workers) -> Flip:
     """Apply, read again, flip back."""
     axis, has, value = change
     try:
@@ -99,7 +111,9 @@ def flip(
         detected=not verify(after) and (axis, value) in {(a, v) for a, v, _ in seen},
         unchanged={c for c in choices(kernel) ^ seen if c[0] not in along} == set(),
         same_program=exact or same_program(back, kernel),
-        same_code=True if exact else same_code(back, kernel, sampled, pool),
+        same_code=True if exact else same_code(back, kernel, sampled, workers.pool),
+        numerics=compare(kernel, after, axis, workers.interpreter,
+                         LAUNCHES.get(f"{sampled.path}:{sampled.kernel}", {})),
     )  # fmt: skip
 
 
@@ -137,6 +151,7 @@ def table(found: list[Flip]) -> str:
         made = [one for one in mine if not one.refused]
         counts = (len(made), sum(o.detected for o in made), sum(o.unchanged for o in made),
                   sum(o.same_program for o in made), sum(o.same_code is True for o in made),
+                  sum(o.numerics is not None and o.numerics.same is True for o in made),
                   len(mine) - len(made))  # fmt: skip
         lines.append(f"| {axis} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines)
@@ -145,21 +160,23 @@ def table(found: list[Flip]) -> str:
 def main() -> None:
     """Run all and write the files."""
     found: list[Flip] = []
-    with CompilerPool(PoolSettings(cache=cache_folder() / "roundtrip")) as pool:
+    settings = PoolSettings(cache=cache_folder() / "roundtrip")
+    with CompilerPool(settings) as pool, Interpreter() as interpreter:
         for kernel, sampled in kernels():
             try:
-                found += flips(kernel, sampled, pool)
+                found += flips(kernel, sampled, Workers(pool, interpreter))
             except TileloreError as problem:
                 print(f"{sampled.id}: {problem.text}")
-    rows: list[dict[str, Any]] = [
-        {name: getattr(one, name) for name in Flip.__dataclass_fields__} for one in found
-    ]
+    rows: list[dict[str, Any]] = [asdict(one) for one in found]
     report = {"machine": platform.platform(), "python": platform.python_version(),
-              "target": TARGET, "flips": rows}  # fmt: skip
+              "target": TARGET, "seed": SEED, "flips": rows}  # fmt: skip
     (HERE / "results.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
     reasons = Counter(one.refused for one in found if one.refused)
+    open_ = Counter(one.numerics.reason for one in found if one.numerics and one.numerics.reason)
+    unseen = "".join(f"- {count} × {reason}\n" for reason, count in open_.items())
+    unseen = f"\nNot computed because:\n\n{unseen}" if unseen else ""
     notes = "\n".join(f"- {count} × {reason}" for reason, count in reasons.most_common(12))
-    (HERE / "table.md").write_text(f"{table(found)}\n\nRefused because:\n\n{notes}\n")
+    (HERE / "table.md").write_text(f"{table(found)}\n\nRefused because:\n\n{notes}\n{unseen}")
     print(table(found))
 
 

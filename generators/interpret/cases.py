@@ -30,6 +30,9 @@ MAX_EXTENT = 32
 MAX_ARRAY = 1 << 22
 """Elements of one array."""
 
+FLAT = 1 << 16
+"""Elements behind a pointer: more than small strides and counts reach."""
+
 _MANY = {1: 40, 2: 40, 3: 40, 4: 12}
 _FEW = 8
 _LONG = 37
@@ -134,6 +137,8 @@ class _Deriver:
                 arguments[argument.name] = self._array(argument)
             elif argument.kind is ArgumentKind.ARRAY_LIST:
                 arguments[argument.name] = [self._array(argument) for _ in range(2)]
+            elif argument.kind is ArgumentKind.POINTER:
+                arguments[argument.name] = self._filled((FLAT,), argument.dtype)
         return Case(self._grid(), arguments)
 
     def _runtime(self, name: str) -> bool:

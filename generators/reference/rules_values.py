@@ -84,6 +84,8 @@ def _attribute(machine: Machine, frame: Frame, op: Op) -> object:
     base, name = frame[op.inputs[0]], op.attribute("name")
     if name == "element_ty" and isinstance(base, PointerType):
         return DType(base.element)
+    if name == "type" and isinstance(base, Pointer):
+        return PointerType(base.dtype)
     if name == "T":
         return shapes.permuted(base, ())
     if name == "value":

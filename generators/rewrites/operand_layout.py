@@ -16,8 +16,8 @@ TURNED = "permute/transpose the loaded tile"
 
 
 class OperandLayout(Rewrite):
-    """A load whose view exchanges the last two axes, and a load as stored that is turned in
-    registers.
+    """A load whose view exchanges the two axes of the tile, and a load as stored that is turned in
+    registers. Axes of extent 1 that a reshape takes away may lie anywhere.
 
     Source: NVIDIA, PTX ISA, ldmatrix .trans and wgmma descriptors: a transpose may cost nothing.
     """
@@ -72,20 +72,45 @@ def _loaded(site: Site, access: Access) -> _Loaded:
     if load is None:
         raise NotApplicable("a helper loads the tile.", where=str(access.node.op.span))
     users = draft.users(load.result)
-    if len(users) == 1 and users[0].kind == OpKind.RESHAPE:
-        return _Loaded(load, users[0])
-    return _Loaded(load, None)
+    reshaped = len(users) == 1 and users[0].kind == OpKind.RESHAPE
+    return _Loaded(load, users[0] if reshaped else None)
 
 
-def _swap(site: Site, step: Step, role: str) -> None:
-    """Exchange the last two items of a tuple operand."""
+def _axes_of(site: Site, loaded: _Loaded) -> tuple[int, int]:
+    """Places of the two axes of the tile among the axes of the array; the others have extent 1."""
+    values = site.facts.values
+    shape = values.items(loaded.load.operand("shape"))
+    wide = [place for place, item in enumerate(shape) if values.literal(item) != 1]
+    kept = shape
+    if loaded.reshape is not None:
+        kept = values.items(loaded.reshape.operand("shape"))
+    same = [values.expr(item) for item in kept] == [values.expr(shape[i]) for i in wide]
+    if len(wide) != 2 or not same:
+        raise NotApplicable(
+            "the tile is not two axes of the array, in their order.", where=str(loaded.load.span),
+            hint="Take its axes of extent 1 away with a reshape right after the load.",
+        )  # fmt: skip
+    return wide[0], wide[1]
+
+
+def _exchanged(rank: int, axes: tuple[int, int]) -> tuple[int, ...]:
+    """The order of a view that exchanges two axes."""
+    order = list(range(rank))
+    one, other = axes
+    order[one], order[other] = other, one
+    return tuple(order)
+
+
+def _swap(site: Site, step: Step, role: str, axes: tuple[int, int] = (0, 1)) -> None:
+    """Exchange two items of a tuple operand."""
     value = step.operand(role)
     made = site.draft.producer(value)
     if made is None or made.kind != OpKind.TUPLE or len(made.operands) < 2:
         raise NotApplicable(f"the {role} is no tuple.", where=str(step.span), hint="Write it out.")
     if len(site.draft.users(made.result)) > 1:
         made = _copy(site, made, step, role)
-    made.operands[-2:] = made.operands[:-3:-1]
+    one, other = axes
+    made.operands[one], made.operands[other] = made.operands[other], made.operands[one]
 
 
 def _copy(site: Site, made: Step, step: Step, role: str) -> Step:
@@ -114,22 +139,20 @@ def _to_turned(site: Site, seen: list[str]) -> bool:
 
 
 def _turn(site: Site, access: Access, loaded: _Loaded) -> None:
-    rank = len(access.order or ())
-    if access.order != (*range(rank - 2), rank - 1, rank - 2):
+    axes = _axes_of(site, loaded)
+    if access.order != _exchanged(len(access.order or ()), axes):
         raise NotApplicable(
-            "the view turns other axes than the last two.", where=str(loaded.load.span)
+            "the view turns other axes than the two of the tile.", where=str(loaded.load.span)
         )
-    if loaded.reshape is None and rank != 2:
-        raise NotApplicable("the tile keeps its unit axes.", where=str(loaded.load.span))
     for role in ("index", "shape"):
-        _swap(site, loaded.load, role)
+        _swap(site, loaded.load, role, axes)
     loaded.load.drop_operand("order")
     if loaded.reshape is not None:
         _swap(site, loaded.reshape, "shape")
     readers = site.draft.users(loaded.last.result)
     cursor = site.draft.after(loaded.last)
-    axes = [("item", cursor.constant(axis)) for axis in (1, 0)]
-    pair = cursor.add(OpKind.TUPLE, axes)
+    items = [("item", cursor.constant(axis)) for axis in (1, 0)]
+    pair = cursor.add(OpKind.TUPLE, items)
     hint = loaded.last.result.rpartition(".")[0]
     turned = cursor.add(OpKind.PERMUTE, (("x", loaded.last.result), ("axes", pair)), hint=hint)
     site.draft.replace_uses(loaded.last.result, turned, readers)
@@ -174,18 +197,17 @@ def _axes(site: Site, step: Step) -> list[object]:
 
 
 def _view(site: Site, loaded: _Loaded, turn: Step) -> None:
-    draft = site.draft
+    draft, axes = site.draft, _axes_of(site, loaded)
     for role in ("index", "shape"):
-        _swap(site, loaded.load, role)
+        _swap(site, loaded.load, role, axes)
     if loaded.reshape is not None:
         _swap(site, loaded.reshape, "shape")
     shape = draft.producer(loaded.load.operand("shape"))
     if shape is None:
         raise NotApplicable("the shape is no tuple.", where=str(loaded.load.span))
-    rank = len(shape.operands)
     cursor = draft.after(shape)
-    places = [*range(rank - 2), rank - 1, rank - 2]
-    order = cursor.add(OpKind.TUPLE, [("item", cursor.constant(place)) for place in places])
+    exchanged = _exchanged(len(shape.operands), axes)
+    order = cursor.add(OpKind.TUPLE, [("item", cursor.constant(place)) for place in exchanged])
     loaded.load.drop_operand("order")  # one that leaves the axes as they are
     at = [role for role, _ in loaded.load.operands].index("shape") + 1
     loaded.load.operands.insert(at, ("order", order))

@@ -7,7 +7,9 @@ from functools import cache
 
 import pytest
 
+from generators.emit import emit_program
 from generators.rewrites.base import NotApplicable
+from generators.rewrites.equality import same_program
 from generators.rewrites.registry import apply, axes, rewrites
 from kb.errors import UnknownName
 from kb.ir import Kernel, alpha_digest
@@ -198,3 +200,34 @@ def test_unknown_words(axis: str, value: str, hint: str) -> None:
     with pytest.raises(UnknownName) as caught:
         apply(program("flash"), axis, value)
     assert hint in caught.value.hint
+
+
+UNIT_AXIS = """
+import cuda.tile as ct
+
+@ct.kernel
+def scores(q, k, s, TM: ct.Constant[int], TN: ct.Constant[int], W: ct.Constant[int]):
+    i = ct.bid(0)
+    a = ct.load(q, index=(i, 0), shape=(TM, W))
+    b = ct.load(k, index=(i, 1, 0), shape=(TN, 1, W))
+    b = ct.reshape(b, (TN, W))
+    p = ct.mma(a, ct.transpose(b), acc=ct.full((TM, TN), 0.0, dtype=ct.float32))
+    ct.store(s, index=(i, 0), tile=p)
+"""
+
+
+def test_a_view_turns_the_axes_of_the_tile_and_not_those_of_extent_one() -> None:
+    (kernel,) = kernels_of(UNIT_AXIS).values()
+    viewed = apply(kernel, "operand_layout", "transpose in the load view (order=)")
+    text = emit_program(viewed, "cutile")
+    assert "index=(0, 1, i), shape=(W, 1, TN), order=(2, 1, 0)" in text
+    assert "reshape(b, (W, TN))" in text
+    back = apply(viewed, "operand_layout", "permute/transpose the loaded tile")
+    assert same_program(back, kernel)
+
+
+def test_flags_that_base_e_could_not_keep_are_a_refusal() -> None:
+    (kernel,) = kernels_of(FLASH.replace("high - top, flush_to_zero=True", "high - top")).values()
+    assert kernel != program("flash")
+    with pytest.raises(NotApplicable, match="flushes denormals"):
+        apply(kernel, "math_approximation", "exp")
