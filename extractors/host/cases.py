@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extractors.host import cases_dispatch
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -18,6 +19,8 @@ from extractors.host.samples import (
     SEARCH_POINTER,
     SEARCH_TILE,
     SPLITS,
+    TWO_POINTER,
+    TWO_TILE,
     pointer,
     tile,
     vary,
@@ -264,6 +267,15 @@ CASES = (
     ),
     HostCase("algorithm-variant-as-a-tuning-axis", LOOPS_TILE, "exhaustive over variants"),
     HostCase("algorithm-variant-as-a-tuning-axis", LOOPS_POINTER, "exhaustive over variants"),
+    HostCase("kernel-chosen-by-the-host", TWO_TILE, "heuristic dispatch by shape/arch"),
+    HostCase("kernel-chosen-by-the-host", TWO_POINTER, "heuristic dispatch by shape/arch"),
+    HostCase("kernel-chosen-by-the-target", vary(TWO_TILE, ("x.shape[1] > 4096", "torch.cuda.get_device_capability()[0] >= 10")), "if capability"),
+    HostCase("kernel-chosen-by-the-target", vary(TWO_POINTER, ("x.shape[1] > 4096", "torch.cuda.get_device_capability()[0] >= 10")), "if capability"),
+    HostCase("one-tensor-for-input-and-output", tile(HEAD + "    again = out\n", "x, again, out, 1024, True, 1024")),
+    HostCase("one-tensor-for-input-and-output", pointer(HEAD + "    again = out\n", "x, again, out, 1024, True, 1024")),
+    HostCase("searched-tile-extent", SEARCH_TILE, "tuned"),
+    HostCase("searched-tile-extent", SEARCH_POINTER, "tuned"),
+    HostCase("pipeline-stages-of-the-launch", vary(SEARCH_POINTER, ("num_warps=w)", "num_stages=w)")), "tuned"),
 )
 """What must be seen."""
 
@@ -338,5 +350,17 @@ MISSES = (
         ),
         "rows per multiprocessor: the work is divided, not the device",
     ),
+    HostMiss("kernel-chosen-by-the-host", vary(TWO_TILE, ("x.shape[1] > 4096", "torch.cuda.get_device_capability()[0] >= 10")), "the target chooses"),
+    HostMiss("kernel-chosen-by-the-host", ROWS_POINTER, "there is one kernel"),
+    HostMiss("kernel-chosen-by-the-target", TWO_TILE, "the shape chooses"),
+    HostMiss("kernel-chosen-by-the-target", TWO_POINTER, "the shape chooses"),
+    HostMiss("one-tensor-for-input-and-output", ROWS_TILE, "every parameter gets a tensor of its own"),
+    HostMiss("one-tensor-for-input-and-output", ROWS_POINTER, "every parameter gets a tensor of its own"),
+    HostMiss("searched-tile-extent", ROWS_TILE, "nothing is searched"),
+    HostMiss("searched-tile-extent", ROWS_POINTER, "nothing is searched"),
+    HostMiss("pipeline-stages-of-the-launch", SEARCH_POINTER, "warps are searched, no stages"),
 )
 """What must not be seen."""
+
+CASES += tuple(HostCase(*row) for row in cases_dispatch.CASES)
+MISSES += tuple(HostMiss(*row) for row in cases_dispatch.MISSES)

@@ -134,6 +134,19 @@ HEAD = "def host(x, w):\n    out = torch.empty_like(x)\n"
 _TILE_ARGS, _POINTER_ARGS = "(x, w, out, 1024, True, 1024)", "(x, w, out, 1024, True, 1024, num"
 
 
+TWO_TILE = vary(
+    ROWS_TILE,
+    ("@ct.kernel\n", "@ct.kernel\ndef wide(x, out, T: ct.Constant[int]):\n    i = ct.bid(0)\n    ct.store(out, index=(i,), tile=ct.load(x, index=(i,), shape=(T,)))\n\n@ct.kernel\n"),
+    ("    ct.launch(torch", "    if x.shape[1] > 4096:\n        ct.launch(torch.cuda.current_stream(), (x.shape[0],), wide, (x, out, 64))\n        return out\n    ct.launch(torch"),
+)  # fmt: skip
+TWO_POINTER = vary(
+    ROWS_POINTER,
+    ("@triton.jit\n", "@triton.jit\ndef wide(x, out, T: tl.constexpr):\n    at = tl.program_id(0) * T + tl.arange(0, T)\n    tl.store(out + at, tl.load(x + at))\n\n@triton.jit\n"),
+    ("    kern[", "    if x.shape[1] > 4096:\n        wide[(x.shape[0],)](x, out, 64)\n        return out\n    kern["),
+)  # fmt: skip
+"""Another kernel for wide rows."""
+
+
 def tile(host: str, args: str) -> str:
     """The rows in cuTile with another beginning of the host function and other arguments."""
     return vary(ROWS_TILE, (HEAD, host), (_TILE_ARGS, f"({args})"))
