@@ -44,7 +44,7 @@ def rows(store: LocalStore, name: str, columns: str, **bindings: Any) -> list[tu
 
 
 def test_there_are_enough_questions_and_each_says_what_it_gives(store: LocalStore) -> None:
-    assert len(QUESTIONS) == 33
+    assert len(QUESTIONS) == 29
     for name, question in QUESTIONS.items():
         began = time.monotonic()
         answer = store.ask(name)
