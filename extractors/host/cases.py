@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extractors.host import cases_dispatch
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -361,6 +360,3 @@ MISSES = (
     HostMiss("pipeline-stages-of-the-launch", SEARCH_POINTER, "warps are searched, no stages"),
 )
 """What must not be seen."""
-
-CASES += tuple(HostCase(*row) for row in cases_dispatch.CASES)
-MISSES += tuple(HostMiss(*row) for row in cases_dispatch.MISSES)

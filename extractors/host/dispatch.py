@@ -89,7 +89,11 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
 
 def _tensors(material: Material, value: Value) -> set[Value]:
     known = material.machine.tensors
-    return {leaf for leaf in leaves(value) if isinstance(leaf, Expr) and leaf in known}
+    return {
+        leaf
+        for leaf in leaves(value)
+        if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor"))
+    }
 
 
 def demanded_layout(material: Material) -> Iterator[Decision]:
