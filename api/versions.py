@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from api.sources import SourceFile
 from kb.errors import InputError, UnknownName
 from kb.knowledge import KernelKnowledge
 
+_SEPARATORS = re.compile(r"[-_.]+")
 TRUSTED = "trusted.json"
 """Digests that a person took from the index, in the cache folder."""
 
@@ -85,6 +87,8 @@ def package_asked(name: str) -> Asked | None:
     if at and not digest.startswith("sha256:"):
         hint = "Write NAME==VERSION@sha256:DIGEST."
         raise InputError("this is no digest.", where=name, hint=hint)
+    package_name, _, version = requirement.partition("==")
+    requirement = f"{_SEPARATORS.sub('-', package_name).lower()}=={version}"
     return Asked(requirement, digest.removeprefix("sha256:"), kernel)
 
 

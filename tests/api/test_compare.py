@@ -291,6 +291,12 @@ def test_a_version_without_digest_needs_trust(wheels: dict[str, str]) -> None:
     assert tilelore("diff", *wheels).exit_code == 1  # recorded, and no longer asked
 
 
+def test_names_of_packages_are_normalised() -> None:
+    asked = versions.package_asked("Liger_Kernel==0.8.5@sha256:ab::k")
+    assert asked == versions.Asked("liger-kernel==0.8.5", "ab", "k")
+    assert versions.package_asked("kernel_of_the_base") is None
+
+
 def test_a_wrong_digest_is_refused(wheels: dict[str, str]) -> None:
     first, second = wheels
     sides = (f"{first}@sha256:{wheels[second]}", f"{second}@sha256:{wheels[second]}")
