@@ -99,7 +99,9 @@ def _from_program(
     if kernel.dialect != "cutile":
         raise CannotEmit(
             f"a {kernel.dialect} program cannot be written as a {dialect} file.",
-            hint=f"Write --dialect {kernel.dialect}.",
+            hint=f"Write --dialect {kernel.dialect}."
+            if kernel.dialect in DIALECTS
+            else "Transfer what it decides to an operation and write that: tilelore transfer.",
         )
     flat = inline(kernel)
     point = launch_point(document, flat, arch, chosen.tuned)

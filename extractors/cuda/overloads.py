@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core
 from extractors.cuda.values import Kind, Memory, Slot, Val
-from kb.dialects.cuda import CUDA, VECTORS
+from kb.dialects.cuda import BITS, CUDA, VECTORS
 
 
 def arguments_of(
@@ -31,10 +31,11 @@ def chosen(
     candidates: Sequence[n.Definition], given: tuple[Kind | None, ...], template: int
 ) -> n.Definition | None:
     """The only candidate that fits the number and the types of the arguments."""
-    fitting = [
-        one for one in candidates
-        if _arity(one, len(given)) and len(one.template) >= template and not one.specialised
-    ]  # fmt: skip
+    several = [one for one in candidates if _arity(one, len(given))]
+    special = [one for one in several if one.specialised]
+    if special:
+        return _specialised(several, special, given)
+    fitting = [one for one in several if len(one.template) >= template]
     if len(fitting) > 1:
         exact = [one for one in fitting if _types(one, given)]
         fitting = exact or fitting
@@ -42,6 +43,23 @@ def chosen(
         plain = [one for one in fitting if not one.template]
         fitting = plain if len(plain) == 1 and not template else fitting
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _specialised(
+    several: list[n.Definition], special: list[n.Definition], given: tuple[Kind | None, ...]
+) -> n.Definition | None:
+    """With specialisations around, only arguments of known types tell which body runs."""
+    if any(kind is None or not _known(kind) for kind in given):
+        return None
+    matching = [one for one in special if _types(one, given)]
+    general = [one for one in several if not one.specialised]
+    found = matching or general
+    return found[0] if len(found) == 1 else None
+
+
+def _known(kind: Kind) -> bool:
+    inner = kind.to or kind
+    return inner.dtype in BITS and not inner.record
 
 
 def _arity(function: n.Definition, count: int) -> bool:

@@ -119,7 +119,7 @@ class _UnitBuilder(StatementBuilder):
         declared = self.declarator(head, kind)
         if declared.node is None or declared.parameters is None:
             return None
-        name, specialised = declared.name, False
+        name, specialised = declared.name, _closed(node)
         if declared.node.type in ("template_function", "template_method"):
             name = self.text(declared.node.child_by_field_name("name"))
             specialised = True
@@ -224,3 +224,12 @@ def _keep(unit: n.Unit, one: n.Definition | n.Record | n.Alias | n.Variable) -> 
         unit.aliases.setdefault(one.name, one)
     elif one.value is not None:
         unit.constants.setdefault(one.name, one)
+
+
+def _closed(node: Syntax) -> bool:
+    """True right under `template <>`."""
+    above = node.parent
+    if above is None or above.type != "template_declaration":
+        return False
+    listed = above.child_by_field_name("parameters")
+    return listed is not None and not listed.named_children
