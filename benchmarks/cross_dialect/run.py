@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 import time
@@ -30,12 +31,15 @@ from generators.compile_model import Scalar
 from generators.emit import emit_program
 from generators.interpret.client import Interpreter
 from generators.interpret.compare import Plan, Verdict, cross_check
+from generators.lower.roads import Manner, Road
 from generators.lower.triton import to_triton
 from kb.errors import TileloreError
 from kb.ir import Kernel
 
 HERE = Path(__file__).parent
 SEED = 0
+ROADS = (Road.HOST, Road.DEVICE)
+_DIGITS = re.compile(r"\b\d+\b(?= elements| axes)")
 LAUNCHES = json.loads((HERE / "launches.json").read_text())
 """Parameters that a launch cannot guess: what the program asserts, or ties between sizes."""
 
@@ -57,24 +61,38 @@ def check(path: str, kernel: Kernel, interpreter: Interpreter) -> dict[str, Any]
     """One row."""
     started = time.monotonic()
     fixed: dict[str, Scalar] = LAUNCHES.get(f"{path}:{kernel.name}", {})
-    verdict = cross_check(kernel, interpreter, Plan(seed=SEED, fixed=fixed))
-    row = {"kernel": kernel.name, "path": path, **asdict(verdict), "fixed": fixed}
+    verdict = cross_check(kernel, interpreter, Plan(seed=SEED, fixed=fixed, road=Road.POINTERS))
+    row = {"kernel": kernel.name, "path": path, **stated(verdict), "fixed": fixed}
+    row["descriptors"] = {}
+    for road in ROADS if verdict.lowered else ():
+        plan = Plan(seed=SEED, wanted=1, fixed=fixed, road=road)
+        found = cross_check(kernel, interpreter, plan)
+        row["descriptors"][road.value] = stated(found) | {"described": found.described}
+        row["accesses"] = [asdict(access) for access in found.accesses]
     row["reread"] = reread(kernel) if verdict.lowered else ""
     row["seconds"] = round(time.monotonic() - started, 1)
     return row
 
 
+def stated(verdict: Verdict) -> dict[str, Any]:
+    """A verdict without its accesses, which stand once per kernel."""
+    return {k: v for k, v in asdict(verdict).items() if k not in ("accesses", "described")}
+
+
 def reread(kernel: Kernel) -> str:
     """Empty when the emitted source reads back without opaque operations, else what is wrong."""
     try:
-        text = emit_program(to_triton(kernel).kernel, "triton")
-        found = read(ModuleText("", f"{kernel.name}.py", text)).kernels
+        for road in Road:
+            text = emit_program(to_triton(kernel, Manner(road=road)).kernel, "triton")
+            found = read(ModuleText("", f"{kernel.name}.py", text)).kernels
+            if len(found) != 1:
+                return f"{len(found)} kernels were read back"
+            strange = opaque_ops(found[0])
+            if strange:
+                return f"`{strange[0].attribute('what')}` was not understood"
     except TileloreError as error:
         return error.text
-    if len(found) != 1:
-        return f"{len(found)} kernels were read back"
-    strange = opaque_ops(found[0])
-    return f"`{strange[0].attribute('what')}` was not understood" if strange else ""
+    return ""
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -84,7 +102,24 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, int]:
         "lowered": sum(row["lowered"] for row in rows),
         "verified": sum(row["verified"] for row in rows),
         "reread": sum(row["lowered"] and not row["reread"] for row in rows),
+        **{
+            f"verified_{road.value}": sum(
+                row["descriptors"].get(road.value, {}).get("verified", False) for row in rows
+            )
+            for road in ROADS
+        },
+        "accesses": sum(len(row.get("accesses", ())) for row in rows),
+        "described": sum(not access["reason"] for access in accesses(rows)),
+        "kernels_described": sum(
+            any(not access["reason"] for access in row.get("accesses", ())) for row in rows
+        ),
     }
+
+
+def accesses(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every access of every kernel."""
+    for row in rows:
+        yield from row.get("accesses", ())
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -95,7 +130,11 @@ def markdown(report: dict[str, Any]) -> str:
         f"{counts['kernels']} kernels: {counts['lowered']} lowered, {counts['verified']} verified, "
         f"{counts['reread']} read back without opaque operations (seed {report['seed']}).", "",
         "Verified: the cuTile program in the NumPy interpreter and the emitted source in Triton's "
-        "interpreter wrote the same outputs on small derived launches.", "", "## The rest", "",
+        "interpreter wrote the same outputs on small derived launches.", "",
+        f"Through tensor descriptors: {counts['verified_host']} kernels verified with descriptors "
+        f"of the host, {counts['verified_device']} with descriptors of the kernel. Of "
+        f"{counts['accesses']} accesses {counts['described']} are served, in "
+        f"{counts['kernels_described']} kernels.", "", "## The rest", "",
         "| reason | kernels |", "|---|---|",
     ]  # fmt: skip
     reasons: dict[str, list[str]] = {}
@@ -103,12 +142,23 @@ def markdown(report: dict[str, Any]) -> str:
         if not row["verified"]:
             reasons.setdefault(row["reason"].rpartition(": ")[2], []).append(row["kernel"])
     lines += [f"| {reason} | {', '.join(names)} |" for reason, names in sorted(reasons.items())]
-    head = "| kernel | lowered | verified | launches | worst error | residual decisions |"
-    lines += ["", "## Kernels", "", head, "|---|---|---|---|---|---|"]
+    lines += ["", "## Accesses by pointers", "", "| reason | accesses |", "|---|---:|"]
+    why = Counter(_DIGITS.sub("n", a["reason"]) for a in accesses(rows) if a["reason"])
+    lines += [f"| {reason} | {count} |" for reason, count in why.most_common()]
+    head = (
+        "| kernel | lowered | verified | host | device | accesses by descriptor | launches | "
+        "worst error | residual decisions |"
+    )
+    lines += ["", "## Kernels", "", head, "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         axes = Counter(text.partition(":")[0] for text in row["residuals"])
         shown = ", ".join(f"{axis} ({count})" for axis, count in sorted(axes.items()))
-        marks = " | ".join("yes" if row[key] else "no" for key in ("lowered", "verified"))
+        roads = [row["descriptors"].get(road.value, {}).get("verified") for road in ROADS]
+        marks = " | ".join(
+            "yes" if it else "no" for it in (row["lowered"], row["verified"], *roads)
+        )
+        mine = row.get("accesses", ())
+        marks += f" | {sum(not a['reason'] for a in mine)} of {len(mine)}"
         name = f"{row['path'].rpartition('/')[2]} {row['kernel']}"
         lines.append(f"| {name} | {marks} | {row['launches']} | {row['worst']:.1e} | {shown} |")
     return "\n".join(lines) + "\n"
@@ -135,7 +185,9 @@ def main() -> int:
                 continue
             rows.append(check(path, kernel, interpreter))
             row = rows[-1]
-            print("ok  " if row["verified"] else "--  ", kernel.name, row["reason"], flush=True)
+            roads = [found["verified"] for found in row["descriptors"].values()]
+            good = row["verified"] and all(roads)
+            print("ok  " if good else "--  ", kernel.name, row["reason"], roads, flush=True)
     report = {
         "source": options.source, "part": options.part, "seed": SEED,
         "machine": {"system": platform.platform(), "cpu": platform.machine(),
@@ -152,6 +204,3 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-__all__ = ["Verdict", "check", "kernels", "markdown", "reread", "summary"]

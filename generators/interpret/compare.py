@@ -86,29 +86,65 @@ def cross_check(kernel: Kernel, interpreter: Interpreter, plan: Plan) -> Verdict
 
 
 def bindings(parameters: tuple[LoweredParameter, ...], case: Case) -> tuple[Bound, ...]:
-    """What the host passes for each parameter of the lowered kernel.
+    """What the host passes for each parameter of the lowered kernel."""
+    return tuple(_bound(parameter, case) for parameter in parameters)
 
-    Raises CannotEmit for a list of arrays.
-    """
-    found = []
-    for parameter in parameters:
-        value = case.arguments[parameter.tensor or parameter.name]
-        if isinstance(value, list):
-            raise CannotEmit("a list of arrays.", where=parameter.name)
-        if parameter.block is not None and isinstance(value, np.ndarray):
-            layout = _layout(parameter.block, value, case)
-            bound = Bound(parameter.name, BindingKind.DESCRIPTOR, parameter.tensor, layout)
-        elif parameter.source == "pointer":
-            bound = Bound(parameter.name, BindingKind.ARRAY, parameter.tensor)
-        elif isinstance(value, np.ndarray):
-            sizes = value.shape if parameter.source == "shape" else _strides(value)
-            bound = Bound(parameter.name, BindingKind.VALUE, int(sizes[parameter.axis]))
-        elif isinstance(value, DType):
-            bound = Bound(parameter.name, BindingKind.DTYPE, value.name)
-        else:
-            bound = Bound(parameter.name, BindingKind.VALUE, value)  # type: ignore[arg-type]
-        found.append(bound)
-    return tuple(found)
+
+def _bound(parameter: LoweredParameter, case: Case) -> Bound:
+    value, name = case.arguments[parameter.tensor or parameter.name], parameter.name
+    if isinstance(value, list):
+        return _of_list(parameter, value)
+    if parameter.block is not None and isinstance(value, np.ndarray):
+        layout = _layout(parameter.block, value, case)
+        return Bound(name, BindingKind.DESCRIPTOR, parameter.tensor, layout)
+    if parameter.source == "pointer":
+        return Bound(name, BindingKind.ARRAY, parameter.tensor)
+    if isinstance(value, np.ndarray):
+        sizes = value.shape if parameter.source == "shape" else _strides(value)
+        return Bound(name, BindingKind.VALUE, int(sizes[parameter.axis]))
+    if isinstance(value, DType):
+        return Bound(name, BindingKind.DTYPE, value.name)
+    return Bound(name, BindingKind.VALUE, value)  # type: ignore[arg-type]
+
+
+def _of_list(parameter: LoweredParameter, arrays: list[Array]) -> Bound:
+    """Tables of a list of arrays."""
+    name, axis = parameter.name, parameter.axis
+    match parameter.source:
+        case "table":
+            members = tuple(member(parameter.tensor, k) for k in range(len(arrays)))
+            return Bound(name, BindingKind.ADDRESSES, None, items=members)
+        case "count":
+            return Bound(name, BindingKind.VALUE, len(arrays))
+        case "element":
+            return Bound(name, BindingKind.DTYPE, _dtype_name(arrays[0]))
+        case "shape_table":
+            return Bound(
+                name, BindingKind.NUMBERS, None, items=tuple(a.shape[axis] for a in arrays)
+            )
+    steps = tuple(_strides(array)[axis] for array in arrays)
+    return Bound(name, BindingKind.NUMBERS, None, items=steps)
+
+
+def _dtype_name(array: Array) -> str:
+    kind = {"b": "i", "i": "i", "u": "u", "f": "f"}[array.dtype.kind]
+    return "i1" if array.dtype.kind == "b" else f"{kind}{array.itemsize * 8}"
+
+
+def member(name: str, place: int) -> str:
+    """How an array of a list is called among arrays."""
+    return f"{name}[{place}]"
+
+
+def arrays_of(arguments: Mapping[str, object]) -> Arrays:
+    """Every array of a launch, those of lists one by one."""
+    found: Arrays = {}
+    for name, value in arguments.items():
+        if isinstance(value, np.ndarray):
+            found[name] = value
+        elif isinstance(value, list):
+            found |= {member(name, k): item for k, item in enumerate(value)}
+    return found
 
 
 def _layout(block: Block, array: Array, case: Case) -> Layout:
@@ -121,6 +157,19 @@ def _layout(block: Block, array: Array, case: Case) -> Layout:
 def constants_of(case: Case) -> dict[str, Scalar]:
     """The numbers and words of a launch by name."""
     return {n: v for n, v in case.arguments.items() if isinstance(v, int | float | str)}
+
+
+def _placed(
+    arguments: Mapping[str, object], laid: Mapping[str, tuple[Array, Array]]
+) -> dict[str, object]:
+    """The arguments with their arrays as they were laid out."""
+    found: dict[str, object] = {}
+    for name, value in arguments.items():
+        if isinstance(value, list):
+            found[name] = [laid[member(name, k)][0] for k in range(len(value))]
+        else:
+            found[name] = laid[name][0] if name in laid else value
+    return found
 
 
 def aligned(array: Array) -> tuple[Array, Array]:
@@ -182,8 +231,7 @@ class _Checker:
         """Outputs that hold finite numbers, and what differs."""
         arguments = case.fresh()
         run(self.kernel, case.grid, arguments, Limits(steps=MAX_STEPS, strict=True))
-        before: Arrays = {n: v for n, v in case.arguments.items() if isinstance(v, np.ndarray)}
-        expected: Arrays = {n: v for n, v in arguments.items() if isinstance(v, np.ndarray)}
+        before, expected = arrays_of(case.arguments), arrays_of(arguments)
         changed = {n for n in before if not _same(before[n], expected[n])}
         if not changed or not all(_mostly_finite(before[n], expected[n]) for n in changed):
             return set(), ""
@@ -206,8 +254,7 @@ class _Checker:
         known = constants_of(case)
         manner = Manner(road=self.plan.road, known=known, element_bytes=sizes)
         lowered = to_triton(self.kernel, manner)
-        seen = {name: view for name, (view, _) in laid.items()}
-        placed = Case(case.grid, case.arguments | seen)
+        placed = Case(case.grid, _placed(case.arguments, laid))
         memory = {name: held for name, (_, held) in laid.items()}
         found = self._run(lowered, placed, memory)
         self.described += sum(access.described for access in lowered.accesses)

@@ -66,6 +66,11 @@ def _run(job: InterpretJob) -> None:
                 arrays[str(bound.value)], list(said.shape), list(said.strides), list(said.block),
                 said.padding,
             )  # fmt: skip
+        elif bound.kind is BindingKind.ADDRESSES:
+            addresses = [arrays[str(name)].data_ptr() for name in bound.items]
+            given[bound.name] = torch.tensor(addresses, dtype=torch.int64)
+        elif bound.kind is BindingKind.NUMBERS:
+            given[bound.name] = torch.tensor(bound.items, dtype=torch.int64)
         elif bound.kind is BindingKind.DTYPE:
             given[bound.name] = _DTYPES[str(bound.value)]
         else:

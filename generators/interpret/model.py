@@ -11,9 +11,13 @@ Scalar = int | float | bool | str | None
 
 
 class BindingKind(StrEnum):
-    """How a parameter is bound: an array of the file, a descriptor of one, a number, or a dtype."""
+    """How a parameter is bound: an array of the file, the addresses of several, numbers in memory,
+    a descriptor of an array, a number, or a dtype.
+    """
 
     ARRAY = "array"
+    ADDRESSES = "addresses"
+    NUMBERS = "numbers"
     DESCRIPTOR = "descriptor"
     VALUE = "value"
     DTYPE = "dtype"
@@ -37,6 +41,7 @@ class Bound:
     kind: BindingKind
     value: Scalar
     layout: Layout | None = None
+    items: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,7 @@ def job_from_json(text: str) -> InterpretJob:
     data: dict[str, Any] = json.loads(text)
     bound = tuple(
         Bound(item["name"], BindingKind(item["kind"]), item["value"],
-              Layout(**item["layout"]) if item["layout"] else None)
+              Layout(**item["layout"]) if item["layout"] else None, tuple(item["items"]))
         for item in data.pop("bound")
     )  # fmt: skip
     return InterpretJob(bound=bound, grid=tuple(data.pop("grid")), **data)

@@ -115,7 +115,7 @@ class Descriptors:
         if access.view.name in self._both:
             yield "the kernel reads and writes the array, and the copy engine keeps no order"
         if access.view.pointer != access.view.name:
-            yield "a part of an array, whose start only the kernel knows"
+            yield "a part of an array or of a list, whose start only the kernel knows"
         if len(access.shape) > MAX_AXES:
             yield f"{len(access.shape)} axes, a descriptor has {MAX_AXES} at most"
         if len(access.shape) != access.view.rank or sorted(access.order) != list(

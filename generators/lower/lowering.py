@@ -64,6 +64,7 @@ class Lowering:
     extents: Extents = field(init=False)
     dtypes: Dtypes = field(init=False)
     signs: Signs = field(init=False)
+    lists: dict[str, int] = field(default_factory=dict)
     asserted: list[tuple[str, list[Op]]] = field(default_factory=list)
     views: Views = field(init=False)
     addressing: Addressing = field(init=False)
@@ -99,6 +100,15 @@ class Lowering:
                         f"the rank of {parameter.name} is not known.", where=str(self.entry.span)
                     )
                 self.views.parameter(parameter.name, rank)
+            elif any(name in used for name in self._members(parameter.name, ops)):
+                self.lists[parameter.name] = max(
+                    rank_of(name, ops, arity, dict(constants)) or 0
+                    for name in self._members(parameter.name, ops)
+                )
+
+    def _members(self, name: str, ops: list[Op]) -> list[str]:
+        """The arrays that are taken out of a list."""
+        return [op.result for op in ops if op.kind == OpKind.SUBSCRIPT and op.inputs[0] == name]
 
     def parameters(self) -> tuple[LoweredParameter, ...]:
         """Pointers and scalars in order, then extents and strides, then compile-time values."""
@@ -106,6 +116,8 @@ class Lowering:
         for parameter in self.entry.parameters:
             if parameter.kind is ParameterKind.CONSTEXPR:
                 static.append(LoweredParameter(parameter.name, "constexpr"))
+            elif parameter.name in self.lists:
+                continue
             elif parameter.name in self.views.of:
                 runtime.append(LoweredParameter(parameter.name, "pointer", parameter.name))
             else:
@@ -115,8 +127,10 @@ class Lowering:
             for block in self.descriptors.blocks
             if self.manner.road is Road.HOST
         ]
-        tensors = list(self.views.of)
+        tensors = [*self.lists, *self.views.of]
         extra = sorted(self.views.extra, key=lambda p: (tensors.index(p.tensor), p.source, p.axis))
+        static += [parameter for parameter in extra if parameter.source == "element"]
+        extra = [parameter for parameter in extra if parameter.source != "element"]
         return (*runtime, *extra, *static)
 
     def function(self) -> Region:

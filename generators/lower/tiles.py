@@ -10,12 +10,24 @@ from kb.ops import OpKind
 
 def _subscript(low: Lowering, op: Op) -> str | None:
     base = low.names[op.inputs[0]]
+    if base in low.lists and len(op.inputs) == 2:
+        part = low.views.member(base, low.lists[base], low.names[op.inputs[1]])
+        low.views.of[part.pointer] = part
+        return part.pointer
     at = low.builder.constants.get(low.names[op.inputs[1]]) if len(op.inputs) == 2 else None
     if isinstance(at, int) and op.attribute("pattern") == "#":
         if base in low.shapes:
             return low.views.extent(low.shapes[base], at)
         if base in low.tuples:
             return low.tuples[base][at]
+    low.copy(op)
+    return None
+
+
+def _builtin(low: Lowering, op: Op) -> str | None:
+    """`len` of a list of arrays is what the host counts; every other function stays."""
+    if op.inputs and op.inputs[0] in low.lists and op.attribute("spelling") == "len":
+        return low.views.count(op.inputs[0])
     low.copy(op)
     return None
 
@@ -218,8 +230,9 @@ _FUNCTIONS = (
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {
-    OpKind.SUBSCRIPT: _subscript, OpKind.UNPACK: _unpack, OpKind.DTYPE: _dtype,
-    OpKind.ENUM: _enum, OpKind.CAST: _cast, OpKind.MMA: _mma, OpKind.MATMUL: _mma,
+    OpKind.SUBSCRIPT: _subscript, OpKind.BUILTIN: _builtin, OpKind.UNPACK: _unpack,
+    OpKind.DTYPE: _dtype, OpKind.ENUM: _enum, OpKind.CAST: _cast, OpKind.MMA: _mma,
+    OpKind.MATMUL: _mma,
     OpKind.ARANGE: _arange, OpKind.TRANSPOSE: _permute, OpKind.PERMUTE: _permute,
     OpKind.EXTRACT: _extract, OpKind.CAT: _cat, OpKind.ONES: _ones, OpKind.ITEM: _item,
     OpKind.ISNAN: _isnan, OpKind.ASSUME_DIVISIBLE: _nothing, OpKind.STATIC_ASSERT: _skip,

@@ -84,6 +84,8 @@ def _needed(parameters: tuple[LoweredParameter, ...], body: Region) -> tuple[Low
 
 
 def _declared(parameter: LoweredParameter, entry: Function) -> Parameter:
+    if parameter.source == "element":
+        return Parameter(parameter.name, ParameterKind.CONSTEXPR)
     if parameter.source == "constexpr":
         original = next(p for p in entry.parameters if p.name == parameter.name)
         return replace(original, annotation="")

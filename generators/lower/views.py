@@ -16,7 +16,8 @@ class LoweredParameter:
     """A parameter of the lowered kernel and what the host passes for it.
 
     `source` is pointer, shape, stride, scalar, descriptor or constexpr; `tensor` and `axis` say of
-    which array, `block` what a descriptor describes.
+    which array, `block` what a descriptor describes. Of a list of arrays it is table (their
+    addresses), shape_table or stride_table (one number per array), count or element (their dtype).
     """
 
     name: str
@@ -65,6 +66,37 @@ class Views:
     def stride(self, view: View, axis: int) -> str:
         """Distance in elements between neighbours along an axis."""
         return self._extra(view.strides, view, axis, "stride")
+
+    def member(self, name: str, rank: int, index: str) -> View:
+        """One array of a list: its address, extents and strides come from tables."""
+        b = self.builder
+        native = b.add(OpKind.POINTER_TYPE, [("dtype", self._table(name, "element", "dtype"))])
+        address = self._entry(self._table(name, "table", ""), index)
+        pointer = b.add(OpKind.CAST, [("x", address), ("dtype", native)], hint=f"{name}_member")
+        part = View(name, pointer, rank)
+        for axis in range(rank):
+            for source, known in (("shape", part.extents), ("stride", part.strides)):
+                table = self._table(name, f"{source}_table", f"{source}_{axis}", axis)
+                known[axis] = self._entry(table, index)
+            # An extent counts in 32 bits, as those of arrays that are parameters do.
+            narrow = b.add(OpKind.DTYPE, (), [("name", "i32")])
+            operands = [("x", part.extents[axis]), ("dtype", narrow)]
+            part.extents[axis] = b.add(OpKind.CAST, operands, hint=f"{name}_extent_{axis}")
+        return part
+
+    def count(self, name: str) -> str:
+        """How many arrays a list holds."""
+        return self._table(name, "count", "count")
+
+    def _entry(self, table: str, index: str) -> str:
+        place = self.builder.add(OpKind.ADD, [("lhs", table), ("rhs", index)])
+        return self.builder.add(OpKind.LOAD, [("pointer", place)])
+
+    def _table(self, name: str, source: str, suffix: str, axis: int = 0) -> str:
+        written = f"{name}_{suffix}" if suffix else name
+        if all(parameter.name != written for parameter in self.extra):
+            self.extra.append(LoweredParameter(written, source, name, axis))
+        return written
 
     def _extra(self, known: dict[int, str], view: View, axis: int, source: str) -> str:
         axis %= view.rank
