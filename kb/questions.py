@@ -129,9 +129,12 @@ def prepare(
     questions: Mapping[str, Question],
     name: str,
     bindings: Mapping[str, str | int | float],
-    kernels: Callable[[], Sequence[Named]],
+    kernels: Callable[[str], Sequence[Named]],
 ) -> str:
-    """The SPARQL of a question with its values bound. UnknownName, InputError."""
+    """The SPARQL of a question with its values bound; `kernels` gives those a name may mean.
+
+    UnknownName, InputError.
+    """
     asked = question(questions, name)
     known = {p.name: p for p in asked.parameters}
     for given in bindings:
@@ -153,7 +156,7 @@ def prepare(
     return re.sub(r"^( *)#@bind (.*)$", bind, asked.text, flags=re.MULTILINE)
 
 
-def _term(parameter: Parameter, value: str, kernels: Callable[[], Sequence[Named]]) -> str:
+def _term(parameter: Parameter, value: str, kernels: Callable[[str], Sequence[Named]]) -> str:
     """The value as a SPARQL term of the parameter's kind; InputError when it cannot be one."""
     if parameter.kind == "integer":
         if not re.fullmatch(r"-?\d{1,18}", value):
@@ -163,7 +166,7 @@ def _term(parameter: Parameter, value: str, kernels: Callable[[], Sequence[Named
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
     if parameter.kind == "kernel":
-        return f"<{resolve_kernel(value, kernels())}>"
+        return f"<{resolve_kernel(value, kernels(value))}>"
     if IRI.match(value):
         return f"<{value}>"
     if NAME.match(value):

@@ -10,14 +10,13 @@ import pyoxigraph as ox
 from kb.query_worker import select_json
 from kb.results import BindingsFormat, Result, ResultKind, Rows, Serialized, parse
 from kb.sparql_text import PREFIXES
-from kb.store_quads import RESERVED
-from kb.store_records import KernelEntry, Stats
+from kb.store_quads import RESERVED, ROOT
+from kb.store_records import KernelEntry, KernelName, Stats
 
 KERNELS = """
 PREFIX tl: <https://w3id.org/tilelore/ns#>
 PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
 SELECT ?kernel ?graph ?label ?dialect ?operation ?path ?start ?end ?program
-       (COUNT(DISTINCT ?decision) AS ?decisions) (COUNT(DISTINCT ?finding) AS ?findings)
 WHERE {
   GRAPH ?graph {
     ?kernel a tl:Kernel ; rdfs:label ?label .
@@ -27,12 +26,22 @@ WHERE {
     OPTIONAL { ?kernel tl:startLine ?start }
     OPTIONAL { ?kernel tl:endLine ?end }
     OPTIONAL { ?kernel tl:programDigest ?program }
-    OPTIONAL { ?kernel tl:hasDecision ?decision }
-    OPTIONAL { ?kernel tl:hasFinding ?finding }
   }
 }
-GROUP BY ?kernel ?graph ?label ?dialect ?operation ?path ?start ?end ?program
 ORDER BY ?kernel
+"""
+
+COUNTED = """
+PREFIX tl: <https://w3id.org/tilelore/ns#>
+SELECT ?kernel (COUNT(?part) AS ?parts) WHERE { GRAPH ?graph { ?kernel LINK ?part } }
+GROUP BY ?kernel
+"""
+"""How many parts a kernel has by one link; both links in one query would multiply."""
+
+NAMED = """
+PREFIX tl: <https://w3id.org/tilelore/ns#>
+PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+SELECT ?kernel ?label WHERE { GRAPH ?graph { ?kernel a tl:Kernel ; rdfs:label ?label } VALUES }
 """
 
 GRAPHS = "SELECT ?graph (COUNT(*) AS ?quads) WHERE { GRAPH ?graph { ?s ?p ?o } } GROUP BY ?graph"
@@ -65,6 +74,7 @@ def rows(direct: Direct, sparql: str) -> Rows:
 def kernel_entries(direct: Direct) -> tuple[KernelEntry, ...]:
     """All kernels, by IRI; one entry each, the first operation when there are several."""
     found: dict[str, KernelEntry] = {}
+    decisions, findings = _counted(direct, "tl:hasDecision"), _counted(direct, "tl:hasFinding")
     for row in rows(direct, KERNELS):
         operation = str(row["operation"] or "")
         entry = KernelEntry(
@@ -77,11 +87,33 @@ def kernel_entries(direct: Direct) -> tuple[KernelEntry, ...]:
             start_line=int(row["start"] or 0),
             end_line=int(row["end"] or 0),
             program=str(row["program"] or ""),
-            decisions=int(row["decisions"] or 0),
-            findings=int(row["findings"] or 0),
+            decisions=decisions.get(str(row["kernel"]), 0),
+            findings=findings.get(str(row["kernel"]), 0),
         )
         found.setdefault(entry.iri, entry)
     return tuple(found.values())
+
+
+def _counted(direct: Direct, link: str) -> dict[str, int]:
+    answer = rows(direct, COUNTED.replace("LINK", link))
+    return {str(row["kernel"]): int(row["parts"] or 0) for row in answer}
+
+
+def kernel_names(direct: Direct, name: str) -> tuple[KernelName, ...]:
+    """The kernels of this IRI, id or label; where there is none, all, for a name near it."""
+    iri = name if name.startswith(ROOT) else f"{ROOT}kernel/{name}"
+    for values in (_iri_values(iri), f"VALUES ?label {{ {ox.Literal(name)} }}", ""):
+        found = rows(direct, NAMED.replace("VALUES", values)) if values is not None else ()
+        if found:
+            return tuple(KernelName(str(row["kernel"]), str(row["label"])) for row in found)
+    return ()
+
+
+def _iri_values(iri: str) -> str | None:
+    try:
+        return f"VALUES ?kernel {{ {ox.NamedNode(iri)} }}"
+    except ValueError:
+        return None
 
 
 def read_stats(

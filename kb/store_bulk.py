@@ -66,6 +66,12 @@ def catalogue(index: ox.Store) -> dict[str, str]:
     return rows
 
 
+def programs_named(index: ox.Store, graph: str) -> tuple[str, ...]:
+    """Digests of the programs that a graph names."""
+    found = index.quads_for_pattern(None, sq.PROGRAM_DIGEST, None, NamedNode(graph))
+    return tuple(sorted(sq.program_digests(found)))
+
+
 def undo(index: ox.Store, graphs: Sequence[str]) -> None:
     """Drop what a load may have left of graphs that were not there before."""
     for graph in graphs:

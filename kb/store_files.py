@@ -145,6 +145,10 @@ class Folder:
         """Digests (from the names) of all program files."""
         return {path.stem: path for path in sorted(self.root.glob("programs/*.tlp"))}
 
+    def disk_bytes(self) -> int:
+        """Bytes of everything in the folder."""
+        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+
     def program(self, name: str) -> str:
         """The text of a program; UnknownName, and StoreError when the file was changed."""
         path = self.program_path(name)

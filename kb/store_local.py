@@ -18,8 +18,8 @@ from kb.query_pool import Limits, Query, QueryPool
 from kb.questions import QUESTIONS, prepare
 from kb.results import Result, Serialized, parse
 from kb.sparql_text import PREFIXES, syntax_problem, with_using
-from kb.store_ask import direct_answer, kernel_entries, read_stats
-from kb.store_bulk import add_checked
+from kb.store_ask import direct_answer, kernel_entries, kernel_names, read_stats
+from kb.store_bulk import add_checked, programs_named
 from kb.store_files import Folder, hold
 from kb.store_records import (
     AddResult,
@@ -27,6 +27,7 @@ from kb.store_records import (
     CheckedGraph,
     DumpFormat,
     KernelEntry,
+    KernelName,
     Loaded,
     Problem,
     ReadOnly,
@@ -199,7 +200,7 @@ class LocalStore:
         text, content, old = self._admit(graph, rows, programs)
         if old == content:
             return AddResult.UNCHANGED
-        before = self._programs_named(graph)
+        before = programs_named(self.index, graph)
         pending = self.folder.begin({content: text}, programs)
         written = False
         try:
@@ -238,7 +239,7 @@ class LocalStore:
         old = self.content_digest(graph)
         if not old or graph in sq.RESERVED:
             return False
-        before = self._programs_named(graph)
+        before = programs_named(self.index, graph)
         self.folder.kernel_path(old).unlink(missing_ok=True)
         self._commit(sq.drop_graph(graph))
         self._drop_files("", before)
@@ -262,10 +263,6 @@ class LocalStore:
             named = (None, sq.PROGRAM_DIGEST, ox.Literal(name), None)
             if next(iter(self.index.quads_for_pattern(*named)), None) is None:
                 self.folder.program_path(name).unlink(missing_ok=True)
-
-    def _programs_named(self, graph: str) -> tuple[str, ...]:
-        found = self.index.quads_for_pattern(None, sq.PROGRAM_DIGEST, None, NamedNode(graph))
-        return tuple(sorted(sq.program_digests(found)))
 
     def content_digest(self, graph: str) -> str:
         """The digest of the graph's canonical text; '' when it is not there."""
@@ -343,7 +340,7 @@ class LocalStore:
 
     def ask(self, name: str, **bindings: Binding) -> Result:
         """See `Store.ask`. Runs in this process: our questions are known to be quick."""
-        return self.direct(prepare(QUESTIONS, name, bindings, self.kernels))
+        return self.direct(prepare(QUESTIONS, name, bindings, self.named))
 
     def direct(self, sparql: str) -> Result:
         """Answer one of our own queries in this process; every pattern names its graph."""
@@ -352,6 +349,10 @@ class LocalStore:
     def kernels(self) -> tuple[KernelEntry, ...]:
         """See `Store.kernels`."""
         return kernel_entries(self.direct)
+
+    def named(self, name: str) -> tuple[KernelName, ...]:
+        """See `Store.named`."""
+        return kernel_names(self.direct, name)
 
     def graph_text(self, graph: str) -> str:
         """See `Store.graph_text`."""
@@ -366,10 +367,9 @@ class LocalStore:
 
     def stats(self) -> Stats:
         """See `Store.stats`."""
-        disk = sum(p.stat().st_size for p in self.folder.root.rglob("*") if p.is_file())
-        programs = len(self.folder.program_digests())
-        content = self.content_digest(sq.VOCABULARY)
-        return read_stats(self.direct, self.location, content, programs, disk)
+        programs, disk = len(self.folder.program_digests()), self.folder.disk_bytes()
+        held = self.content_digest(sq.VOCABULARY)
+        return read_stats(self.direct, self.location, held, programs, disk)
 
     def export(self, out: BinaryIO, form: DumpFormat = DumpFormat.NQUADS) -> int:
         """See `Store.export`."""

@@ -77,6 +77,19 @@ class Stats:
     disk_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class KernelName:
+    """What a kernel can be called by."""
+
+    iri: str
+    label: str
+
+    @property
+    def id(self) -> str:
+        """The IRI without what all kernels share."""
+        return self.iri.split("/kernel/", 1)[-1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEntry:
     """One row of the listing of kernels."""
@@ -196,6 +209,10 @@ class Store(Protocol):
 
     def kernels(self) -> tuple[KernelEntry, ...]:
         """All kernels, by IRI."""
+        ...
+
+    def named(self, name: str) -> tuple[KernelName, ...]:
+        """The kernels of this IRI, id or label, found without a listing; else all names."""
         ...
 
     def graph_text(self, graph: str) -> str:

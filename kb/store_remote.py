@@ -21,13 +21,14 @@ from kb.query_pool import Limits, Query, QueryTimeout, ResultTooLarge, refuse_ea
 from kb.questions import QUESTIONS, prepare
 from kb.results import BindingsFormat, Formats, Result, ResultKind, Rows, Serialized, parse
 from kb.sparql_text import form, syntax_problem, with_prefixes
-from kb.store_ask import kernel_entries, read_stats
+from kb.store_ask import kernel_entries, kernel_names, read_stats
 from kb.store_records import (
     AddResult,
     Binding,
     CheckedGraph,
     DumpFormat,
     KernelEntry,
+    KernelName,
     Loaded,
     Problem,
     Stats,
@@ -267,7 +268,7 @@ class RemoteSparqlStore:
 
     def ask(self, name: str, **bindings: Binding) -> Result:
         """See `Store.ask`."""
-        return self._select(prepare(QUESTIONS, name, bindings, self.kernels))
+        return self._select(prepare(QUESTIONS, name, bindings, self.named))
 
     def kernels(self) -> tuple[KernelEntry, ...]:
         """See `Store.kernels`."""
@@ -279,6 +280,10 @@ class RemoteSparqlStore:
         text = f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ GRAPH {name} {{ ?s ?p ?o }} }}"
         body = self._post(self._query_url, [("query", text)], "application/n-triples")
         return sq.as_quads(graph, sq.parse(body, ox.RdfFormat.N_TRIPLES, where=self._query_url))
+
+    def named(self, name: str) -> tuple[KernelName, ...]:
+        """See `Store.named`."""
+        return kernel_names(self._select, name)
 
     def graph_text(self, graph: str) -> str:
         """See `Store.graph_text`."""

@@ -89,7 +89,7 @@ def query(
     with open_store(kb, read_only=True) as store:
         if form in STANDARD:
             if text is None:
-                text = prepare(QUESTIONS, name or "", bindings, store.kernels)
+                text = prepare(QUESTIONS, name or "", bindings, store.named)
             _standard(store, text, STANDARD[form])
             return
         found = store.query(text) if text is not None else store.ask(name or "", **bindings)
