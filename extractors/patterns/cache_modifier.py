@@ -13,7 +13,8 @@ from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "cache at L2 (.cg)",
-          ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)"}  # fmt: skip  # noqa: E501
+          ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)",
+          ".nc": "read-only"}  # fmt: skip
 
 
 class CacheModifier(Pattern):
@@ -39,6 +40,11 @@ class CacheModifier(Pattern):
         ),
         Case(ADD_POINTER, "none"),
         Case(ADD_THREADS, "none"),
+        Case(
+            vary(ADD_THREADS, ("out[at] = x[at] + y[at]", "__stcs(out + at, x[at] + y[at])")),
+            "streaming (.cs)",
+        ),
+        Case(vary(ADD_THREADS, ("= x[at]", "= __ldg(x + at)")), "read-only"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no modifier is given", value="streaming (.cs)"),
@@ -53,6 +59,9 @@ class CacheModifier(Pattern):
                 literal = facts.values.literal(access.node.op.operand(role))
                 if isinstance(literal, str) and literal:
                     found.setdefault(_NAMES.get(literal, literal), []).append(access)
+            said = access.node.op.attribute("cache")
+            if isinstance(said, str):
+                found.setdefault(_NAMES.get(f".{said}", said), []).append(access)
         for value, members in found.items():
             yield self.decide(facts, value, members)
         plain = [a for a in facts.accesses if a.mode is Mode.POINTER and not a.is_atomic]

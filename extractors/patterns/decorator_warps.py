@@ -9,7 +9,9 @@ from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.threads import WARP
 from kb.evidence import Decision
 
 
@@ -19,7 +21,10 @@ class DecoratorWarps(Pattern):
     name = "worker-warp-count-hint"
     axis = "num_warps"
     source = "cuTile documentation, kernel(num_worker_warps=...)"
-    matches = (Case(vary(SOFTMAX, ("occupancy=4", "num_worker_warps=8")), "8"),)
+    matches = (
+        Case(vary(SOFTMAX, ("occupancy=4", "num_worker_warps=8")), "8"),
+        Case(FLASH_THREADS, "32"),
+    )
     near_misses = (
         NearMiss(SOFTMAX, why="the decorator speaks of occupancy only"),
         NearMiss(PRODUCT, why="the decorator has no options"),
@@ -34,3 +39,6 @@ class DecoratorWarps(Pattern):
                 yield self.decide(
                     facts, str(value), ((max(entry.span.line - 1, 1), entry.span.line),)
                 )
+            elif name == "max_threads" and isinstance(value, int) and value >= WARP:
+                line = entry.span.line
+                yield self.decide(facts, str(value // WARP), ((line, line),))

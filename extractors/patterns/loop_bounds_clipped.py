@@ -13,7 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import between_lanes, masks
@@ -48,6 +48,7 @@ class LoopBoundsClipped(Pattern):
     near_misses = (
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
         NearMiss(PRODUCT_POINTER, why="the bound is the whole extent and nothing is masked"),
+        NearMiss(PRODUCT_THREADS, why="the bound is the whole extent and nothing is masked"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

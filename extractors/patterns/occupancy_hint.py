@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
-from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -21,6 +21,7 @@ class OccupancyHint(Pattern):
     matches = (
         Case(SOFTMAX, "fixed: 4"),
         Case(vary(SOFTMAX, ("occupancy=4", "occupancy=ct.ByTarget(sm_90=4)")), "ByTarget"),
+        Case(FLASH_THREADS, "fixed: 1"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the decorator has no options"),
@@ -35,3 +36,6 @@ class OccupancyHint(Pattern):
                 text = "ByTarget" if isinstance(value, str) else f"fixed: {value}"
                 # The decorator stands on the line above the function.
                 yield self.decide(facts, text, ((max(entry.span.line - 1, 1), entry.span.line),))
+            elif name == "min_blocks" and isinstance(value, int):
+                line = entry.span.line
+                yield self.decide(facts, f"fixed: {value}", ((line, line),))

@@ -12,8 +12,28 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS
+from kb.ops import CONTRACTIONS, OpKind
+
+_BUFFERED = """#include <cuda_pipeline.h>
+__global__ void stage(const float* x, float* out, int n) {
+    __shared__ float buf[2][256];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&buf[0][t], &x[t], 4);
+    __pipeline_commit();
+    float acc = 0.f;
+    for (int i = 1; i < n; ++i) {
+        __pipeline_memcpy_async(&buf[i & 1][t], &x[i * 256 + t], 4);
+        __pipeline_commit();
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        acc += buf[(i + 1) & 1][t];
+        __syncthreads();
+    }
+    out[blockIdx.x * 256 + t] = acc;
+}
+"""
 
 
 class PrefetchDepth(Pattern):
@@ -33,6 +53,7 @@ class PrefetchDepth(Pattern):
         ),
         Case(PRODUCT, "compiler-inferred"),
         Case(PRODUCT_THREADS, "compiler-inferred"),
+        Case(_BUFFERED, "manual double buffering"),
     )
     near_misses = (
         NearMiss(COPY, why="no loop, no hint"),
@@ -59,6 +80,13 @@ class PrefetchDepth(Pattern):
                     f"num_stages {number if number is not None else 'by parameter'}",
                     (loop.range,),
                 )
+        for wait in facts.threads.of(OpKind.ASYNC_WAIT):
+            pending = _pending(facts, wait)
+            if wait.loop is not None and pending:
+                staged = True
+                value = "manual double buffering" if pending == 1 else f"num_stages {pending + 1}"
+                copies = facts.threads.of(OpKind.ASYNC_COPY)
+                yield self.decide(facts, value, [*copies, wait])
         if not hinted and not staged:
             fed = self._fed(facts)
             if fed:
@@ -73,6 +101,13 @@ class PrefetchDepth(Pattern):
             for a in facts.loads
             if a.loop is not None and any(facts.graph.rests_on(p.result, a.node) for p in products)
         ]
+
+
+def _pending(facts: Facts, wait: Node) -> int:
+    """Groups of copies that a wait leaves under way."""
+    made = facts.threads.producer(wait.op.operand("pending"))
+    number = made.op.attribute("value") if made is not None else None
+    return number if isinstance(number, int) else 0
 
 
 def _depth(facts: Facts, access: Access) -> str:

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -43,10 +46,12 @@ class TileExtents(Pattern):
         Case(ADD_POINTER, "compile-time parameter"),
         Case(ROW_NORM, "compile-time parameter"),
         Case(PRODUCT, "compile-time parameter"),
+        Case(PRODUCT_THREADS, "compile-time parameter"),
     )
     near_misses = (
         NearMiss(_SINGLE, why="single numbers have no extent"),
         NearMiss(_SINGLE_TILE, why="single numbers have no extent"),
+        NearMiss(ADD_THREADS, why="the launch says how many threads there are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -55,6 +60,13 @@ class TileExtents(Pattern):
             for extent in facts.types.shape(node.result):
                 if extent in facts.constexprs:
                     found.setdefault(extent, []).append(node)
+        arrays = [] if facts.program is facts.source else facts.threads.of(OpKind.ALLOCATE)
+        values = Values(facts.threads) if arrays else facts.values
+        for node in arrays:
+            for extent in values.items(node.op.operand("shape")):
+                names = {atom.value for atom in values.expr(extent).atoms()} & facts.constexprs
+                for name in names:
+                    found.setdefault(name, []).append(node)
         if found:
             where = [node for nodes in found.values() for node in nodes]
             yield self.decide(facts, "compile-time parameter", where, ", ".join(sorted(found)))

@@ -45,6 +45,12 @@ class Facts:
         return Graph(self.program.entry)
 
     @cached_property
+    def threads(self) -> Graph:
+        """Def-use of the inlined entry as it is written: of one thread, where threads are spoken
+        of."""
+        return self.graph if self.program is self.source else Graph(self.source.entry)
+
+    @cached_property
     def values(self) -> Values:
         """Integer meaning of values."""
         return Values(self.graph)

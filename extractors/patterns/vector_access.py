@@ -1,0 +1,85 @@
+"""How many bits one thread moves in one access."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import ADD_POINTER, COPY
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ir import TileType
+from kb.ops import OpKind
+
+_BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
+         "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
+_WIDE = """__global__ void plus(const float4* x, const float4* y, float4* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) {
+        float4 v = x[at], w = y[at];
+        out[at] = make_float4(v.x + w.x, v.y + w.y, v.z + w.z, v.w + w.w);
+    }
+}
+"""
+_PROMISED = vary(
+    ADD_POINTER,
+    ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
+)  # fmt: skip
+
+
+class VectorAccess(Pattern):
+    """The elements of one load or store of a thread; or a promise that lets the compiler choose."""
+
+    name = "vector-width-of-an-access"
+    axis = "vector_width"
+    source = "NVIDIA, CUDA C++ Programming Guide, device memory accesses: 1 to 16 bytes per access"
+    matches = (
+        Case(_WIDE, "128-bit"),
+        Case(vary(_WIDE, ("float4", "float2"), (", v.z + w.z, v.w + w.w", "")), "64-bit"),
+        Case(ADD_THREADS, "scalar"),
+        Case(_PROMISED, "compiler, by proven divisibility"),
+    )
+    near_misses = (
+        NearMiss(_WIDE, why="four elements move together", value="scalar"),
+        NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
+        NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
+        NearMiss(COPY, why="tiles of views carry no such promise"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is facts.source:
+            promises = facts.graph.of(OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS)
+            if promises:
+                yield self.decide(facts, "compiler, by proven divisibility", promises)
+            return
+        found: dict[str, list[Node]] = {}
+        for node in facts.threads.of(OpKind.LOAD, OpKind.STORE):
+            value = self._value(self._moved(facts, node))
+            if node.op.attribute("space") != "shared" and value:
+                found.setdefault(value, []).append(node)
+        wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
+        for value, nodes in (wide or found).items():
+            yield self.decide(facts, value, nodes)
+
+    def _moved(self, facts: Facts, node: Node) -> TileType | None:
+        """The type of what is loaded or stored."""
+        if node.op.kind == OpKind.LOAD:
+            return node.op.results[0].type
+        stored = node.op.operand("value") or ""
+        made = facts.threads.producer(stored)
+        rows = made.op.results if made is not None else ()
+        return next((row.type for row in rows if row.name == stored), None)
+
+    def _value(self, moved: TileType | None) -> str:
+        if moved is None or moved.dtype not in _BITS:
+            return ""
+        count = 1
+        for extent in moved.shape:
+            if not extent.isdigit():
+                return ""
+            count *= int(extent)
+        bits = count * _BITS[moved.dtype]
+        return "scalar" if count == 1 else f"{bits}-bit"
