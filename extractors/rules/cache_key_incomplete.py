@@ -11,7 +11,7 @@ from extractors.host.render import leaves
 from extractors.host.tuning import axis_names, key_values
 from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT, SEARCHED
 from kb.analysis import symbolic
 from kb.analysis.facts import Facts
@@ -52,6 +52,8 @@ class CacheKeyIncomplete(Rule):
         ),
         NearMiss(AUTOTUNED, why="the only size is"),
     )
+
+    seen = (Seen("flag-gems", "flag_gems/ops/count_nonzero.py", "count_nonzero_kernel", 28),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material

@@ -9,7 +9,7 @@ from extractors.host.events import SearchRecord, TargetProfile
 from extractors.host.facts import Material
 from extractors.host.spaces import passed, space_lines
 from extractors.patterns.cases import PRODUCT, vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT
 from kb.analysis.footprint import Footprint, footprint
 from kb.evidence import Finding
@@ -71,6 +71,15 @@ class ConfigurationExceedsTarget(Rule):
             why="clusters only where there are some",
         ),
     )  # fmt: skip
+
+    seen = (
+        Seen(
+            "tilegym",
+            "tilegym/suites/flashinfer/cutile/gemm/ragged_block_scaled_bmm.py",
+            "_ragged_block_scaled_bmm_kernel",
+            400,
+        ),
+    )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material

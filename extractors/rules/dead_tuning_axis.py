@@ -44,6 +44,8 @@ class DeadTuningAxis(Rule):
     def _dead(
         self, subject: Subject, material: Material, search: SearchRecord
     ) -> Iterator[Finding]:
+        if search.has_hints and not axis_atoms(search.hints, search.id):
+            return  # a function of hints that reads no axis was not understood
         effective = effective_axes(material, search)
         for name in axis_names(search):
             values = tried(search, name)

@@ -10,7 +10,7 @@ from extractors.host.facts import Material
 from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -71,6 +71,11 @@ class IndexOverflow(Rule):
             vary(_FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
             why="the block index is widened before it is multiplied",
         ),
+    )
+
+    seen = (
+        Seen("flag-gems", "flag_gems/ops/_safe_softmax.py", "_safe_softmax_kernel", 19),
+        Seen("tilegym", "tilegym/ops/triton/rms_norm.py", "_rms_norm_kernel", 80),
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:

@@ -9,7 +9,7 @@ from extractors.host.render import leaves
 from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.padding import Lanes, Outside, PaddedLanes
 from kb.analysis.sums import NEUTRAL, is_neutral, products_with_outside, reductions_with_outside
 from kb.evidence import Finding
@@ -55,6 +55,15 @@ class PaddingNotNeutral(Rule):
         NearMiss(vary(_LARGEST, ("tl.max(v", "tl.max(tl.abs(v)")), why="no value is below zero"),
         NearMiss(
             vary(_SPREAD, ("ct.sum(c * c", "ct.sum(v * v")), why="the square of the padding is zero"
+        ),
+    )
+
+    seen = (
+        Seen(
+            "tilegym",
+            "tilegym/suites/flashinfer/cutile/fmha_prefill_bsr.py",
+            "_prefill_attention_ragged_kernel",
+            625,
         ),
     )
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.host.expr import is_number
 from extractors.host.spaces import complete, space_lines, tried
 from extractors.host.tuning import axis_names, effective_axes
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
 from kb.evidence import Finding, Severity
 
 
 class SingleValueAxis(Rule):
-    """An axis that reaches the kernel, with one value in a space of several configurations."""
+    """An axis that reaches the kernel, with one number in a space of several configurations. A name
+    that tells variants apart, and a size that follows from the problem, are no such axis."""
 
     name = "single-value-axis"
     matches = (
@@ -29,16 +31,19 @@ class SingleValueAxis(Rule):
         ),
     )  # fmt: skip
 
+    seen = (Seen("tilegym", "tilegym/ops/cutile/attention_sink.py", "_attention_sink_kernel", 26),)
+
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         for search in material.searches if material is not None else ():
             count = sum(len(case.points) for case in search.cases)
             if material is None or count < 2 or not complete(search):
                 continue
-            effective = effective_axes(material, search)
-            for name in axis_names(search):
-                values = tried(search, name)
-                if len(values) == 1 and name in effective:
+            fixed = {n: v for n in axis_names(search) if len(v := tried(search, n)) == 1}
+            fixed = {n: v for n, v in fixed.items() if is_number(v[0])}
+            effective = effective_axes(material, search) if fixed else set()
+            for name, values in fixed.items():
+                if name in effective:
                     yield self.finding(
                         subject,
                         f"`{name}` is {values[0]} in all {count} configurations: "

@@ -9,7 +9,7 @@ from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.assumptions import (
     covered_grid,
     powers_of_two,
@@ -116,6 +116,10 @@ class UncheckedConstraint(Rule):
         NearMiss(_STEPS, why="the host refuses sizes that are no multiple"),
     )
 
+    seen = (
+        Seen("tilegym", "tilegym/ops/cutile/experimental/swa_attention.py", "_swa_fwd_kernel", 272),
+    )
+
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         found: dict[str, Finding] = {}
@@ -134,7 +138,12 @@ class UncheckedConstraint(Rule):
         self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
     ) -> Iterator[tuple[str, Finding]]:
         given = dict(launch.args)
-        divisors = {part.args[1] for part in _parts(launch.grid) if part.op in ("cdiv", "//")}
+        divisors = {
+            part.args[1]
+            for one in material.launches
+            for part in _parts(one.grid)
+            if part.op in ("cdiv", "//")
+        }
         for name in sorted(powers_of_two(subject.facts) & given.keys()):
             for leaf in leaves(given[name]):
                 plain = isinstance(leaf, Expr) and leaf.op == "dim"

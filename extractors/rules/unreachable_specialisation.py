@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Iterable
 
 from extractors.host.facts import Material
 from extractors.host.spaces import passed
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject, Where
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject, Where
 from extractors.rules.cases import AUTOTUNED
 from kb.analysis.specialise import Branch, branches, has_work, outcome
 from kb.evidence import Finding, Severity
@@ -59,11 +60,18 @@ class UnreachableSpecialisation(Rule):
         NearMiss(vary(_FLAGGED, ("if FAR", "if T > 64")), why="one configuration takes it"),
     )  # fmt: skip
 
+    seen = (Seen("flag-gems", "flag_gems/ops/cumsum.py", "block_update_kernel", 511),)
+
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         if material is None or not material.launches:
             return
+        first, last = subject.facts.kernel.entry.span.lines
         for branch in branches(subject.facts):
+            if not first <= branch.node.op.span.line <= last:
+                continue  # in a helper, which other calls may take the other way
+            if not all(_spelled(material, name) for name in branch.parameters):
+                continue
             taken, shown = _taken(subject, material, branch)
             if taken is None or not has_work(branch.node, 1 if taken else 0):
                 continue
@@ -79,6 +87,20 @@ class UnreachableSpecialisation(Rule):
                 lines,
                 Severity.NOTE,
             )
+
+
+def _spelled(material: Material, name: str) -> bool:
+    """Whether every launch writes a parameter as a literal, or leaves it to a default, a rule or a
+    search: a name may stand for a fact of the installation that is another one elsewhere."""
+    names = [param for param, _ in material.signature.params]
+    for launch in material.launches:
+        call = material.origins.call_at(launch.lines) if material.origins is not None else None
+        if call is None or material.origins is None:
+            return False
+        given = material.origins.argument(call, name, names.index(name))
+        if given is not None and not isinstance(given, ast.Constant):
+            return False
+    return True
 
 
 def _taken(subject: Subject, material: Material, branch: Branch) -> tuple[bool | None, str]:

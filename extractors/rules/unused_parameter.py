@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.host.values import Expr
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED
 from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Severity
@@ -32,6 +32,8 @@ class UnusedParameter(Rule):
             why="the search is keyed on it: that is what it is for",
         ),
     )  # fmt: skip
+
+    seen = (Seen("liger-kernel", "liger_kernel/ops/rms_norm.py", "_rms_norm_backward_kernel", 163),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts

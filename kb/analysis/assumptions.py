@@ -47,10 +47,12 @@ def _lane_tiles(facts: Facts, offset: Expr) -> list[str]:
     return [extent for extent in extents if extent in tile_extents(facts)]
 
 
-def _multiplied(offset: Expr, atom: Atom, tile: str) -> bool:
-    """True when a term holds both an atom and the extent of a tile."""
-    return any(
-        atom in factors and any(a.value == tile for a in factors) for factors, _ in offset.terms
+def _tiled(offset: Expr, atom: Atom, tile: str) -> bool:
+    """True for `atom * tile + lane(tile)`: whole tiles one after the other."""
+    single = [factors for factors, number in offset.terms if number == 1]
+    steps = any(len(f) == 2 and atom in f and any(a.value == tile for a in f) for f in single)
+    return steps and any(
+        len(f) == 1 and f[0].kind is AtomKind.LANE and str(f[0].args[0]) == tile for f in single
     )
 
 
@@ -60,7 +62,7 @@ def covered_grid(facts: Facts) -> Iterator[tuple[Access, int, str]]:
         offset = access.index[0]
         for tile in _lane_tiles(facts, offset):
             for atom in dict.fromkeys(a for a in offset.top() if a.kind is AtomKind.BLOCK):
-                if _multiplied(offset, atom, tile):
+                if _tiled(offset, atom, tile):
                     yield access, int(atom.text[6:-1]), tile
 
 

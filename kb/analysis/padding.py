@@ -272,7 +272,9 @@ def _binary(kind: str, left: Outside, right: Outside, *, same: bool = False) -> 
         return UNKNOWN
     if Lanes.UNDEFINED in states:
         masked = kind == OpKind.ADD and any(s.number <= -HUGE for s in (left, right))
-        return Outside(Lanes.NUMBER if masked else Lanes.UNDEFINED, -math.inf, loads)
+        sides = [side.loads for side in (left, right) if side.lanes is Lanes.UNDEFINED]
+        found = frozenset(load for side in sides for load in side)
+        return Outside(Lanes.NUMBER if masked else Lanes.UNDEFINED, -math.inf, found)
     if states == (Lanes.NUMBER, Lanes.NUMBER):
         return _folded(kind, left.number, right.number, loads)
     if Lanes.NUMBER in states:

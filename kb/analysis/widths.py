@@ -98,6 +98,9 @@ def _declared(parameter: Parameter) -> int | None:
 def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]:
     """Products in the offset of an access that are computed in 32 bits although they grow with the
     grid and with a size that the host passes."""
+    if any(len(f) > 1 and access.array in {a.value for a in f} for e in access.index
+           for f, _ in e.terms):  # fmt: skip
+        return  # what looks like the array is a factor: the base of the offset is not known
     address = access.node.op.operand("pointer") or access.node.op.operand("index") or ""
     starts = facts.values.items(address)
     pending, seen = list(starts), set(starts)
@@ -116,9 +119,15 @@ def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Nod
 
 
 def _grows(facts: Facts, product: Node) -> bool:
-    """One side counts blocks, the other is a size or stride that is known at the launch only."""
+    """One side counts blocks, the other is a size or stride that is known at the launch only.
+
+    Lanes of the last axis alone are columns: their offset is less than a row.
+    """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
-    return any(
+    places = {
+        atom.value for side in (left, right) for atom in side.atoms() if atom.kind is AtomKind.LANE
+    }
+    return places != {"-1"} and any(
         one.has(AtomKind.BLOCK) and _runtime(facts, other)
         for one, other in ((left, right), (right, left))
     )
