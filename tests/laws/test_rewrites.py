@@ -51,6 +51,7 @@ FLIPS = {
         "softmax_scheme": ("multiply by reciprocal", "divide once in the epilogue"),
     },
     "pointer": {
+        "index_width": ("int32", "int64 opt-in"),
         "mask_application": ("select -inf before max", "additive -inf"),
         "mask_placement": (
             "mask every iteration", "single loop + iv>=bound branch (compiler splits)",
@@ -62,6 +63,7 @@ FLIPS = {
     "softmax": {
         "denormal_mode": ("ftz", "ieee denormals"),
         "division_strength": ("divide per element", "one reciprocal per row"),
+        "index_width": ("int32", "int64 opt-in"),
     },
 }  # fmt: skip
 """Value that a program has, and the other one, for every axis that a rewrite changes in it."""
@@ -90,7 +92,7 @@ def flipped(name: str, axis: str, value: str) -> Kernel:
 def test_every_rewrite_is_collected_and_tried() -> None:
     tried = {axis for flips in FLIPS.values() for axis in flips}
     assert set(axes()) == tried
-    assert len(ROWS) == 24
+    assert len(ROWS) == 26
 
 
 @pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
@@ -175,6 +177,7 @@ def test_all_axes_at_once_and_back(name: str) -> None:
         pytest.param("softmax", "mask_placement", "mask every iteration", "no mask", id="no mask"),
         pytest.param("softmax", "rounding_mode", "rn", "no operation is given", id="no rounding"),
         pytest.param("pointer", "denormal_mode", "ftz", "no operation says", id="no flag"),
+        pytest.param("plain", "index_width", "int64 opt-in", "counts tiles", id="tiles counted"),
         pytest.param("pointer", "side_output", "log-sum-exp", "stored by tiles", id="pointers"),
         pytest.param("flash", "division_strength", "one reciprocal per row", "no tile is divided",
                      id="another axis"),
