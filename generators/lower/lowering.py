@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from generators.lower import residuals
 from generators.lower.builder import Builder
 from generators.lower.descriptors import Descriptors
 from generators.lower.dtypes import Dtypes
@@ -18,13 +19,6 @@ from generators.lower.views import Addressing, LoweredParameter, TiledPart, View
 from kb.errors import CannotEmit
 from kb.ir import Function, Op, ParameterKind, Region, Value, walk
 from kb.ops import TERMINATORS, OpKind
-
-_DROPPED = {
-    "latency": "prefetch_depth", "allow_tma": "copy_engine", "ftz": "denormal_mode",
-    "rounding": "rounding_mode", "propagate_nan": "rounding_mode",
-    "memory_order": "synchronization", "memory_scope": "synchronization", "fast_acc": "accum_dtype",
-}  # fmt: skip
-"""Operands that Triton has no word for, with the axis on which the decision is re-opened."""
 
 _SAME = frozenset(
     {
@@ -186,7 +180,7 @@ class Lowering:
     def copy(self, op: Op) -> None:
         operands = []
         for role, value in op.operands:
-            if role in _DROPPED:
+            if role in residuals.OPERANDS:
                 self.residual(op, role)
             else:
                 operands.append((role, self.names[value]))
@@ -212,7 +206,7 @@ class Lowering:
         made = self.producers.get(value or "")
         shown = made.attribute("value", made.attribute("name")) if made else value
         what = f"{role}={shown} of `{op.kind}` at line {op.span.line}"
-        self.residuals.append(f"{_DROPPED[role]}: {what}")
+        self.residuals.append(residuals.of_operand(role, what))
 
     def assert_positive(self, value: str, op: Op) -> None:
         """Let the kernel assert once that a compile-time number is positive."""
@@ -280,9 +274,7 @@ class Lowering:
         """Note that a padding which cuTile leaves open is decided here."""
         tiles = (OpKind.LOAD_TILE, OpKind.TILED_VIEW)
         if op.kind in tiles and self.padding_mode(op) in ("", "padding.undetermined"):
-            self.residuals.append(
-                f"boundary_handling: undetermined padding became zero at line {op.span.line}"
-            )
+            self.residuals.append(residuals.of_padding(op.span.line))
 
     # -- shapes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from generators.lower.lowering import Lowering, Rule
+from generators.lower.residuals import TENSOR_FLOAT
 from kb.errors import CannotEmit
 from kb.ir import Op
 from kb.ops import OpKind
@@ -48,7 +49,7 @@ def _unpack(low: Lowering, op: Op) -> None:
 def _dtype(low: Lowering, op: Op) -> str:
     name = op.attribute("name")
     if name == "tf32":
-        low.residuals.append("mma_operand_precision: tf32 operands became input_precision")
+        low.residuals.append(TENSOR_FLOAT)
     return low.builder.add(OpKind.DTYPE, (), [("name", "f32" if name == "tf32" else name)])
 
 

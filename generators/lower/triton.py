@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from generators.lower import accesses, division, tiles
 from generators.lower.cleanup import drop_unused
 from generators.lower.lowering import Lowering
+from generators.lower.residuals import SPLIT, of_hint
 from generators.lower.roads import Access, Block, Manner, Road
 from generators.lower.split import split_loops
 from generators.lower.views import LoweredParameter
@@ -55,11 +56,14 @@ def to_triton(kernel: Kernel, manner: Manner | None = None) -> Lowered:
         body,
         flat.entry.span,
     )
-    hints = (f"{key}: kernel hint {value}" for key, value in flat.entry.options)
+    hints = (of_hint(key, value) for key, value in flat.entry.options)
     found = lowering.descriptors
     residuals = [*lowering.residuals, *hints, *_by_pointers(manner, found.accesses)]
     lowered = Kernel(entry, (), "triton")
-    finished = drop_unused(split_loops(lowered))
+    split = split_loops(lowered)
+    if split != lowered:
+        residuals.append(SPLIT)
+    finished = drop_unused(split)
     return Lowered(
         finished, parameters, tuple(dict.fromkeys(residuals)), manner.road,
         tuple(found.accesses), tuple(found.blocks),
