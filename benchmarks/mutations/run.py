@@ -78,25 +78,19 @@ def drawn(count: int, files: Sequence[SourceFile], seed: int = SEED) -> list[Mut
 
 def outcome(mutation: Mutation) -> Outcome:
     """Break the file, read the copy in the place of the original, encode and check it."""
-    file = mutation.file
-    named = {"path": file.shown, "package": file.package or "", "way": mutation.way}
     started = time.monotonic()
     try:
-        text = file.path.read_text(encoding="utf-8", errors="replace")
+        text = mutation.file.path.read_text(encoding="utf-8", errors="replace")
         broken = MUTATIONS[mutation.way](text, Random(mutation.seed))
-        reading = read_broken(file, broken, mutation.seed)
-        crash = f"graph refused: {reading.refused}" if reading.refused else ""
-        return Outcome(
-            **named,
-            seed=mutation.seed,
-            kernels=len(reading.kernels),
-            refused=any(note.severity.value == "error" for note in reading.diagnostics),
-            seconds=round(time.monotonic() - started, 2),
-            crash=crash,
-        )
-    except Exception:  # noqa: BLE001 - what this counts
-        trace = traceback.format_exc(limit=-4)
-        return Outcome(**named, seed=mutation.seed, crash=trace)
+        reading = read_broken(mutation.file, broken, mutation.seed)
+    except Exception:
+        return failed(mutation, traceback.format_exc(limit=-4))
+    return replace(
+        failed(mutation, f"graph refused: {reading.refused}" if reading.refused else ""),
+        kernels=len(reading.kernels),
+        refused=any(note.severity.value == "error" for note in reading.diagnostics),
+        seconds=round(time.monotonic() - started, 2),
+    )
 
 
 def read_broken(file: SourceFile, text: str, seed: int) -> Reading:
@@ -126,7 +120,7 @@ def copies(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
 
 
 def failed(mutation: Mutation, why: str) -> Outcome:
-    """The process ended, or its time was up."""
+    """What went wrong: an exception, an ended process, or too much time."""
     file = mutation.file
     return Outcome(
         path=file.shown,
