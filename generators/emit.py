@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from generators.source.function import INDENT, function_body
 from generators.source.spelling import Spelling
+from kb.dialects.registry import DIALECTS
 from kb.dialects.registry import dialect as dialect_named
 from kb.errors import CannotEmit
 from kb.ir import Function, Kernel, Literal, Parameter, ParameterKind, walk
@@ -17,6 +18,12 @@ def emit_program(kernel: Kernel, dialect: str) -> str:
 
     Raises CannotEmit, with the span, for an opaque operation or one that the dialect cannot say.
     """
+    if kernel.dialect and kernel.dialect not in DIALECTS:
+        raise CannotEmit(
+            f"a kernel read from {kernel.dialect} is not written: it has no emitter.",
+            where=str(kernel.entry.span),
+            hint="Transfer what it decides to an operation and write that: tilelore transfer.",
+        )
     spelling = Spelling(dialect_named(dialect), reserved=_taken(kernel))
     spelling.native(spelling.dialect.module)
     bodies = [_function(kernel, function, spelling) for function in (*kernel.helpers, kernel.entry)]

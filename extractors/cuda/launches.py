@@ -1,13 +1,274 @@
-"""What the host code of a file says of its kernels."""
+"""What the host code of a file says of its kernels: launches, with the cases of their dispatch.
+
+Host code is read, never run. A launch in another file than its kernel's is not seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from extractors.cuda import nodes as n
 from extractors.cuda.read import ReadCuda
+from extractors.cuda.render import shown
 from extractors.host.facts import HostFacts
+from kb.space import Binding, GuardedPoints, Launch, Point, Scalar, Tuning
+
+MAX_LAUNCHES = 400
+MAX_STEPS = 200_000
+_LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKernel": 0,
+              "cudaLaunchCooperativeKernel": 0}  # fmt: skip
+"""Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
+
+_AXES = ("x", "y", "z")
+Names = dict[str, n.Expr | n.Variable]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions."""
+
+    kernel: n.Name
+    shape: tuple[n.Expr | n.Variable | None, ...]
+    arguments: tuple[n.Expr, ...]
+    at: n.Place
+    guards: tuple[str, ...]
+    names: Names
+    function: str
 
 
 def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
-    """Launches and tuning values of every kernel."""
-    return {kernel.name: HostFacts() for kernel in found.kernels}
+    """Launches and dispatched template arguments of every kernel, by its name."""
+    walker = _Walker()
+    for many in found.library.unit.functions.values():
+        for function in many:
+            if "__global__" not in function.words:
+                walker.function(function)
+    pairs = list(zip(found.kernels, found.definitions, strict=True))
+    facts: dict[str, HostFacts] = {}
+    for kernel, definition in pairs:
+        mine = [one for one in walker.found if _is(one, definition, [d for _, d in pairs])]
+        launches = tuple(_launch(one, definition, kernel.entry.parameter_names) for one in mine)
+        facts[kernel.name] = HostFacts(tuning=_tuning(mine, definition), launches=launches)
+    return facts
+
+
+def _is(found: _Found, definition: n.Definition, all_of: Sequence[n.Definition]) -> bool:
+    """Whether a launch is of a definition; overloads are told apart by their parameters."""
+    if found.kernel.text.rpartition("::")[2] != definition.name:
+        return False
+    same = [d for d in all_of if d.name == definition.name]
+    if len(same) == 1:
+        return True
+    fitting = [
+        d for d in same
+        if len(d.parameters) == len(found.arguments)
+        and len(d.template) >= len(found.kernel.arguments)
+    ]  # fmt: skip
+    return fitting == [definition]
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Walks host functions in order and remembers what names were last given."""
+
+    found: list[_Found] = field(default_factory=list)
+    names: Names = field(default_factory=dict)
+    guards: tuple[str, ...] = ()
+    steps: int = 0
+    within: str = ""
+
+    def function(self, function: n.Definition) -> None:
+        """Every launch in a function."""
+        self.names, self.guards, self.within = {}, (), function.name
+        self._walk(function.body)
+
+    def _walk(self, node: object) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.found) >= MAX_LAUNCHES:
+            return
+        match node:
+            case tuple():
+                for one in node:
+                    self._walk(one)
+            case n.Block(body=body):
+                self._scoped(body, ())
+            case n.Variable(name=name):
+                self._walk((node.value, node.arguments))
+                self.names[name] = node if node.value is None else node.value
+            case n.If():
+                text = shown(node.condition)
+                self._walk((node.before, node.condition))
+                self._scoped(node.then, (text,))
+                self._scoped(node.other, (f"not ({text})",))
+            case n.Switch(value=value, cases=cases):
+                self._walk(value)
+                for label, body in cases:
+                    when = f"{shown(value)} == {shown(label)}" if label is not None else "otherwise"
+                    self._scoped(body, (when,))
+            case n.Assign(target=target, value=value):
+                self._walk(value)
+                self.names[shown(target)] = value
+            case n.Call():
+                self._call(node)
+            case n.Expr() | n.Stmt():
+                for part in type(node).__dataclass_fields__:
+                    inner = getattr(node, part)
+                    if isinstance(inner, tuple | n.Expr | n.Stmt):
+                        self._walk(inner)
+
+    def _scoped(self, node: object, guards: tuple[str, ...]) -> None:
+        names, before = dict(self.names), self.guards
+        self.guards = (*before, *guards)
+        self._walk(node)
+        self.names, self.guards = names, before
+
+    def _call(self, node: n.Call) -> None:
+        self._walk((node.function, node.arguments))
+        if node.launch:
+            kernel = self._kernel(node.function)
+            if kernel is not None:
+                shape = (*node.launch, None, None)[:3]
+                self._keep(kernel, shape, node.arguments, node.at)
+            return
+        name = node.function.text if isinstance(node.function, n.Name) else ""
+        place = _LAUNCHERS.get(name)
+        if place is None or len(node.arguments) < 2:
+            return
+        kernel = self._kernel(node.arguments[place])
+        if kernel is None:
+            return
+        if place:
+            config = shown(node.arguments[0]).removeprefix("&")
+            keys = ("gridDim", "blockDim", "dynamicSmemBytes")
+            shape_ = tuple(self.names.get(f"{config}.{key}") for key in keys)
+            self._keep(kernel, shape_, node.arguments[2:], node.at)
+        else:
+            given = (*node.arguments[1:3], *node.arguments[4:5])
+            self._keep(kernel, given, (), node.at)
+
+    def _keep(
+        self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
+        arguments: tuple[n.Expr, ...], at: n.Place,
+    ) -> None:  # fmt: skip
+        self.found.append(
+            _Found(kernel, shape, arguments, at, self.guards, dict(self.names), self.within)
+        )
+
+    def _kernel(self, node: n.Expr) -> n.Name | None:
+        """The kernel behind a name, a cast or a variable that holds it."""
+        for _ in range(8):
+            while isinstance(node, n.Cast | n.Unary):
+                node = node.operand
+            if not isinstance(node, n.Name):
+                return None
+            held = self.names.get(node.text)
+            if not isinstance(held, n.Name | n.Cast | n.Unary):
+                return node
+            node = held
+        return None
+
+
+def _launch(found: _Found, definition: n.Definition, parameters: Sequence[str]) -> Launch:
+    grid, block, shared = (*found.shape, None, None, None)[:3]
+    hints: list[tuple[str, Scalar]] = []
+    for axis, extent in zip(_AXES, _extents(block, found.names), strict=False):
+        hints.append((f"block_{axis}", int(extent) if extent.isdigit() else extent))
+    if shared is not None and (size := shown(_value(shared, found.names))) != "0":
+        hints.append(("shared_bytes", int(size) if size.isdigit() else size))
+    bindings = [
+        Binding(parameter=one.name, expression=_argument(given, found.names))
+        for one, given in zip(definition.template, found.kernel.arguments, strict=False)
+        if one.name in parameters
+    ]
+    runtime = parameters[len(definition.template) :]
+    bindings += [
+        Binding(parameter=name, expression=shown(given))
+        for name, given in zip(runtime, found.arguments, strict=False)
+    ]
+    return Launch(
+        grid=tuple(_extents(grid, found.names)),
+        bindings=tuple(bindings),
+        hints=tuple(hints),
+        lines=(found.at.line, max(found.at.line, found.at.end_line)),
+        when=" and ".join(found.guards) or "always",
+        host_function=found.function,
+    )
+
+
+def _value(node: n.Expr | n.Variable, names: Names) -> n.Expr | n.Variable:
+    """What a name was last given, one step back."""
+    if isinstance(node, n.Name):
+        return names.get(node.text, node)
+    return node
+
+
+def _extents(node: n.Expr | n.Variable | None, names: Names) -> Iterator[str]:
+    """Extents of a grid or block, x first: a dim3, or one number."""
+    if node is None:
+        yield "?"
+        return
+    found = _value(node, names)
+    if isinstance(found, n.Variable):
+        yield from (shown(one) for one in found.arguments or (n.Name(found.at, found.name),))
+    elif isinstance(found, n.Braces):
+        yield from (shown(one) for one in found.items)
+    elif isinstance(found, n.Call) and shown(found.function) == "dim3":
+        yield from (shown(one) for one in found.arguments)
+    elif isinstance(node, n.Name) and isinstance(found, n.Constant):
+        yield shown(found)
+    else:
+        yield shown(node)
+
+
+def _argument(given: n.CType | n.Expr, names: Names) -> str:
+    value = _constant(given, names)
+    return str(value) if value is not None else shown(given)
+
+
+def _constant(given: n.CType | n.Expr, names: Names) -> Scalar:
+    """The number or truth value that a template argument surely is."""
+    if isinstance(given, n.CType):
+        plain = not given.pointers and not given.arguments
+        found = names.get(given.name) if plain else None
+        return _constant(found, names) if isinstance(found, n.Constant) else None
+    if isinstance(given, n.Name):
+        held = names.get(given.text)
+        return held.value if isinstance(held, n.Constant) else None
+    return given.value if isinstance(given, n.Constant) else None
+
+
+def _tuning(found: Sequence[_Found], definition: n.Definition) -> Tuning:
+    """Template arguments that the launches enumerate; none when there is no choice."""
+    numbers = [
+        (place, one.name) for place, one in enumerate(definition.template)
+        if one.dtype not in ("typename", "template") and one.name
+    ]  # fmt: skip
+    points: list[tuple[str, Point, _Found]] = []
+    open_: set[str] = set()
+    for one in found:
+        given = one.kernel.arguments
+        point: list[tuple[str, Scalar]] = []
+        for place, name in numbers:
+            value = _constant(given[place], one.names) if place < len(given) else None
+            if value is None:
+                open_.add(name)
+            else:
+                point.append((name, value))
+        points.append((" and ".join(one.guards) or "always", tuple(point), one))
+    varied = [
+        name for _, name in numbers
+        if name not in open_ and len({dict(p).get(name) for _, p, _ in points}) > 1
+    ]  # fmt: skip
+    if not varied:
+        return Tuning()
+    reason = f"{', '.join(sorted(open_))}: not known where it is launched" if open_ else None
+    spaces = tuple(
+        GuardedPoints(
+            when=when, points=(tuple((k, v) for k, v in point if k in varied),),
+            complete=not open_, reason=reason, lines=(one.at.line, one.at.end_line),
+        )
+        for when, point, one in points
+    )  # fmt: skip
+    lines = (min(o.at.line for o in found), max(o.at.end_line for o in found))
+    return Tuning(mechanism="dispatch", spaces=spaces, effective_axes=tuple(varied), lines=lines)

@@ -1,0 +1,58 @@
+"""Host expressions as text, in the words of constraints where C++ spells them otherwise."""
+
+from __future__ import annotations
+
+from extractors.cuda import nodes as n
+
+MAX_DEPTH = 24
+MAX_TEXT = 400
+_WORDS = {"&&": "and", "||": "or", "/": "//"}
+
+
+def shown(node: object, depth: int = 0) -> str:
+    """The text of an expression or type; `?` for what has none."""
+    return _shown(node, depth)[:MAX_TEXT] if depth < MAX_DEPTH else "?"
+
+
+def _shown(node: object, depth: int) -> str:
+    match node:
+        case n.Constant(value=value):
+            return "none" if value is None else str(value)
+        case n.Name(text=text, arguments=arguments):
+            return text + _listed(arguments, depth, "<>") if arguments else text
+        case n.CType(name=name, arguments=arguments, pointers=pointers, member=member):
+            head = name + (_listed(arguments, depth, "<>") if arguments else "")
+            return head + (f"::{member}" if member else "") + "*" * pointers
+        case n.Binary(operator=operator, left=left, right=right):
+            sides = [_inner(side, depth) for side in (left, right)]
+            return f"{sides[0]} {_WORDS.get(operator, operator)} {sides[1]}"
+        case n.Unary(operator=operator, operand=operand):
+            word = "not " if operator == "!" else operator
+            return word + _inner(operand, depth)
+        case n.Field(operand=n.Unary(operator="*", operand=operand), name=name):
+            return f"{shown(operand, depth + 1)}.{name}"
+        case n.Field(operand=operand, name=name):
+            return f"{shown(operand, depth + 1)}.{name}"
+        case n.Index(operand=operand, index=index):
+            return f"{shown(operand, depth + 1)}[{shown(index, depth + 1)}]"
+        case n.Call(function=function, arguments=arguments):
+            return shown(function, depth + 1) + _listed(arguments, depth, "()")
+        case n.Cast(operand=operand):
+            return _inner(operand, depth)
+        case n.Choice(condition=condition, then=then, other=other):
+            parts = [shown(one, depth + 1) for one in (then, condition, other)]
+            return f"({parts[0]} if {parts[1]} else {parts[2]})"
+        case n.SizeOf(type=type_, operand=operand):
+            return f"sizeof({shown(type_ or operand, depth + 1)})"
+        case n.Variable(name=name):
+            return name
+    return "?"
+
+
+def _inner(node: object, depth: int) -> str:
+    text = shown(node, depth + 1)
+    return f"({text})" if isinstance(node, n.Binary) else text
+
+
+def _listed(items: tuple[object, ...], depth: int, brackets: str) -> str:
+    return brackets[0] + ", ".join(shown(one, depth + 1) for one in items) + brackets[1]

@@ -1,0 +1,82 @@
+"""CUDA C++ on the whole road: extract, graph, shapes, store, explain; and no way to write it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from api.extract import extract_file
+from api.source_files import source_tree
+from api.sources import source_files
+from generators.emit import emit_program
+from kb.errors import CannotEmit
+from kb.graph.decode_program import decode_program
+from kb.graph.encode_program import encode_program
+from kb.ir_text import program_digest
+from kb.knowledge import KernelKnowledge
+from tests.api.test_cli import tilelore
+from tests.extractors.cuda.samples import SAMPLES
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Every sample in a file of its own, one header, one file without kernels."""
+    for name, text in SAMPLES.items():
+        (tmp_path / f"{name}.cu").write_text(text, encoding="utf-8")
+    (tmp_path / "plain.h").write_text("int f();\n", encoding="utf-8")
+    return tmp_path
+
+
+def kernel(folder: Path, name: str) -> KernelKnowledge:
+    (found,) = extract_file(folder / f"{name}.cu").kernels
+    return found
+
+
+def test_files_with_kernels_are_found(folder: Path) -> None:
+    names = [file.name for file in source_tree(str(folder)).files]
+    assert names == sorted(f"{name}.cu" for name in SAMPLES)
+    assert len(source_files([str(folder)])) == len(SAMPLES)
+
+
+def test_layer_norm_is_understood(folder: Path) -> None:
+    found = kernel(folder, "layer_norm")
+    assert (found.source.dialect, found.operation, found.opaque) == ("cuda", "layernorm", 0)
+    seen = {(d.axis, d.value) for d in found.decisions}
+    assert ("accum_dtype", "fp32, one narrowing cast before the store") in seen
+    assert ("io_cast", "upcast on load, downcast on store") in seen
+    assert ("index_width", "int64 opt-in") in seen
+    assert found.launches[0].grid == ("rows",)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_program_survives_the_graph(folder: Path, name: str) -> None:
+    program = kernel(folder, name).kernel
+    assert decode_program(encode_program(program)) == program
+
+
+def test_store_takes_every_sample(folder: Path, tmp_path: Path) -> None:
+    """The command checks every graph against the shapes before it is stored."""
+    where = tmp_path / "kb"
+    assert tilelore("extract", folder, "--kb", where).exit_code == 0
+    found = json.loads(tilelore("kb", "stats", "--kb", where, "--format", "json").stdout)
+    assert found["kernels"] == len(SAMPLES)
+    told = tilelore("explain", "layer_norm", "--kb", where)
+    assert "operation: layernorm" in told.stdout
+    assert tilelore("lint", folder / "copy.cu").exit_code in (0, 1)
+
+
+def test_a_large_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large.cu"
+    path.write_text("// " + "x" * 5_000_001, encoding="utf-8")
+    result = tilelore("extract", path)
+    assert result.exit_code == 2
+    assert "at most" in result.output
+
+
+def test_a_kernel_read_from_cuda_is_not_written(folder: Path) -> None:
+    program = kernel(folder, "copy").kernel
+    assert program_digest(program)
+    with pytest.raises(CannotEmit, match="cuda"):
+        emit_program(program, "triton")

@@ -1,0 +1,74 @@
+"""Launches of CUDA kernels: grids, blocks, arguments, and the cases of a dispatch."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from extractors.host.facts import HostFacts
+from tests.extractors.cuda.samples import DISPATCH, LAYER_NORM
+
+KERNEL = "template <int N, bool B>\n__global__ void k(float* x, int n) { x[N] = n; }\n"
+
+
+def facts(text: str) -> HostFacts:
+    """What host code says of the only kernel of a text."""
+    (found,) = host_facts(read_cuda(text, "k.cu")).values()
+    return found
+
+
+def test_angle_brackets() -> None:
+    (launch,) = facts(LAYER_NORM).launches
+    assert launch.grid == ("rows",)
+    assert launch.hints == (("block_x", 256),)
+    assert [(b.parameter, b.expression) for b in launch.bindings] == [
+        ("T", "float"), ("x", "x"), ("w", "w"), ("y", "y"), ("n", "n"), ("eps", "1e-05"),
+    ]  # fmt: skip
+    assert (launch.lines, launch.host_function) == ((36, 36), "launch")
+
+
+def test_dispatch_macro_enumerates_a_template_argument() -> None:
+    found = facts(DISPATCH)
+    assert found.tuning.mechanism == "dispatch"
+    assert found.tuning.effective_axes == ("WIDTH",)
+    assert [(s.when, s.points, s.complete, s.lines) for s in found.tuning.spaces] == [
+        ("width == 4", ((("WIDTH", 4),),), True, (27, 27)),
+        ("width == 8", ((("WIDTH", 8),),), True, (27, 27)),
+    ]
+
+
+def test_configuration_of_the_runtime() -> None:
+    host = (
+        "void go(float* x, int n, int b) {\n  cudaLaunchConfig_t c;\n"
+        "  c.gridDim = dim3(n, b / 2);\n  c.blockDim = 64;\n  c.dynamicSmemBytes = n * sizeof(float);\n"
+        "  auto f = k<3, true>;\n  CHECK(cudaLaunchKernelEx(&c, f, x, n));\n}\n"
+    )
+    (launch,) = facts(KERNEL + host).launches
+    assert launch.grid == ("n", "b // 2")
+    assert launch.hints == (("block_x", 64), ("shared_bytes", "n * sizeof(float)"))
+    assert launch.bindings[0].expression == "3"
+    assert launch.lines == (9, 9)
+
+
+def test_what_is_not_known_says_so() -> None:
+    host = (
+        "template <int M> void go(float* x, int n) {\n  if (n) k<1, true><<<n, 32>>>(x, n);\n"
+        "  else k<M, false><<<n, 32>>>(x, n);\n}\n"
+    )
+    tuning = facts(KERNEL + host).tuning
+    assert tuning.effective_axes == ("B",)
+    assert [s.complete for s in tuning.spaces] == [False, False]
+    assert tuning.spaces[0].reason == "N: not known where it is launched"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        pytest.param("void go() { other<1, true><<<1, 1>>>(x, n); }", id="another kernel"),
+        pytest.param("void go() { cudaLaunchKernelEx(&c); }", id="no kernel"),
+        pytest.param("void go() { pick(n)<<<1, 1>>>(x, n); }", id="computed kernel"),
+    ],
+)
+def test_no_launch_of_this_kernel(host: str) -> None:
+    assert facts(KERNEL + host).launches == ()
