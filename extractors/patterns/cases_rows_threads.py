@@ -179,3 +179,36 @@ ADD_THREADS = """__global__ void plus(const float* x, const float* y, float* out
 }
 """
 """An elementwise sum."""
+
+CONVOLUTION_THREADS = """template <int T, int CG, int R, int S, int STEP, int PAD, int DIL>
+__global__ void conv(const float* x, const float* w, float* out, int batch, int H, int V, int P, int Q, int KO,
+                     int xn, int xc, int xh, int xv, int wk, int wc, int wr, int ws, int yn, int yk, int yp, int yq) {
+    __shared__ float ta[T][T + 1];
+    __shared__ float tb[T][T + 1];
+    int m = blockIdx.x * T + threadIdx.y;
+    int ko = blockIdx.y * T + threadIdx.x;
+    int g = blockIdx.z;
+    int q = m % Q;
+    int p = (m / Q) % P;
+    int n = m / Q / P;
+    float acc = 0.f;
+    int blocks = (CG + T - 1) / T;
+    for (int t = 0; t < R * S * blocks; ++t) {
+        int c = (t % blocks) * T + threadIdx.x;
+        int d = (t % blocks) * T + threadIdx.y;
+        int rs = t / blocks;
+        int r = rs / S;
+        int s = rs % S;
+        int h = r * DIL - PAD + STEP * p;
+        int v = s * DIL - PAD + STEP * q;
+        bool inside = n < batch && c < CG && 0 <= h && h < H && 0 <= v && v < V;
+        ta[threadIdx.y][threadIdx.x] = inside ? x[n * xn + g * xc * CG + xc * c + xh * h + xv * v] : 0.f;
+        tb[threadIdx.y][threadIdx.x] = d < CG ? w[wc * d + wk * ko + wr * r + ws * s] : 0.f;
+        __syncthreads();
+        for (int k = 0; k < T; ++k) acc += ta[threadIdx.y][k] * tb[k][threadIdx.x];
+        __syncthreads();
+    }
+    if (n < batch && ko < KO) out[yn * n + yk * ko + yp * p + yq * q] = acc;
+}
+"""
+"""A convolution as an implicit matrix product, taps outside and channels inside one loop."""

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
+from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution, decoding
 from kb.analysis.facts import Facts
@@ -24,6 +25,7 @@ class ConvGemmMapping(Pattern):
     matches = (
         Case(CONVOLUTION, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
         Case(CONVOLUTION_TILE, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
+        Case(CONVOLUTION_THREADS, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
+from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.convolution import convolution
@@ -25,6 +26,7 @@ class ConvGroups(Pattern):
     matches = (
         Case(CONVOLUTION, "grid axis"),
         Case(CONVOLUTION_TILE, "grid axis"),
+        Case(CONVOLUTION_THREADS, "grid axis"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
+from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution
 from kb.analysis.facts import Facts
@@ -23,6 +24,7 @@ class ConvPadding(Pattern):
     matches = (
         Case(CONVOLUTION, "mask"),
         Case(CONVOLUTION_TILE, "out-of-range fill by the gather"),
+        Case(CONVOLUTION_THREADS, "mask"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
+from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution, factor, places
 from kb.analysis.facts import Facts
@@ -24,6 +25,7 @@ class ConvStride(Pattern):
     matches = (
         Case(CONVOLUTION, "constexpr"),
         Case(CONVOLUTION_TILE, "constexpr"),
+        Case(CONVOLUTION_THREADS, "constexpr"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),

@@ -13,7 +13,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
-from kb.ops import REDUCTIONS
+from kb.ops import REDUCTIONS, OpKind
 
 
 class DeferredCrossLaneReduction(Pattern):
@@ -69,8 +69,19 @@ class DeferredCrossLaneReduction(Pattern):
             r
             for r in facts.reductions
             if r.op.kind in REDUCTIONS and not r.inside(loop.node)
-            and facts.graph.core(r.op.inputs[0]) == value
+            and self._added_to(facts, r.op.inputs[0], value)
         ]  # fmt: skip
+
+    def _added_to(self, facts: Facts, value: str, tile: str, limit: int = 8) -> bool:
+        """True for a tile itself, and for what a branch or an addition makes of it."""
+        core = facts.graph.core(value)
+        if core == tile:
+            return True
+        node = facts.graph.producer(core)
+        if node is None or limit == 0 or node.op.kind not in (OpKind.IF, OpKind.ADD):
+            return False
+        feeds = facts.graph.feeds(core or "")
+        return any(self._added_to(facts, feed, tile, limit - 1) for feed in feeds)
 
     def _row(self, facts: Facts, inside: list[Node]) -> bool:
         """True when what is reduced was loaded in the loop, chunk by chunk."""

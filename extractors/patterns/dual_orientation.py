@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
-from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -32,6 +32,7 @@ class DualOrientation(Pattern):
         Case(BACKWARD_KEYS, "load once, use as X and X^T"),
         Case(_TWICE, "load twice in two layouts"),
         Case(BACKWARD_KEYS_POINTER, "load once, use as X and X^T"),
+        Case(BACKWARD_KEYS_THREADS, "load once, use as X and X^T"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="every tile enters one product"),

@@ -51,7 +51,8 @@ class IndexWidth(Pattern):
             return
         lanes = [n for n in self._lanes(facts) if facts.types.dtype(n.result) in ("i32", "u32")]
         if lanes:
-            where = [*lanes, *self._positions(facts), *self._narrowed(facts)]
+            ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._placed(facts, n)]
+            where = [*lanes, *ids, *self._positions(facts), *self._narrowed(facts)]
             yield self.decide(facts, "int32", where)
         elif self._narrowed(facts):
             yield self.decide(facts, "int32", self._narrowed(facts))

@@ -54,15 +54,24 @@ Case(FLASH_THREADS, "cast P to input dtype"))  # fmt: skip
     def _operand(
         self, facts: Facts, product: Node, value: str, found: tuple[list[Node], list[Node]]
     ) -> None:
+        core = facts.graph.producer(facts.graph.through(value, _LOOKS))
         if not any(
             p is not product and p.loops[:1] == product.loops[:1] for p in self._made(facts, value)
         ):
+            if core is not None and self._rounded(facts, core):
+                found[0].extend((core, product))
             return
-        core = facts.graph.producer(facts.graph.through(value, _LOOKS))
         if core is not None and core.op.kind in CASTS:
             found[0].extend((core, product))
         elif facts.types.dtype(value) == "f32":
             found[1].append(product)
+
+    def _rounded(self, facts: Facts, core: Node) -> bool:
+        """A cast of computed numbers to less than 32 bits or to the type of an array."""
+        if core.op.kind not in CASTS or facts.types.dtype(core.result) == "f32":
+            return False
+        below = facts.graph.producer(facts.graph.through(core.op.inputs[0], _LOOKS))
+        return below is not None and below.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV)
 
     def _made(self, facts: Facts, value: str) -> list[Node]:
         """Products that a value is computed from in the same iteration."""

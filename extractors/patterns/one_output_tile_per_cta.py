@@ -49,8 +49,9 @@ class OneOutputTilePerCta(Pattern):
             return
         if facts.graph.of(OpKind.WHILE):
             return
-        stores = [a for a in facts.stores if any(e.has(AtomKind.BLOCK) for e in a.index)]
-        if not stores or len(stores) != len(facts.stores) or any(a.is_atomic for a in stores):
+        placed = [a for a in facts.stores if any(e.has(AtomKind.BLOCK) for e in a.index)]
+        stores = [a for a in placed if not a.is_atomic]
+        if not stores or len(placed) != len(facts.stores):
             return
         value = "one row per CTA" if all(_one_row(facts, a) for a in stores) else "one tile per CTA"
         yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])

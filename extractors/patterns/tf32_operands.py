@@ -20,6 +20,17 @@ _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION)
 """What chooses a dtype by the dtype of an array."""
 
 
+_INSTRUCTION = """__global__ void product(const unsigned* a, const unsigned* b, float* out) {
+    float c0 = 0.f, c1 = 0.f, c2 = 0.f, c3 = 0.f;
+    int t = threadIdx.x;
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+                 : "r"(a[t]), "r"(a[t + 32]), "r"(a[t + 64]), "r"(a[t + 96]), "r"(b[t]), "r"(b[t + 32]));
+    out[t] = c0 + c1 + c2 + c3;
+}
+"""  # noqa: E501
+
+
 class Tf32Operands(Pattern):
     """A cast of loads to tf32, or the precision option of the product."""
 
@@ -35,6 +46,7 @@ class Tf32Operands(Pattern):
         ),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),  # noqa: E501
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),  # noqa: E501
+Case(_INSTRUCTION, "tf32"),
     )  # fmt: skip
     near_misses = (
         NearMiss(PRODUCT, why="operands enter as they were loaded"),
@@ -56,6 +68,8 @@ class Tf32Operands(Pattern):
             yield self.decide(facts, value, nodes)
 
     def _option(self, facts: Facts, product: Node) -> str | None:
+        if "tf32" in str(product.op.attribute("opcode")).split("."):
+            return "tf32"
         allowed = facts.values.literal(product.op.operand("allow_tf32"))
         if isinstance(allowed, bool):
             return "tf32" if allowed else "ieee fp32 (no tensor core)"

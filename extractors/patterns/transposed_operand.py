@@ -13,7 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
 )
 from extractors.patterns.cases_rows import COPY, TURN
-from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -33,6 +33,7 @@ class TransposedOperand(Pattern):
         Case(BACKWARD_KEYS, "permute/transpose the loaded tile"),
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
+        Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
     near_misses = (
         NearMiss(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
-from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, LAYER_NORM_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -26,6 +26,7 @@ class WholeExtentTile(Pattern):
     matches = (
         Case(LAYER_NORM_POINTER, "masked lanes of one padded tile"),
         Case(ATTENTION, "whole extent in one tile"),
+        Case(LAYER_NORM_THREADS, "masked lanes of one padded tile"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the block id moves the lanes"),

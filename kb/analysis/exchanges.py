@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
+from kb.analysis.values import Values
 from kb.ir import Op
 from kb.ops import OpKind
 
@@ -77,6 +78,13 @@ def dot_product(graph: Graph, shared: SharedMemory, op: Op) -> tuple[Op, Op, str
     if not all(shared.stored(side) for side in sides):
         return None
     return sides[0], sides[1], inits[0], op.results[0].name
+
+
+def runs_along(values: Values, load: Op, loop: Op) -> bool:
+    """Whether the variable of a loop walks neighbouring elements of what a load reads."""
+    step = values.expr(loop.regions[-1].arguments[0].name).atom
+    address = values.expr(load.operand("pointer") or load.inputs[0])
+    return step is not None and address.coefficient(step).constant == 1
 
 
 def _factors(graph: Graph, added: Node, argument: str) -> tuple[str, str] | None:

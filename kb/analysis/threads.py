@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kb.analysis.exchanges import combined_shuffle, dot_product, reducing_loop, reduction_kind
+from kb.analysis.exchanges import (
+    combined_shuffle,
+    dot_product,
+    reducing_loop,
+    reduction_kind,
+    runs_along,
+)
 from kb.analysis.graph import LOOPS, Graph
 from kb.analysis.shared import SharedMemory, copied
+from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
 from kb.ops import ATOMICS, READS, REDUCTIONS, WRITES, OpKind
 
@@ -56,6 +63,7 @@ class _Rewriter:
     entry: Function
     graph: Graph = field(init=False)
     shared: SharedMemory = field(init=False)
+    values: Values = field(init=False)
     names: dict[str, str] = field(default_factory=dict)
     lanes: set[str] = field(default_factory=set)
     masks: list[str] = field(default_factory=list)
@@ -66,6 +74,7 @@ class _Rewriter:
     def __post_init__(self) -> None:
         self.graph = Graph(self.entry)
         self.shared = SharedMemory(self.graph)
+        self.values = Values(self.graph)
 
     def run(self, axes: list[int]) -> Function:
         """The rewritten function."""
@@ -236,13 +245,20 @@ class _Rewriter:
             self._reduced(kind, value, result, op.span)
         elif product is not None:
             left, right, start, result = product
-            sides = [self.name(self.shared.stored(side)[0]) for side in (left, right)]
+            sides = [self._operand(side, op, side is left) for side in (left, right)]
             roles = (("lhs", sides[0]), ("rhs", sides[1]), ("acc", self.name(start)))
             self.emit(OpKind.MMA, op.span, *roles, result=result)
         elif op.kind == OpKind.FOR and self._strided(op):
             return
         else:
             self._copied(op, tuple(self._region(region) for region in op.regions))
+
+    def _operand(self, load: Op, loop: Op, first: bool) -> str:
+        """A tile as an operand of a product, turned when the sum runs along its other axis."""
+        value = self.name(self.shared.stored(load)[0])
+        if runs_along(self.values, load, loop) is first:
+            return value
+        return self.emit(OpKind.TRANSPOSE, load.span, ("x", value))
 
     def _strided(self, op: Op) -> bool:
         """A loop that begins at the own thread: chunks from the common start, lanes added."""

@@ -252,7 +252,7 @@ class Values:
 
     def _threads(self, node: Node) -> Expr | None:
         axis = self.literal(node.op.operand("axis")) or 0
-        return s.of(Atom(f"threads({axis})", AtomKind.OPAQUE))
+        return s.of(Atom(f"threads({axis})", AtomKind.EXTENT))
 
     def _tiles(self, node: Node) -> Expr | None:
         axis = self.literal(node.op.operand("axis"))

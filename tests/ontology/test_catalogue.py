@@ -19,14 +19,15 @@ def counts() -> Coverage:
 @pytest.mark.parametrize("entry", DECIDED, ids=lambda entry: entry.name)
 def test_pattern_has_cases_where_it_occurs(entry: PatternEntry, counts: Coverage) -> None:
     assert entry.dialects, "say in tl:occursIn in which dialects the pattern occurs"
-    assert not [lack for lack in gaps(entry, counts[entry.name]) if "cuda" not in lack]
+    assert not list(gaps(entry, counts[entry.name]))
 
 
 @pytest.mark.parametrize("entry", DECIDED, ids=lambda entry: entry.name)
 def test_excuses_are_needed(entry: PatternEntry, counts: Coverage) -> None:
-    """A dialect with cases needs no excuse; a dialect that a pattern cannot occur in has no case."""
+    """A dialect with cases needs no excuse; one that a pattern cannot occur in has no case."""
     for dialect, reason in entry.unseen:
         assert dialect in entry.dialects
-        assert reason and not counts[entry.name][dialect].cases
+        assert reason
+        assert not counts[entry.name][dialect].cases
     for dialect in DIALECTS:
         assert dialect in entry.dialects or not counts[entry.name][dialect].cases
