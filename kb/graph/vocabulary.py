@@ -183,10 +183,6 @@ def _names(subject: Node, predicate: Node) -> tuple[str, ...]:
     return tuple(sorted(local(value) for value in ontology().objects(subject, predicate)))
 
 
-def _texts(subject: Node, predicate: Node) -> tuple[str, ...]:
-    return tuple(sorted(str(value) for value in ontology().objects(subject, predicate)))
-
-
 def _members(*classes: URIRef) -> Iterator[URIRef]:
     graph = ontology()
     found = {node for kind in classes for node in graph.subjects(RDF.type, kind)}
