@@ -21,7 +21,7 @@ EVERYWHERE = frozenset({"specialization"})
 RULED = frozenset({"tile_selection", "tile_padding"})
 """Axes that a host rule decides and the program shows."""
 
-GIVEN = frozenset({"constant", "tuned"})
+GIVEN = frozenset({"constant", "tuned", "given by the caller"})
 """How a host gives any compile-time parameter; a tile is chosen by it only when it is an extent."""
 
 LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}

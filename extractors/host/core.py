@@ -26,6 +26,9 @@ from extractors.host.values import (
 )
 from kb.evidence import Lines
 
+MAX_PLACES = 16
+"""Places of one condition that are remembered."""
+
 
 @dataclass
 class Core:
@@ -128,9 +131,11 @@ class Core:
         return self.machine.site if self.machine.foreign else lines_of(node)
 
     def asks(self, cond: Expr, node: ast.expr, frame: Frame) -> None:
-        """Remember where the analysed file first asks for a condition."""
+        """Remember where the analysed file asks for a condition."""
         if frame.module == self.main:
-            self.machine.asked.setdefault(cond, node)
+            places = self.machine.asked.setdefault(cond, [])
+            if len(places) < MAX_PLACES and node not in places:
+                places.append(node)
 
     def note(self, message: str, node: ast.AST | None = None) -> None:
         """A diagnostic, kept once."""

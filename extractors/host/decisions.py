@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from extractors.host.alternatives import optional, split_counts, variants
+from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.derived import by_rule, closed_form, flattened, hint_lines
 from extractors.host.dispatch import chosen_kernel, demanded_layout, on_device, shared_buffers
 from extractors.host.events import (
@@ -47,6 +47,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += _sentinels(material, launch)
         rows += flattened(material, launch)
         rows += split_counts(material, launch)
+        rows += even_flags(material, launch)
     rows += optional(material)
     rows += closed_form(material)
     rows += chosen_kernel(material)
@@ -299,6 +300,8 @@ def _chosen(value: Value) -> str:
     facts = {atom.op for atom in atoms(value)}
     if isinstance(value, int) and not isinstance(value, bool):
         return "constant" if value > 1 and value & (value - 1) == 0 else ""
+    if isinstance(value, Expr) and value.op == "sym":
+        return "given by the caller"
     if "axis" in facts or not by_rule(value):
         return ""
     return "heuristic(shape)"

@@ -36,8 +36,11 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
         others = [e for e in launches if e.kernel.name != material.signature.name]
         for cond, holds in _always(ours):
             asked = material.machine.asked.get(cond)
-            if asked is not None and any((cond, not holds) in _guards(e) for e in others):
-                found[cond] = _behind(material, asked)
+            if asked and any((cond, not holds) in _guards(e) for e in others):
+                first = min(e.lines[0] for e in ours)
+                above = [test for test in asked if test.lineno <= first]
+                nearest = max(above or asked, key=lambda test: test.lineno)
+                found[cond] = _behind(material, nearest)
     for device in (False, True):
         lines = sorted({n for cond, own in found.items() if on_device(cond) is device for n in own})
         if lines:
@@ -97,7 +100,8 @@ def _tensors(material: Material, value: Value) -> set[Value]:
 
 
 def demanded_layout(material: Material) -> Iterator[Decision]:
-    """Checks that refuse tensors which are not contiguous."""
+    """Checks that refuse tensors which are not contiguous, or whose elements do not follow each
+    other."""
     found: set[Lines] = set()
     for launch in material.launches:
         bound = {leaf for _, value in launch.args for leaf in leaves(value)}
@@ -116,10 +120,14 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
 
 def _contiguous(cond: Value, bound: set[Value]) -> bool:
     pending = [cond]
-    for value in pending[:MAX_PARTS]:
-        if isinstance(value, Expr):
-            if value.op == "attr" and value.args[1:] == ("is_contiguous",):
-                return value.args[0] in bound
-            if len(pending) < MAX_PARTS:
-                pending.extend(value.args)
+    for value in pending:
+        if not isinstance(value, Expr):
+            continue
+        if value.op == "attr" and value.args[1:] == ("is_contiguous",) and value.args[0] in bound:
+            return True
+        unit = value.op == "==" and 1 in value.args
+        if unit and any(isinstance(v, Expr) and v.op == "stride" for v in value.args):
+            return True
+        if len(pending) < MAX_PARTS:
+            pending.extend(value.args)
     return False

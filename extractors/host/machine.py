@@ -52,7 +52,7 @@ class Machine:
     options: set[int] = field(default_factory=set)
     widened: set[Value] = field(default_factory=set)
     aliases: dict[Value, str] = field(default_factory=dict)
-    asked: dict[Expr, ast.expr] = field(default_factory=dict)
+    asked: dict[Expr, list[ast.expr]] = field(default_factory=dict)
     muted: int = 0
     foreign: int = 0
     imports: int = 0

@@ -168,8 +168,16 @@ def recomputed(facts: Facts) -> list[Node]:
         for e in facts.exponentials
         if e.origin is Statistic.LOADED
         and e.score is not None
-        and facts.graph.roots(e.score, *CONTRACTIONS)
+        and (
+            facts.graph.roots(e.score, *CONTRACTIONS)
+            or (not facts.contractions and _wide(facts, e.score) and not _wide(facts, e.statistic))
+        )
     ]
+
+
+def _wide(facts: Facts, value: str | None) -> bool:
+    """True for a value with lanes."""
+    return value is not None and any(extent != "1" for extent in facts.types.shape(value))
 
 
 def score_loop(facts: Facts) -> Loop | None:
