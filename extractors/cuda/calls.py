@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.kinds import spelled_type
-from extractors.cuda.overloads import arguments_of, chosen
+from extractors.cuda.overloads import arguments_of, chosen, same_bodies
 from extractors.cuda.values import (
     BOOL,
     UNKNOWN,
@@ -211,9 +211,11 @@ class CallReader(VectorReader):
         vector = self.vector_method(node, function.name, where, records)
         if vector is not None:
             return vector
-        record = next((r for r in records if not r.specialised), None)
-        methods = [m for m in record.methods if m.name == function.name] if record else []
-        if record is None or not methods:
+        record = next((r for r in records if not r.specialised), records[0])
+        methods = [m for m in record.methods if m.name == function.name]
+        if not methods and len(records) > 1:
+            methods = same_bodies(m for r in records for m in r.methods if m.name == function.name)
+        if not methods:
             return None
         frame = self.of_record(record, where.kind.arguments, self.frame.depth)
         frame.bind("this", where)

@@ -31,6 +31,9 @@ class MemoryReader(Core):
                 return self._part(self.place(operand), node.at, name)
             case n.Index(operand=operand, index=index):
                 return self._indexed(operand, index, node.at)
+            case n.Unary(operator="*", operand=n.Name(text="this")):
+                found = self.frame.find("this")
+                return found if isinstance(found, Slot | Memory) else None
             case n.Unary(operator="*", operand=operand):
                 return self._behind(operand, None, node.at)
             case n.Cast(operand=operand, form="const"):

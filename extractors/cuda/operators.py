@@ -33,6 +33,7 @@ _BINARY = {
 }  # fmt: skip
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _UNARY = {"-": OpKind.NEG, "+": OpKind.POS, "~": OpKind.BIT_NOT, "!": OpKind.NOT}
+_SIDES = ("lhs", "rhs")
 _AXES = {"x": 0, "y": 1, "z": 2}
 _LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT_MAX": 2**31 - 1,
            "UINT_MAX": 2**32 - 1, "FLT_MIN": 1.1754943508222875e-38, "INT_MIN": -(2**31),
@@ -131,10 +132,15 @@ class OperatorReader(AggregateReader):
         if not node.text.endswith(("is_same_v", "is_same::value")) or len(node.arguments) != 2:
             return None
         kinds = self.arguments(node.arguments, self.frame, 0)
-        known = [k for k in kinds if isinstance(k, Kind) and k.dtype in BITS and k.to is None]
-        if len(known) != 2:
+        plain = [k for k in kinds if isinstance(k, Kind) and k.to is None and k.dtype != "?"]
+        if len(plain) != 2:
             return None
-        return self.constant(known[0] == known[1], node.at, BOOL, hint)
+        if all(k.dtype in BITS for k in plain):
+            return self.constant(plain[0] == plain[1], node.at, BOOL, hint)
+        sides = [
+            (role, self.dtype_value(k, node.at)) for role, k in zip(_SIDES, plain, strict=True)
+        ]
+        return replace(self.one(OpKind.EQ, sides, node.at, BOOL, hint), static=True)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand

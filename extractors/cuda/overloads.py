@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core
 from extractors.cuda.values import Kind, Memory, Slot, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
+
+
+def same_bodies(methods: Iterable[n.Definition]) -> list[n.Definition]:
+    """One of several methods that are written the same, none when they differ."""
+    found = list(methods)
+    texts = {_text(one) for one in found}
+    return found[:1] if len(texts) == 1 else []
+
+
+def _text(function: n.Definition) -> str:
+    nodes = n.inside((function.parameters, function.body))
+    return " ".join(type(one).__name__ + getattr(one, "text", "") for one in nodes)
 
 
 def arguments_of(

@@ -30,6 +30,9 @@ _WORD = re.compile(
 )
 _BRACKETS = re.compile(r"\[\[[\w:,\s()]*\]\]")
 _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
+_LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]*[ \t]*$(?=\n\s*(?:for|while|do|if)\b)", re.MULTILINE)
+"""A word alone on its line before a loop: a macro of a header that is not there."""
+
 _INLINE = re.compile(r"\b__inline__\b")
 
 
@@ -208,7 +211,7 @@ def _blanked(text: str, attributes: list[Attribute]) -> str:
         pieces += [text[done : match.start()], blank(text[match.start() : end])]
         done = end
     text = "".join([*pieces, text[done:]])
-    for pattern in (_WORD, _BRACKETS):
+    for pattern in (_WORD, _BRACKETS, _LONE):
         text = pattern.sub(lambda m: blank(m.group()), text)
     text = _INLINE.sub("inline    ", text)
     return _MEMBER_TEMPLATE.sub(lambda m: m.group(1) + " " * 8, text)

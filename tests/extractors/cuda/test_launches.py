@@ -41,7 +41,8 @@ def test_dispatch_macro_enumerates_a_template_argument() -> None:
 def test_configuration_of_the_runtime() -> None:
     host = (
         "void go(float* x, int n, int b) {\n  cudaLaunchConfig_t c;\n"
-        "  c.gridDim = dim3(n, b / 2);\n  c.blockDim = 64;\n  c.dynamicSmemBytes = n * sizeof(float);\n"
+        "  c.gridDim = dim3(n, b / 2);\n  c.blockDim = 64;\n"
+        "  c.dynamicSmemBytes = n * sizeof(float);\n"
         "  auto f = k<3, true>;\n  CHECK(cudaLaunchKernelEx(&c, f, x, n));\n}\n"
     )
     (launch,) = facts(KERNEL + host).launches
