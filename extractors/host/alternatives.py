@@ -108,6 +108,29 @@ def _nodes(value: Value) -> Iterator[Expr]:
             pending.extend(item.args)
 
 
+def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
+    """A compile-time flag computed from what is left when a tile divides an extent."""
+    constexprs = {name for name, flag in material.signature.params if flag}
+    for name, value in launch.args:
+        rests = [node for leaf in leaves(value) for node in _nodes(leaf) if _no_rest(node)]
+        if name in constexprs and rests:
+            yield Decision(
+                axis="tail_handling",
+                value="constexpr EVEN flag removes mask",
+                pattern="divisibility-specialisation",
+                lines=_lines(material, launch, name),
+                kind=AxisKind.DESIGN,
+                subject=name,
+            )
+
+
+def _no_rest(node: Expr) -> bool:
+    """`extent % tile == 0`, or its opposite."""
+    left = node.args[0] if node.args else None
+    rest = isinstance(left, Expr) and left.op == "%"
+    return node.op in ("==", "!=") and rest and node.args[1] == 0
+
+
 def optional(material: Material) -> Iterator[Decision]:
     """A flag that says whether an operand is given, beside that operand or what stands for it."""
     constexprs = {name for name, flag in material.signature.params if flag}

@@ -275,6 +275,8 @@ CASES = (
     HostCase("searched-tile-extent", SEARCH_TILE, "tuned"),
     HostCase("searched-tile-extent", SEARCH_POINTER, "tuned"),
     HostCase("pipeline-stages-of-the-launch", vary(SEARCH_POINTER, ("num_warps=w)", "num_stages=w)")), "tuned"),
+    HostCase("divisibility-specialisation", tile(HEAD, "x, w, out, 1024, x.shape[1] % 1024 == 0, 1024"), "constexpr EVEN flag removes mask"),
+    HostCase("divisibility-specialisation", pointer(HEAD, "x, w, out, 1024, x.shape[1] % 1024 == 0, 1024"), "constexpr EVEN flag removes mask"),
 )
 """What must be seen."""
 
@@ -358,5 +360,7 @@ MISSES = (
     HostMiss("searched-tile-extent", ROWS_TILE, "nothing is searched"),
     HostMiss("searched-tile-extent", ROWS_POINTER, "nothing is searched"),
     HostMiss("pipeline-stages-of-the-launch", SEARCH_POINTER, "warps are searched, no stages"),
+    HostMiss("divisibility-specialisation", ROWS_TILE, "the flag is a constant"),
+    HostMiss("divisibility-specialisation", ROWS_POINTER, "the flag is a constant"),
 )
 """What must not be seen."""
