@@ -91,7 +91,7 @@ def _from_program(
     launch.
     """
     kernel = document_program(document)
-    chosen = sorted_settings(kernel, document, settings, dialect)
+    chosen = sorted_settings(kernel, document, settings, dialect, arch)
     for axis, value in chosen.design.items():
         kernel = apply(kernel, axis, value)
     if kernel.dialect == dialect == "triton":

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from generators.launch_point import ACCUMULATORS, LaunchPoint
-from generators.lower.roads import DEFAULT_ROAD, DESCRIPTORS, Road
+from generators.launch_point import ACCUMULATORS, Capability, LaunchPoint, capability
+from generators.lower.roads import DESCRIPTORS, Road, default_road
 from generators.rewrites.registry import axes
 from kb.dsl.model import Document
 from kb.errors import InputError, SyntaxProblem, UnknownName
@@ -43,11 +43,12 @@ class Settings:
     launch: Mapping[str, Scalar] = field(default_factory=dict)
     tuned: Mapping[str, Scalar] = field(default_factory=dict)
     asked_road: Road | None = None
+    target: Capability = (9, 0)
 
     @property
     def road(self) -> Road:
         """How tiles are addressed."""
-        return self.asked_road or DEFAULT_ROAD
+        return self.asked_road or default_road(self.target)
 
     @property
     def made_by(self) -> frozenset[str]:
@@ -112,9 +113,9 @@ def scalar(text: str) -> Scalar:
 
 
 def sorted_settings(
-    kernel: Kernel, document: Document, given: Mapping[str, Scalar], dialect: str
+    kernel: Kernel, document: Document, given: Mapping[str, Scalar], dialect: str, arch: str
 ) -> Settings:
-    """Settings by what they change.
+    """Settings by what they change, for a target.
 
     Raises UnknownName for an axis that nothing follows, InputError for a value that cannot be
     built.
@@ -142,7 +143,8 @@ def sorted_settings(
             raise UnknownName(
                 f"nothing in this kernel follows the axis `{axis}`.", hint=f"It changes {known}."
             )
-    return Settings(design=design, launch=launch, tuned=tuned, asked_road=road)
+    target = capability(arch)
+    return Settings(design=design, launch=launch, tuned=tuned, asked_road=road, target=target)
 
 
 def _known(axis: str, value: Scalar, values: tuple[str, ...]) -> str:

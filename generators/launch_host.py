@@ -239,7 +239,8 @@ class _Launch:
         tuning = self.request.document.tuning
         given |= {n: v for n, v in (tuning.launched_with if tuning else ()) if n not in given}
         given |= self.request.options
-        for name in OPTIONS:
+        own = self.request.kernel.entry.parameter_names
+        for name in (name for name in OPTIONS if name not in own):
             text = self.resolved(str(given[name])) if name in given else None
             if text is not None and text != name:
                 yield name, text

@@ -18,13 +18,25 @@ class Road(StrEnum):
 
 
 DEFAULT_ROAD = Road.POINTERS
-"""What a generated file uses unless it is told otherwise.
+"""What a generated file uses unless it is told otherwise, where the GPU has a copy engine.
 
 Decided by the times in benchmarks/h200/descriptors.json.
 """
 
+COPY_ENGINE = (9, 0)
+"""The first compute capability with the Tensor Memory Accelerator; before it, Triton writes
+descriptors out as pointers and loses the asynchronous copies (benchmarks/cross_dialect).
+
+Source: CUDA C++ Programming Guide, Tensor Memory Access.
+"""
+
 DESCRIPTORS = Road.HOST
 """The kind of descriptor where descriptors are asked for: those of the host cost no kernel time."""
+
+
+def default_road(capability: tuple[int, int]) -> Road:
+    """The road for a target when nobody asks for one."""
+    return DEFAULT_ROAD if capability >= COPY_ENGINE else Road.POINTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +47,7 @@ class Manner:
     where it is known, `natural` the parameters that the host keeps from being negative.
     """
 
-    road: Road = DEFAULT_ROAD
+    road: Road = Road.POINTERS
     known: Mapping[str, Literal] = field(default_factory=dict)
     element_bytes: Mapping[str, int] = field(default_factory=dict)
     natural: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ import pytest
 
 from api.generate import generate
 from generators.emit import emit_program
+from generators.lower import roads
 from generators.lower.roads import Manner, Road
 from generators.lower.triton import to_triton
 from kb.ir import Kernel
@@ -133,3 +134,16 @@ def test_the_road_is_a_setting(settings: dict[str, str], present: str, absent: s
     assert present in text
     assert absent not in text
     assert ('= _aligned("k", k)' in text) is ("pointer" not in settings.values())
+
+
+@pytest.mark.parametrize("road", list(Road))
+def test_the_default_holds_where_there_is_a_copy_engine(
+    road: Road, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roads, "DEFAULT_ROAD", road)
+    assert [roads.default_road(target) for target in ((8, 9), (9, 0), (12, 0))] == [
+        Road.POINTERS, road, road,
+    ]  # fmt: skip
+    text = generate(attention(), "triton", {}, "sm_90")
+    assert ("_aligned(" in text) is (road is not Road.POINTERS)
+    assert "_aligned(" not in generate(attention(), "triton", {}, "sm_80")
