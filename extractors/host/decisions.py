@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
-from extractors.host.derived import by_rule, closed_form, flattened, hint_lines
+from extractors.host.derived import by_rule, closed_form, compiled_in, flattened, hint_lines
 from extractors.host.dispatch import chosen_kernel, demanded_layout, on_device, shared_buffers
 from extractors.host.events import (
     HintRecord,
@@ -50,6 +50,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += even_flags(material, launch)
     rows += optional(material)
     rows += closed_form(material)
+    rows += compiled_in(material)
     rows += chosen_kernel(material)
     rows += shared_buffers(material)
     rows += demanded_layout(material)

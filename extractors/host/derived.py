@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from extractors.host.events import LaunchRecord, SearchRecord
-from extractors.host.facts import Material
+from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
 from extractors.host.tuning import computed
@@ -95,6 +95,41 @@ def by_rule(value: Value) -> bool:
     if isinstance(value, Choice):
         return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))
     return isinstance(value, Expr) and value.op in ("min", "max", "npow2")
+
+
+def compiled_in(material: Material) -> Iterator[Decision]:
+    """Module constants that the kernel reads as compile-time values."""
+    node = function_at(material.tree, material.signature.name, material.signature.lines)
+    if node is None:
+        return
+    read = read_names(node)
+    found = {
+        lines_of(made)
+        for made in material.tree.body
+        for target, value in _module_constants(made)
+        if target in read and _compile_time(value)
+    }
+    if found:
+        yield Decision(
+            axis="specialization",
+            value="constexpr",
+            pattern="problem-extents-as-compile-time-constants",
+            lines=tuple(sorted(found)),
+            kind=AxisKind.HOST,
+        )
+
+
+def _module_constants(made: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(made, ast.Assign):
+        yield from ((t.id, made.value) for t in made.targets if isinstance(t, ast.Name))
+    elif isinstance(made, ast.AnnAssign) and isinstance(made.target, ast.Name):
+        yield made.target.id, made.annotation
+
+
+def _compile_time(value: ast.expr) -> bool:
+    """`tl.constexpr(…)`, or that name as an annotation."""
+    named = value.func if isinstance(value, ast.Call) else value
+    return isinstance(named, ast.Attribute) and named.attr == "constexpr"
 
 
 def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
