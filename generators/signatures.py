@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from generators.compile_model import Argument, ArgumentKind, Scalar, Signature
+from generators.signature_repairs import Repairs
 from generators.usage import Facts, Role, Usage
 from kb.ir import Kernel, Parameter, ParameterKind
 from kb.space import Point, Tuning
 
 MAX_CANDIDATES = 12
+MAX_REPAIRED = 6
 _LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _SMALL = 2
 _COUNT = 4
@@ -49,16 +51,26 @@ _PROFILES = (
 
 
 def candidates(kernel: Kernel, tuning: Tuning | None = None) -> Iterator[Signature]:
-    """At most twelve different signatures, in the order in which they should be tried."""
+    """At most eighteen different signatures, in the order in which they should be tried: what
+    each parameter asks for by its own, then the same with what they ask for together.
+    """
     usage = Usage(kernel)
     points = _points(tuning)
     seen: set[Signature] = set()
+    found: list[Signature] = []
     for profile in _PROFILES:
         for point in points[:2] or [{}]:
             signature = _signature(usage, profile, point)
             if signature not in seen and len(seen) < MAX_CANDIDATES:
                 seen.add(signature)
+                found.append(signature)
                 yield signature
+    repairs = Repairs(kernel, usage)
+    for signature in found:
+        repaired = repairs.repaired(signature)
+        if repaired not in seen and len(seen) < MAX_CANDIDATES + MAX_REPAIRED:
+            seen.add(repaired)
+            yield repaired
 
 
 def _signature(usage: Usage, profile: _Profile, point: dict[str, Scalar]) -> Signature:
