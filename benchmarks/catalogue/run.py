@@ -160,11 +160,15 @@ def summary(report: dict[str, Any]) -> str:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Patterns by dialect: cases / near misses, and kernels of the corpora."""
+    """Counts by dialect; then every pattern with its cases, near misses and kernels."""
     lines = [
         summary(report).replace("\n", ". ") + ".",
         "",
+        *_by_dialect(report),
+        "",
         f"Read: {', '.join(report['read'])}.",
+        "",
+        "## Kernels",
         "",
         "| pattern | axis | cuTile | Triton | CUDA | kernels cuTile | Triton | CUDA | examples |",
         "|---|---|---|---|---|---:|---:|---:|---|",
@@ -190,6 +194,24 @@ def table(report: dict[str, Any]) -> str:
         if rows:
             lines += ["", f"{title}:", "", *rows]
     return "\n".join(lines) + "\n"
+
+
+def _by_dialect(report: dict[str, Any]) -> list[str]:
+    """How many patterns occur, have cases, are excused and are seen, by dialect."""
+    lines = [
+        "| dialect | kernels read | patterns that occur | with case and near miss | excused "
+        "| seen in kernels |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for dialect in DIALECTS:
+        rows = [row for row in report["patterns"].values() if dialect in row["occurs_in"]]
+        whole = [row for row in rows if row["cases"][dialect] and row["near_misses"][dialect]]
+        excused = [row for row in rows if dialect in row["excused"]]
+        fired = [row for row in report["patterns"].values() if row["kernels"][dialect]]
+        kernels = report["kernels"].get(dialect, 0)
+        counts = (kernels, len(rows), len(whole), len(excused), len(fired))
+        lines.append(f"| {dialect} | {' | '.join(map(str, counts))} |")
+    return lines
 
 
 def _cell(row: dict[str, Any], dialect: str) -> str:

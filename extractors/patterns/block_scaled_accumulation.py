@@ -68,6 +68,16 @@ class BlockScaledAccumulation(Pattern):
         Case(_SCALED_POINTER, "per-K-block promotion acc += dot*scale"),
         Case(_LATE_POINTER, "scale in epilogue"),
         Case(_SCALED_THREADS, "per-K-block promotion acc += dot*scale"),
+        Case(
+            vary(
+                PRODUCT_POINTER,
+                (
+                    "acc += tl.dot(x, y)",
+                    'acc = tl.dot_scaled(x, None, "e4m3", y, None, "e4m3", acc)',
+                ),
+            ),
+            "mma_scaled",
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),

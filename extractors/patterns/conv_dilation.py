@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
@@ -26,6 +26,8 @@ class ConvDilation(Pattern):
         Case(CONVOLUTION, "constexpr"),
         Case(CONVOLUTION_TILE, "constexpr"),
         Case(CONVOLUTION_THREADS, "constexpr"),
+        Case(vary(CONVOLUTION, ("DIL: tl.constexpr", "DIL")), "runtime"),
+        Case(vary(CONVOLUTION, ("r * DIL", "r"), ("s * DIL", "s")), "unsupported"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),

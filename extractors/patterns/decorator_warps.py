@@ -24,6 +24,7 @@ class DecoratorWarps(Pattern):
     matches = (
         Case(vary(SOFTMAX, ("occupancy=4", "num_worker_warps=8")), "8"),
         Case(FLASH_THREADS, "32"),
+        Case(FLASH_THREADS.replace("__launch_bounds__(1024, 1)", "__launch_bounds__(128, 1)"), "4"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="the decorator speaks of occupancy only"),

@@ -30,6 +30,10 @@ class EpsPlacement(Pattern):
             "after sqrt",
         ),
         Case(ROW_NORM_THREADS, "inside rsqrt"),
+        Case(
+            vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.rsqrt(tl.maximum(var, eps))")),
+            "clamp",
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no root"),

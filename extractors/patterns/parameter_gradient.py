@@ -23,6 +23,15 @@ _ATOMIC = vary(
 )  # fmt: skip
 
 
+_LOCKED = vary(
+    NORM_BACKWARD_POINTER,
+    ("gx, gy, x,", "locks, gx, gy, x,"),
+    ("    tl.store(parts + own * sp + cols, acc, mask=cols < N)",
+     "    while tl.atomic_cas(locks, 0, 1) == 1:\n        pass\n"
+     "    acc += tl.load(parts + cols, mask=cols < N)\n    tl.store(parts + cols, acc, mask=cols < N)\n    tl.atomic_xchg(locks, 0)"),  # noqa: E501
+)  # fmt: skip
+
+
 class ParameterGradient(Pattern):
     """A sum over the rows of a block is stored for a second stage, or added to one row by an
     atomic."""
@@ -35,6 +44,7 @@ class ParameterGradient(Pattern):
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partials then reduce"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partials then reduce"),
+        Case(_LOCKED, "lock + accumulate"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one block owns its output tile"),

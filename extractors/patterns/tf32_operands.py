@@ -47,6 +47,7 @@ class Tf32Operands(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),  # noqa: E501
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),  # noqa: E501
 Case(_INSTRUCTION, "tf32"),
+Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="bf16x3")')), "bf16x3"),
     )  # fmt: skip
     near_misses = (
         NearMiss(PRODUCT, why="operands enter as they were loaded"),
