@@ -36,7 +36,7 @@ def combined_shuffle(graph: Graph, op: Op) -> tuple[OpKind, str] | None:
 
 
 def _exchanged(node: Node) -> str | None:
-    return node.op.operand("x")
+    return node.op.operand("x") or next(iter(node.op.inputs), None)
 
 
 def reducing_loop(graph: Graph, op: Op) -> tuple[OpKind, str, str] | None:
