@@ -13,7 +13,8 @@ from generators.compile_model import Argument, ArgumentKind, Scalar, Signature
 from generators.usage import Usage
 from kb.analysis.graph import Graph, Node
 from kb.analysis.inline import inline
-from kb.analysis.sorts import Kind, Sorts
+from kb.analysis.sort_model import Kind
+from kb.analysis.sorts import Sorts
 from kb.analysis.values import Values
 from kb.errors import TileloreError
 from kb.ir import Kernel

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from kb.analysis.graph import COPIES, Graph, Node, is_view
+from kb.analysis.sort_model import NUMERIC, OPEN, Kind, Shape, Sort, dtype_sort, join
 from kb.analysis.types import broadcast
 from kb.analysis.values import Values
 from kb.ir import Function, Op, ParameterKind, Region
@@ -24,46 +24,6 @@ MAX_READS = 3
 """How often a loop is read until what it carries stays what it is; nothing is said of it then."""
 
 
-class Kind(StrEnum):
-    """What sort of thing a value certainly is."""
-
-    BOOL = "a truth value"
-    INT = "an integer"
-    FLOAT = "a float"
-    NUMBER = "a number"
-    MEMORY = "an array or pointer"
-    TUPLE = "a tuple"
-    DTYPE = "a dtype"
-    ENUM = "a named constant"
-    FUNCTION = "a function"
-    TEXT = "a string"
-    NONE = "None"
-    OPEN = "not known"
-
-
-NUMERIC = frozenset({Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.NUMBER})
-Shape = tuple[str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sort:
-    """`dtype` is empty and `shape` None where they are not certain; a scalar has the shape ()."""
-
-    kind: Kind = Kind.OPEN
-    dtype: str = ""
-    shape: Shape = None
-
-    @property
-    def numeric(self) -> bool:
-        """True for tiles and scalars of numbers."""
-        return self.kind in NUMERIC
-
-    def __str__(self) -> str:
-        extents = f" of [{', '.join(self.shape)}]" if self.shape else ""
-        return f"{self.dtype or self.kind}{extents}"
-
-
-OPEN = Sort()
 _FLOATS = frozenset(
     {
         OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN,
@@ -135,7 +95,7 @@ class Sorts:
         for place, result in enumerate(op.results):
             sides = [end[place] for end in ends if place < len(end)]
             whole = len(sides) == len(ends) and all(_falls_through(r) for r in op.regions)
-            self.found[result.name] = _join(sides) if whole else OPEN
+            self.found[result.name] = join(sides) if whole else OPEN
 
     def _loop(self, op: Op) -> None:
         """Carried values are what they begin as, unless an iteration makes them something else."""
@@ -152,7 +112,7 @@ class Sorts:
             ends = [self._region(region) for region in op.regions][-1]
             left = any(_leaves(region) for region in op.regions)
             agreed = [
-                OPEN if left or place >= len(ends) else _join([sort, ends[place]])
+                OPEN if left or place >= len(ends) else join([sort, ends[place]])
                 for place, sort in enumerate(carried)
             ]
             if agreed == carried:
@@ -374,29 +334,6 @@ class Sorts:
         if left and right and len(left) == len(right) == 2:
             shape = (left[0], right[1])
         return Sort(Kind.NUMBER, shape=shape)
-
-
-def dtype_sort(name: str) -> Sort:
-    """The sort of a number with a dtype: `f32`, `i8`, `i1`, `bf16`; open for other words."""
-    if name == "i1":
-        return Sort(Kind.BOOL, name)
-    if name[:1] in ("i", "u") and name[1:].isdigit():
-        return Sort(Kind.INT, name)
-    if name in ("bf16", "tf32") or (name[:1] == "f" and name[1:2].isdigit()):
-        return Sort(Kind.FLOAT, name)
-    return OPEN
-
-
-def _join(sides: Sequence[Sort]) -> Sort:
-    """What holds on every side."""
-    first = sides[0]
-    if all(side == first for side in sides):
-        return first
-    kinds = {side.kind for side in sides}
-    kind = first.kind if len(kinds) == 1 else Kind.NUMBER if kinds <= NUMERIC else Kind.OPEN
-    dtype = first.dtype if len({side.dtype for side in sides}) == 1 else ""
-    shape = first.shape if all(side.shape == first.shape for side in sides) else None
-    return Sort(kind, dtype, shape)
 
 
 def _falls_through(region: Region) -> bool:

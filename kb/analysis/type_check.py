@@ -12,7 +12,8 @@ from functools import cache
 
 from kb.analysis.graph import Graph
 from kb.analysis.inline import inline
-from kb.analysis.sorts import NUMERIC, Kind, Shape, Sorts
+from kb.analysis.sort_model import NUMERIC, Kind, Shape
+from kb.analysis.sorts import Sorts
 from kb.analysis.values import Values
 from kb.dialects.registry import DIALECTS
 from kb.errors import TileloreError
