@@ -7,7 +7,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.memory import MemoryReader
-from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Val
+from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.ops import OpKind
 
 LIMITS: dict[tuple[str, str], int | float] = {
@@ -18,6 +18,10 @@ LIMITS: dict[tuple[str, str], int | float] = {
     ("f16", "lowest"): -65504.0, ("u8", "max"): 255, ("i8", "max"): 127, ("i8", "min"): -128,
 }  # fmt: skip
 """Limits of number types. Source: ISO C++, header limits, for the types of IEEE 754."""
+
+
+MAX_DEPTH = 24
+"""Structs whose constants rest on constants of other structs."""
 
 
 class AggregateReader(MemoryReader):
@@ -76,6 +80,37 @@ class AggregateReader(MemoryReader):
             return self.constant(float("inf"), at, kind, hint)
         value = LIMITS.get((kind.dtype, last))
         return None if value is None else self.constant(value, at, kind, hint)
+
+    def static_member(self, head: str, name: str, at: n.Place, hint: str) -> Val | None:
+        """`Type::name`: a constant of a struct, or a member of a type parameter, kept as one."""
+        bound = self.frame.find(head)
+        if isinstance(bound, Named):
+            kind = self.kind(bound.type, bound.frame)
+        elif isinstance(bound, Kind):
+            kind = bound
+        elif isinstance(bound, Val):
+            return self._of_parameter(bound, name, at, hint)
+        else:
+            kind = self.kind(n.CType(head), self.frame)
+        if kind.dtype.startswith("dtypeof("):
+            held = self.symbols.get(kind.dtype[8:-1])
+            return self._of_parameter(held, name, at, hint) if held is not None else None
+        for record in self.library.records(kind.record) if kind.record else ():
+            for one in record.fields:
+                if one.name == name and one.value is not None and not record.specialised:
+                    inner = self.of_record(record, kind.arguments, self.frame.depth)
+                    if inner.depth > MAX_DEPTH:
+                        return None
+                    with self.inside(inner):
+                        value = self.read(one.value, hint)
+                        return self.convert(value, self.kind(one.type, inner), at, hint)
+        return None
+
+    def _of_parameter(self, parameter: Val, name: str, at: n.Place, hint: str) -> Val:
+        """A member of a type that only the instantiation tells: known at compile time."""
+        operands = [("x", parameter.name)]
+        made = self.one(OpKind.ATTRIBUTE, operands, at, UNKNOWN, hint, [("name", name)])
+        return replace(made, static=True, text=f"{parameter.name}.{name}")
 
     def argument(self, node: n.Expr, frame: Frame) -> Val:
         """The value of a template argument; what does more than compute is not one."""

@@ -42,6 +42,7 @@ class Core(Typing):
         self.names: dict[str, Val] = {}
         self.kinds: dict[str, Kind] = {}
         self.trail: list[n.Definition] = []
+        self.symbols: dict[str, Val] = {}
         self._moves: dict[tuple[str, str], str | None] = {}
         self._count = 0
 
@@ -159,12 +160,9 @@ class Core(Typing):
 
     def dtype_value(self, kind: Kind, at: n.Place) -> str:
         """The dtype operand of a cast."""
-        if kind.dtype.startswith("dtypeof("):
-            name = kind.dtype[8:-1]
-            if isinstance(self.frame.find(name), Val | Kind) or name in self.names:
-                bound = self.frame.find(name)
-                if isinstance(bound, Val):
-                    return bound.name
+        known = self.symbols.get(kind.dtype[8:-1]) if kind.dtype.startswith("dtypeof(") else None
+        if known is not None:
+            return known.name
         return self.one(OpKind.DTYPE, (), at, UNKNOWN, attributes=[("name", kind.dtype)]).name
 
     def cast(self, value: Val, kind: Kind, at: n.Place, hint: str = "") -> Val:

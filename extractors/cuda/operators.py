@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.aggregates import AggregateReader
+from extractors.cuda.conversions import ConversionReader
 from extractors.cuda.core import is_integer, promoted, pure
 from extractors.cuda.values import (
     BOOL,
@@ -43,7 +43,7 @@ _LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT_MAX"
 MAX_DEPTH = 80
 
 
-class OperatorReader(AggregateReader):
+class OperatorReader(ConversionReader):
     """Expressions that are no calls."""
 
     _depth = 0
@@ -80,9 +80,9 @@ class OperatorReader(AggregateReader):
             case n.Index():
                 return self._index(node, hint)
             case n.Cast():
-                return self._cast(node, hint)
+                return self.converted(node, hint)
             case n.SizeOf():
-                return self._size(node, hint)
+                return self.size(node, hint)
             case n.Braces():
                 return self.braces(node, self.kind(node.type, self.frame) if node.type else UNKNOWN,
                                    node.at, hint)  # fmt: skip
@@ -115,7 +115,10 @@ class OperatorReader(AggregateReader):
         same = self._same_type(node, hint)
         if same is not None:
             return same
-        last = name.rpartition("::")[2]
+        head, _, last = name.rpartition("::")
+        member = self.static_member(head, last, node.at, hint) if head else None
+        if member is not None:
+            return member
         if last in _LIMITS:
             value = _LIMITS[last]
             kind = Kind("f32") if isinstance(value, float) else INT
@@ -350,42 +353,6 @@ class OperatorReader(AggregateReader):
             regions,
         )  # fmt: skip
         return Val(name[0], kind)
-
-    # -- conversions
-
-    def _cast(self, node: n.Cast, hint: str) -> Val:
-        kind = self.kind(node.type, self.frame)
-        value = self.read(node.operand, hint)
-        if kind.to is not None:
-            if value.kind.to is None:
-                return replace(
-                    self.one(OpKind.BITCAST, [("x", value.name)], node.at, kind, hint), kind=kind
-                )
-            return self.pointer_cast(value, kind, node.at, hint)
-        if value.kind.to is not None or node.form in ("bit", "reinterpret"):
-            return self.one(OpKind.BITCAST, [("x", value.name)], node.at, kind, hint)
-        if kind.record or kind == UNKNOWN:
-            if node.form in ("static", "c", "construct"):
-                attributes = [("spelling", "constructor")]
-                operands = [("x", value.name)]
-                return self.one(OpKind.CAST, operands, node.at, kind, hint, attributes)
-            return self.opaque(f"cast to {node.type.name}", (node.operand,), node.at, hint)
-        return self.cast(value, kind, node.at, hint)
-
-    def _size(self, node: n.SizeOf, hint: str) -> Val:
-        kind = UNKNOWN
-        if node.type is not None:
-            kind = self.kind(node.type, self.frame)
-        elif node.operand is not None:
-            where = self.place(node.operand)
-            kind = where.kind if where is not None else UNKNOWN
-            if isinstance(node.operand, n.Name) and where is None:
-                kind = self.kind(n.CType(node.operand.text), self.frame)
-        if kind.bits is not None:
-            return self.constant(max(kind.bits // 8, 1), node.at, Kind("u64"), hint)
-        dtype = self.dtype_value(kind, node.at)
-        made = self.one(OpKind.SIZE_OF, [("dtype", dtype)], node.at, Kind("u64"), hint)
-        return replace(made, static=True)
 
 
 def _joined(left: Val, right: Val) -> Kind:

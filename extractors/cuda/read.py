@@ -157,7 +157,8 @@ def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Para
         kind = Kind(record="typename") if one.dtype == "typename" else reader.kind(
             n.CType(one.dtype), Frame("file")
         )  # fmt: skip
-        reader.frame.bind(one.name, Val(name, kind, None, True, name))
+        reader.symbols[name] = Val(name, kind, None, True, name)
+        reader.frame.bind(one.name, reader.symbols[name])
         yield Parameter(
             name, ParameterKind.CONSTEXPR, annotation, default, has_default, _span(place)
         )
