@@ -201,7 +201,10 @@ class _Launch:
         computed = {n: t for n, t in self.texts.items() if t != n}
         written = self._written()
         sized = self._sized([*computed.values(), *grid, *(text for _, text in options)])
-        checks = (*self._rank_checks(sized), *self._constraints())
+        checks = (
+            *self._rank_checks(sized),
+            *self._constraints({**sized, self.tensors[0]: 0} if self.tensors else sized),
+        )
         return HostContract(
             function=self.request.function,
             summary=self.request.summary,
@@ -282,7 +285,7 @@ class _Launch:
                 message = f"{name} has {{{name}.ndim}} axes; the launch reads {axes} of them"
                 yield Check(expression=f"{name}.ndim >= {axes}", message=message)
 
-    def _constraints(self) -> Iterator[Check]:
+    def _constraints(self, sized: Mapping[str, int]) -> Iterator[Check]:
         """Constraints on what the host knows; words that mean two things are left out."""
         meant = {n for n in self.texts if n not in self.arguments or n in self.request.values}
         for constraint in self.request.document.space.constraints:
@@ -295,7 +298,9 @@ class _Launch:
             plain = all(name.rpartition(".")[2] in _SIZES for name in sizes)
             if used and plain and used <= meant | set(self.tensors):
                 text = constraint.expression
-                yield Check(expression=text, message=f"`{text}` does not hold")
+                loose = sorted(name for name in used & set(self.tensors) if name not in sized)
+                guard = " and ".join(f"{name} != None" for name in loose)
+                yield Check(expression=text, message=f"`{text}` does not hold", when=guard)
 
     def _arguments(self) -> Iterator[ScalarContract]:
         defaults: dict[str, Scalar] = {

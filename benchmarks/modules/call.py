@@ -20,8 +20,14 @@ from typing import Any
 
 import torch
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-SHAPES: tuple[tuple[int, ...], ...] = ((4, 16), (16,), (2, 4, 16), (2, 2, 4, 16))
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (4, 16), (16,), (16, 16), (2, 4, 16), (4, 4, 4), (2, 2, 4, 16), (3, 3),
+)  # fmt: skip
+LEAST = (1, 16)
+"""Smallest numbers for compile-time sizes: operands of a matrix product have sixteen rows."""
+
 AROUND = 1 << 16
 """Elements on both sides of a tensor, so that an index past its end meets memory."""
 
@@ -46,10 +52,19 @@ def tensor(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
     return memory[AROUND : AROUND + count].view(shape)
 
 
+def descriptor(base: torch.Tensor) -> TensorDescriptor | None:
+    """The whole tensor as one block; None where a descriptor cannot take it."""
+    sizes = list(base.shape)
+    try:
+        return TensorDescriptor(base, sizes, list(base.stride()), sizes)
+    except (AssertionError, ValueError):
+        return None
+
+
 def attempts(job: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
     """Arguments by name: shapes, and the values that a signature of the kernel suggests."""
     grids = GRIDS if "grid" in names else GRIDS[:1]
-    for shape, values, grid in itertools.product(SHAPES, job["values"], grids):
+    for shape, least, values, grid in itertools.product(SHAPES, LEAST, job["values"], grids):
         given: dict[str, Any] = {}
         for seed, name in enumerate(names):
             known = values.get(name, {"value": 1})
@@ -57,11 +72,18 @@ def attempts(job: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
                 given[name] = grid
             elif name in job["tensors"]:
                 given[name] = tensor(shape, known.get("dtype", "f32"), seed)
+            elif known.get("described"):
+                given[name] = descriptor(tensor(shape, known["dtype"], seed))
             elif "dtype" in known and known.get("constant"):
                 given[name] = _TILE.get(known["dtype"], tl.float32)
             else:
-                given[name] = known.get("value", 1)
+                given[name] = raised(known.get("value", 1), least)
         yield given
+
+
+def raised(value: Any, least: int) -> Any:
+    """A size that is at least so large; flags and other values stay."""
+    return max(value, least) if type(value) is int and value > 1 else value
 
 
 def wrote(before: dict[str, torch.Tensor], after: dict[str, Any]) -> bool:
@@ -84,15 +106,17 @@ def served(job: dict[str, Any]) -> None:
     required = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty]
     message = "no attempt"
     for given in attempts(job, required):
-        before = {n: v.clone() for n, v in given.items() if isinstance(v, torch.Tensor)}
+        tensors = {n: getattr(v, "base", v) for n, v in given.items()}
+        tensors = {n: v for n, v in tensors.items() if isinstance(v, torch.Tensor)}
+        before = {n: v.clone() for n, v in tensors.items()}
         try:
             host(**given)
         except Exception as problem:
             message = f"{type(problem).__name__}: {problem}"[:300]
             say(message=message)
             continue
-        if wrote(before, given):
-            say(ran=True, message="", shapes={n: list(given[n].shape) for n in before})
+        if wrote(before, tensors):
+            say(ran=True, message="", shapes={n: list(v.shape) for n, v in tensors.items()})
             return
         say(message="nothing was written")
 

@@ -59,6 +59,8 @@ def values_of(signature: Signature) -> dict[str, dict[str, Any]]:
     for argument in signature.arguments:
         if argument.kind is ArgumentKind.POINTER:
             found[argument.name] = {"dtype": argument.dtype}
+        elif argument.kind is ArgumentKind.DESCRIPTOR:
+            found[argument.name] = {"dtype": argument.dtype, "described": True}
         elif argument.kind is ArgumentKind.DTYPE:
             found[argument.name] = {"dtype": argument.dtype, "constant": True}
         elif argument.kind is ArgumentKind.SCALAR:
@@ -85,7 +87,7 @@ class Caller:
         facts = stated_facts(path.read_text(encoding="utf-8"), str(path))
         signatures = [values_of(signature) for signature in candidates(program, document.tuning)]
         named = ((n, v) for s in signatures for n, v in s.items())
-        pointers = {n for n, v in named if "dtype" in v and "constant" not in v}
+        pointers = {n for n, v in named if "dtype" in v and len(v) == 1}
         job = {"path": str(path), "host": facts["host"], "values": signatures[:3],
                "tensors": sorted(pointers), "seconds": SECONDS}  # fmt: skip
         assert self.process.stdin is not None
