@@ -46,7 +46,7 @@ class ReductionScope(Pattern):
         graph = facts.threads
         steps = [n for n in graph.nodes if combined_shuffle(graph, n.op) is not None]
         steps += graph.of(*REDUCTIONS)
-        second = [n for n in steps if self._again(facts, n, steps)]
+        second = self._from_partials(facts, steps)
         if second:
             yield self.decide(facts, "block", steps)
         elif steps:
@@ -60,13 +60,13 @@ class ReductionScope(Pattern):
         if adds:
             yield self.decide(facts, "grid", adds)
 
-    def _again(self, facts: Facts, node: Node, steps: list[Node]) -> bool:
-        """True when a step combines what another one left in shared memory."""
-        shared = SharedMemory(facts.threads)
-        handed = [
-            value
-            for load in facts.threads.of(OpKind.LOAD)
-            if shared.holds(load.op) and facts.threads.rests_on(node.result, load)
-            for value in shared.stored(load.op)
+    def _from_partials(self, facts: Facts, steps: list[Node]) -> bool:
+        """Whether a step combines what another one left in shared memory."""
+        graph, shared = facts.threads, SharedMemory(facts.threads)
+        partial = [
+            load
+            for load in graph.of(OpKind.LOAD)
+            if shared.holds(load.op)
+            and any(graph.rests_on(v, step) for v in shared.stored(load.op) for step in steps)
         ]
-        return any(facts.threads.rests_on(v, other) for v in handed for other in steps)
+        return any(graph.rests_on(step.result, load) for step in steps for load in partial)
