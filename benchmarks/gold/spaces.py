@@ -56,7 +56,8 @@ def compare(entry: Entry, known: KernelKnowledge) -> list[Fact]:
     ]
     given = _ours(ours)
     if isinstance(gold.get("points"), int) and _searched(gold):
-        facts.append(("number of points", gold["points"], len(given)))
+        every = {point for space in ours.spaces for point in space.points}
+        facts.append(("number of points", gold["points"], len(every)))
     for fact, mine in (("effective_axes", ours.effective_axes), ("dead_axes", ours.dead_axes)):
         if "spaces" in gold and fact in gold:
             facts.append((fact, _names(gold[fact]), sorted(mine)))

@@ -43,15 +43,23 @@ class FlattenedOuterBatchGridAxis(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        quotients = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if _of_block(facts, n)]
-        remainders = [n for n in facts.graph.of(OpKind.MOD) if _of_block(facts, n)]
-        for high in quotients:
-            for low in remainders:
-                if _operands(facts, high) != _operands(facts, low):
-                    continue
-                if _indexes(facts, high) and _indexes(facts, low):
-                    yield self.decide(facts, "batch*heads on one axis", (high, low))
-                    return
+        pair = outer_axes(facts)
+        if pair:
+            yield self.decide(facts, "batch*heads on one axis", pair)
+
+
+def outer_axes(facts: Facts) -> tuple[Node, ...]:
+    """Quotient and remainder of one block id by one number that select along axes of their own;
+    empty when there are none."""
+    remainders = [n for n in facts.graph.of(OpKind.MOD) if _of_block(facts, n)]
+    for high in facts.graph.of(OpKind.FLOOR_DIV):
+        if not _of_block(facts, high):
+            continue
+        for low in remainders:
+            same = _operands(facts, high) == _operands(facts, low)
+            if same and _indexes(facts, high) and _indexes(facts, low):
+                return high, low
+    return ()
 
 
 def _operands(facts: Facts, node: Node) -> tuple[Expr, Expr]:

@@ -49,12 +49,20 @@ class OneOutputTilePerCta(Pattern):
             return
         if facts.graph.of(OpKind.WHILE):
             return
-        placed = [a for a in facts.stores if any(e.has(AtomKind.BLOCK) for e in a.index)]
+        placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]
         if not stores or len(placed) != len(facts.stores):
             return
         value = "one row per CTA" if all(_one_row(facts, a) for a in stores) else "one tile per CTA"
         yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])
+
+
+def _by_block(facts: Facts, access: Access) -> bool:
+    """True when the place of an access depends on a block id."""
+    if any(index.has(AtomKind.BLOCK) for index in access.index):
+        return True
+    places = [v for role, v in access.node.op.operands if role not in ("value", "mask")]
+    return any(facts.graph.roots(value, OpKind.BLOCK_ID) for value in places)
 
 
 def _one_row(facts: Facts, access: Access) -> bool:

@@ -19,6 +19,10 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, Role, leads
 from kb.evidence import Decision
+from kb.ops import OpKind
+
+MAX_ENDS = 32
+"""Operations that one decision shows at most."""
 
 
 class ReductionScheme(Pattern):
@@ -108,4 +112,11 @@ class ReductionScheme(Pattern):
         return any(e.rescale and e.node.inside(loop) for e in facts.exponentials)
 
     def _ends(self, facts: Facts, values: list[str]) -> list[Node]:
-        return [n for v in values if (n := facts.graph.producer(v)) is not None]
+        """The operations that make values; of a branch, those that make what it hands on."""
+        found = [n for v in values if (n := facts.graph.producer(v)) is not None]
+        for node in found:
+            if node.op.kind == OpKind.IF and len(found) < MAX_ENDS:
+                handed = [v for value in values for v in facts.graph.feeds(value)]
+                made = [facts.graph.producer(v) for v in handed]
+                found += [n for n in made if n is not None and n.inside(node) and n not in found]
+        return [n for n in found if n.op.kind != OpKind.IF] or found

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.flattened_outer_batch_grid_axis import outer_axes
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
@@ -76,6 +77,8 @@ class SeparateGridAxes(Pattern):
             yield self.decide(facts, "separate grid axes", ids)
         elif not self._divided(facts):
             yield self.decide(facts, self._single(facts), ids)
+        elif not facts.contractions and not outer_axes(facts):
+            yield self.decide(facts, self._single(facts), [*ids, *self._parts(facts)])
 
     def _places(self, facts: Facts, node: Node) -> bool:
         return any(
@@ -86,11 +89,16 @@ class SeparateGridAxes(Pattern):
         )
 
     def _divided(self, facts: Facts) -> bool:
-        return any(
-            (atom := facts.values.expr(n.op.inputs[0]).atom) is not None
-            and atom.kind is AtomKind.BLOCK
+        return bool(self._parts(facts))
+
+    def _parts(self, facts: Facts) -> list[Node]:
+        """The divisions that take a block id apart."""
+        return [
+            n
             for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
-        )
+            if (atom := facts.values.expr(n.op.inputs[0]).atom) is not None
+            and atom.kind is AtomKind.BLOCK
+        ]
 
     def _single(self, facts: Facts) -> str:
         extents = {
