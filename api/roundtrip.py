@@ -27,6 +27,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
 }
 """Targets whose machine code is deterministic; the verdict stands on these."""
 
+REPORTED: dict[str, tuple[str, ...]] = {"cutile": ("sm_100",)}
+"""Targets that are compared when asked for by name: their compiler was seen to write two results
+for one source."""
+
 FIRST_TARGET = "sm_90"
 MAX_SLOW = 2
 """How many compiles of the original may time out or crash before its signature is given up."""
@@ -45,6 +49,14 @@ class Stage(StrEnum):
     EMIT = "emit"
     COMPILE = "compile"
     COMPARED = "compared"
+
+
+def targets_asked(names: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Targets by dialect: those of the verdict, or, when names are given, those named."""
+    if not names:
+        return dict(TARGETS)
+    known = {dialect: (*row, *REPORTED.get(dialect, ())) for dialect, row in TARGETS.items()}
+    return {dialect: tuple(t for t in row if t in names) for dialect, row in known.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +113,7 @@ class Request:
     cache: Path
     jobs: int = 1
     seconds: float = 60.0
-    targets: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(TARGETS))
+    targets: dict[str, tuple[str, ...]] = field(default_factory=targets_asked)
     reuse: bool = True
 
 

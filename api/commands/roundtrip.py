@@ -13,12 +13,14 @@ from api import console
 from api.corpora import cache_folder
 from api.roundtrip import (
     FIRST_TARGET,
+    REPORTED,
     TARGETS,
     KernelCheck,
     Progress,
     Request,
     report,
     roundtrip,
+    targets_asked,
     unread,
 )
 from api.source_files import SourceTree, source_tree
@@ -50,7 +52,7 @@ class Options:
 
 def options(jobs: int | None, targets: Sequence[str] | None) -> Options:
     """Options as given on the command line. UnknownName for a GPU that no dialect is built for."""
-    known = sorted({target for row in TARGETS.values() for target in row})
+    known = sorted({t for rows in (TARGETS, REPORTED) for row in rows.values() for t in row})
     for target in targets or ():
         if target not in known:
             hint = f"Known are {', '.join(known)}."
@@ -82,11 +84,8 @@ def verify_again(sources: Sequence[str], chosen: Options, *, as_json: bool) -> i
 
 def _request(tree: SourceTree, chosen: Options) -> Request:
     """Every dialect with the targets that were asked for and that it is built for."""
-    targets = {
-        dialect: tuple(target for target in row if not chosen.targets or target in chosen.targets)
-        for dialect, row in TARGETS.items()
-    }
     cache = cache_folder() / "roundtrip"
+    targets = targets_asked(chosen.targets)
     return Request(tree=tree, cache=cache, jobs=chosen.jobs, targets=targets)
 
 

@@ -1,4 +1,4 @@
-"""results.json and generated.json as tables in Markdown (table.md).
+"""results.json, flips.json, generated.json and descriptors.json as Markdown (table.md).
 
 .venv/bin/python -m benchmarks.h200.table
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 
 
 def main() -> None:
     """Write table.md."""
-    lines = [*regenerated(), "", *generated()]
+    lines = [*regenerated(), "", flipped(), "", *generated(), "", *roads()]
     (FOLDER / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -44,6 +45,51 @@ def generated() -> list[str]:
             f"| {'yes' if row['holds'] else 'NO'} |"
         )
     return lines
+
+
+def flipped() -> str:
+    """cuTile kernels with one decision changed, beside the kernel as it was."""
+    report = json.loads((FOLDER / "flips.json").read_text())
+    rows = report["flips"]
+    close = [row for row in rows if row.get("allclose") and row.get("allclose_to_torch")]
+    equal = [row for row in rows if row.get("bit_equal")]
+    slowest = max(rows, key=_ratio)
+    fastest = min(rows, key=_ratio)
+    return (
+        f"Flipped cuTile kernels: {len(close)} of {len(rows)} flips of "
+        f"{len({row['kernel'] for row in rows})} kernels compute what the kernel and PyTorch "
+        f"compute, {len(equal)} of them to the bit. Time of the flipped kernel over the original: "
+        f"from {_told(fastest)} to {_told(slowest)}."
+    )
+
+
+def _ratio(row: dict[str, Any]) -> float:
+    return float(row["times"]["ratio"]) if row.get("times") else 1.0
+
+
+def _told(row: dict[str, Any]) -> str:
+    return f"{_ratio(row):.2f} (`{row['kernel']}`, {row['axis']} = {row['value']})"
+
+
+def roads() -> list[str]:
+    """FMHA by pointers and by tensor descriptors: the fastest design point of each road."""
+    report = json.loads((FOLDER / "descriptors.json").read_text())
+    names = {"pointers": "pointers", "host": "descriptors of the host", "device": "of the kernel"}
+    ragged = report["ragged"]
+    held = sum(1 for row in ragged if row["holds"])
+    lines = [
+        f"| FMHA, {report['dtype']}, TFLOP/s | torch SDPA | " + " | ".join(names.values()) + " |",
+        "| --- " * (len(names) + 2) + "|",
+    ]
+    for row in report["problems"]:
+        problem, best = row["problem"], row["best"]
+        causal = "causal" if problem["causal"] else "full"
+        speeds = (best[name]["tflops"] for name in ("torch SDPA", *names))
+        lines.append(
+            f"| {problem['batch']} x {problem['heads']} heads of {problem['dim']}, "
+            f"{problem['rows']} rows, {causal} | " + " | ".join(f"{s:.0f}" for s in speeds) + " |"
+        )
+    return [*lines, "", f"Ragged lengths on every road: {held} of {len(ragged)} cases hold."]
 
 
 def regenerated() -> list[str]:

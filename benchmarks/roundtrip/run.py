@@ -23,7 +23,7 @@ from pathlib import Path
 
 from api.console import write_text
 from api.corpora import cache_folder
-from api.roundtrip import TARGETS, KernelCheck, Request, Stage, roundtrip
+from api.roundtrip import TARGETS, KernelCheck, Request, Stage, roundtrip, targets_asked
 from api.source_files import SourceTree, source_tree
 from generators.compile_pool import CompilerPool, PoolSettings, available
 from kb.errors import InputError
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machine": _machine(options.cache),
         "jobs": options.jobs,
         "seconds": seconds,
-        "targets": TARGETS,
+        "targets": targets_asked(options.target),
         "packages": {name: [_row(check) for check in checks] for name, checks in packages.items()},
     }
     text = "\n\n".join((table(packages), reasons(packages))) + "\n"
@@ -94,13 +94,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _one(tree: SourceTree, options: argparse.Namespace) -> tuple[KernelCheck, ...]:
-    targets = {
-        dialect: tuple(t for t in known if not options.target or t in options.target)
-        for dialect, known in TARGETS.items()
-    }
     request = Request(
         tree=tree, cache=options.cache, jobs=options.jobs, seconds=options.seconds,
-        targets=targets, reuse=options.reuse == "yes",
+        targets=targets_asked(options.target), reuse=options.reuse == "yes",
     )  # fmt: skip
 
     def show(done: int, files: int, check: KernelCheck) -> None:

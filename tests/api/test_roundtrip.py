@@ -9,7 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from api.cli import app
-from api.roundtrip import KernelCheck, Request, Stage, check_from_dict, report, roundtrip
+from api.roundtrip import (
+    KernelCheck,
+    Request,
+    Stage,
+    check_from_dict,
+    report,
+    roundtrip,
+    targets_asked,
+)
 from api.source_files import source_tree
 from generators.compile_pool import available
 from kb.errors import InputError
@@ -124,3 +132,8 @@ def test_the_command_answers_in_its_two_forms(
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == said.exit_code
     assert "3 kernels: 1 identical" in shown.stdout
+
+
+def test_a_target_that_is_only_reported_is_compared_when_it_is_named() -> None:
+    assert "sm_100" not in targets_asked()["cutile"]
+    assert targets_asked(["sm_100"]) == {"cutile": ("sm_100",), "triton": ("sm_100",)}
