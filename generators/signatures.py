@@ -7,7 +7,7 @@ taken.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from generators.compile_model import Argument, ArgumentKind, Scalar, Signature
 from generators.signature_repairs import Repairs
@@ -17,6 +17,10 @@ from kb.space import Point, Tuning
 
 MAX_CANDIDATES = 12
 MAX_REPAIRED = 6
+_FLOATS = ("f16", "bf16", "f32")
+_OTHER_ELEMENTS = ("i32", "f64")
+"""What arrays hold when no common float fits: a program may be for integers or doubles only."""
+
 _LAUNCH_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _SMALL = 2
 _COUNT = 4
@@ -66,11 +70,21 @@ def candidates(kernel: Kernel, tuning: Tuning | None = None) -> Iterator[Signatu
                 found.append(signature)
                 yield signature
     repairs = Repairs(kernel, usage)
-    for signature in found:
+    others = [_with_elements(found[0], dtype) for dtype in _OTHER_ELEMENTS]
+    for signature in (*others, *found):
         repaired = repairs.repaired(signature)
         if repaired not in seen and len(seen) < MAX_CANDIDATES + MAX_REPAIRED:
             seen.add(repaired)
             yield repaired
+
+
+def _with_elements(signature: Signature, dtype: str) -> Signature:
+    """The signature with another dtype for every array of floats and float scalar."""
+    arguments = tuple(
+        replace(argument, dtype=dtype) if argument.dtype in _FLOATS else argument
+        for argument in signature.arguments
+    )
+    return replace(signature, arguments=arguments)
 
 
 def _signature(usage: Usage, profile: _Profile, point: dict[str, Scalar]) -> Signature:

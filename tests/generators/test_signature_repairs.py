@@ -96,3 +96,10 @@ def test_repaired_signatures_come_after_all_others() -> None:
     assert sorted(good) == good
     assert good[0] is False
     assert good[-1] is True
+
+
+def test_integers_and_doubles_are_tried_when_no_common_float_fits() -> None:
+    program = kernel(TRITON_HEAD + PLAIN)
+    dtypes = [a.dtype for signature in candidates(program) for a in signature.arguments[:1]]
+    assert dtypes[0] == "f16"
+    assert dtypes[-2:] == ["i32", "f64"]
