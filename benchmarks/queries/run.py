@@ -170,6 +170,7 @@ def main() -> None:
         if (most := limit(name, size == "large")) is not None and row["median_ms"] > most
     ]
     store.close()
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (options.out / "table.md").write_text(table(results))
 

@@ -160,6 +160,7 @@ def main() -> None:
             "packages": [str(row["package"]) for row in found] if isinstance(found, Rows) else [],
             "questions": [ask(store, asked) for asked in ASKED],
         }
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "results.json").write_text(json.dumps(results, indent=1, default=str) + "\n")
     (options.out / "table.md").write_text(table(results))
 
