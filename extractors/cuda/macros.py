@@ -75,13 +75,14 @@ class Expander:
     macros: Mapping[str, Macro]
     growth: int = 0
 
-    def expand(self, text: str) -> str:
-        """The text with every known macro replaced, each line where it was."""
+    def expand(self, text: str, first: int = 1) -> str:
+        """The text with every known macro replaced, each line where it was; `first` is the number
+        of its first line."""
         names = set(self.macros)
         if not names & set(re.findall(r"[A-Za-z_]\w*", text)):
             return text
         found: list[str] = []
-        done, line, counted = 0, 1, 0
+        done, line, counted = 0, first, 0
         for match in TOKEN.finditer(text):
             if match.start() < done or match.group("name") not in names:
                 continue

@@ -21,7 +21,7 @@ _COMMENT = re.compile(
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'\s*([<"])([^>"]+)[>"]')
 _ATTRIBUTE = re.compile(
-    r"\b(__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__align__|alignas"
+    r"\b(__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__align__|__CUDA_ALIGN__|alignas"
     r"|__attribute__|__declspec)\s*(?=\()"
 )
 _WORD = re.compile(
@@ -30,8 +30,8 @@ _WORD = re.compile(
 )
 _BRACKETS = re.compile(r"\[\[[\w:,\s()]*\]\]")
 _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
-_LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]*[ \t]*$(?=\n\s*(?:for|while|do|if)\b)", re.MULTILINE)
-"""A word alone on its line before a loop: a macro of a header that is not there."""
+_LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
+"""A word alone on its line between statements: a macro of a header that is not there."""
 
 _INLINE = re.compile(r"\b__inline__\b")
 
@@ -104,9 +104,8 @@ def prepare(text: str, given: Mapping[str, Macro] | None = None) -> Prepared:
     macros = dict(given or {})
     reader = _Directives(macros)
     body = reader.read(_plain(text).split("\n"))
-    expanded = Expander({n: m for n, m in macros.items() if _expands(m)}).expand(body)
     attributes: list[Attribute] = []
-    final = _blanked(expanded, attributes)
+    final = _blanked(body, attributes)
     return Prepared(final, macros, reader.includes, attributes, reader.guessed)
 
 
@@ -120,6 +119,9 @@ class _Directives:
     includes: list[str] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
     levels: list[_Level] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    grown: int = 0
 
     @property
     def active(self) -> bool:
@@ -127,7 +129,7 @@ class _Directives:
 
     def read(self, lines: list[str]) -> str:
         """The lines that are compiled; others, and directives, become empty."""
-        found: list[str] = []
+        found = self.waiting
         index = 0
         while index < len(lines):
             line = lines[index]
@@ -142,7 +144,19 @@ class _Directives:
             kept = self._directive(whole, start + 1)
             found += [kept, *[""] * (index - start)]
             index += 1
-        return "\n".join(found)
+        self._expand()
+        return "\n".join(self.done)
+
+    def _expand(self) -> None:
+        """Expand what was read so far by the macros as they stand here."""
+        if not self.waiting:
+            return
+        known_ = {name: macro for name, macro in self.macros.items() if _expands(macro)}
+        expander = Expander(known_, self.grown)
+        text = expander.expand("\n".join(self.waiting), len(self.done) + 1)
+        self.grown = expander.growth
+        self.done += text.split("\n")
+        self.waiting.clear()
 
     def _directive(self, text: str, line: int) -> str:
         """What a directive leaves in the text: only a pragma that unrolls."""
@@ -155,8 +169,11 @@ class _Directives:
         elif self.active and word == "define":
             found = definition(rest)
             if found is not None:
+                if self.macros.get(found.name, found) != found:
+                    self._expand()
                 self.macros[found.name] = found
         elif self.active and word == "undef":
+            self._expand()
             self.macros.pop(rest.strip(), None)
         elif self.active and word == "include":
             named = _INCLUDE.match(rest)
@@ -211,7 +228,16 @@ def _blanked(text: str, attributes: list[Attribute]) -> str:
         pieces += [text[done : match.start()], blank(text[match.start() : end])]
         done = end
     text = "".join([*pieces, text[done:]])
-    for pattern in (_WORD, _BRACKETS, _LONE):
+    for pattern in (_WORD, _BRACKETS):
         text = pattern.sub(lambda m: blank(m.group()), text)
+    text = _LONE.sub(_lone, text)
     text = _INLINE.sub("inline    ", text)
     return _MEMBER_TEMPLATE.sub(lambda m: m.group(1) + " " * 8, text)
+
+
+def _lone(match: re.Match[str]) -> str:
+    """Blank a lone word unless an expression or a list may go on around it."""
+    before = match.string[max(0, match.start() - 400) : match.start()].rstrip()[-1:]
+    after = match.string[match.end() : match.end() + 200].lstrip()[:1]
+    between = before in ("", ";", "{", "}") and (after.isalpha() or after in ("", "_", "}", "#"))
+    return blank(match.group()) if between and before + after != "{}" else match.group()

@@ -263,3 +263,19 @@ def test_a_file_without_kernels_says_so() -> None:
     found: ReadCuda = read_cuda("int f() { return 1; }", "k.cu")
     assert found.kernels == ()
     assert "no kernel" in found.diagnostics[0].message
+
+
+def test_macros_hold_until_they_are_taken_back() -> None:
+    found = read_cuda(
+        '#define MAKE(n) extern "C" __global__ void k##n(float* y) { y[0] = VALUE; }\n'
+        "#define VALUE 1.f\nMAKE(1)\n#undef VALUE\n#define VALUE 2.f\nMAKE(2)\n#undef MAKE\n",
+        "k.cu",
+    )
+    values = [made(k, only(k, OpKind.STORE).operand("value")) for k in found.kernels]
+    assert [(k.name, k.entry.span.line) for k in found.kernels] == [("k1", 3), ("k2", 6)]
+    assert [value.attribute("value") for value in values] == [1.0, 2.0]
+
+
+def test_a_word_alone_before_a_namespace_is_a_macro_of_another_file() -> None:
+    text = "LIB_BEGIN_NAMESPACE\nnamespace a {\n__global__ void k(float* y) { y[0] = 1.f; }\n}\n"
+    assert program(text).entry.span.line == 3
