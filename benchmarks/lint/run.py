@@ -4,11 +4,11 @@
     .venv/bin/python -m benchmarks.lint.run             # score the verdicts, write the tables
 
 `--collect` runs every rule over the packages below (pinned wheels, from the cache or the
-package index), counts the reports in reports.json, and writes sample.json: PER_RULE reports of each
-rule, all if there are fewer. The draw is by hash of seed and place, so that a change of one report
-changes the sample by one. verdicts.json holds what a reader says of each, after reading the source: true,
-false or unsure, and why. Scoring writes results.json and table.md; a report without a verdict is an
-error.
+package index), counts the reports in reports.json, and writes sample.json: PER_RULE reports of
+each rule, all if there are fewer. The draw is by hash of seed and place, so that a change of one
+report changes the sample by one. verdicts.json holds what a reader says of each, after reading the
+source: true, false or unsure, and why. Scoring writes results.json and table.md; a report without
+a verdict is an error.
 
 precision = true / (true + false); unsure counts for neither and is shown.
 """
@@ -168,7 +168,7 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join([
         *lines, "",
         f"{facts['files']} files of {packages} (common parts and NVIDIA back ends). "
-        f"Reviewed: {PER_RULE} reports per rule drawn with seed {SEED}, all if fewer, each by reading "
+        f"Reviewed: {PER_RULE} reports per rule, drawn with seed {SEED}, each by reading "
         "the source; verdicts and reasons in benchmarks/lint/verdicts.json. Precision: true over "
         "true and false; a dash where there is no report.",
     ]) + "\n"  # fmt: skip

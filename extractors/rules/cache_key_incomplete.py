@@ -20,6 +20,9 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding
 from kb.ir import ParameterKind
 
+MAX_PARTS = 4000
+"""Expressions of a key that are looked at."""
+
 _DEVICE = ("capability", "target.", "condition@", "exception@")
 
 
@@ -59,9 +62,11 @@ class CacheKeyIncomplete(Rule):
         material = subject.host.material
         for search in material.searches if material is not None else ():
             key = key_values(search)
-            if material is None or key is None or any(isinstance(part, Unknown) for part in key):
+            if material is None or key is None or any(map(_opaque, key)):
                 continue
             if search.kind == "exhaustive_search":
+                if len(key) == 1 and isinstance(key[0], Expr) and key[0].op == "sym":
+                    continue  # a key that the caller made
                 yield from self._called(subject, material, search, key)
             else:
                 yield from self._attached(subject, material, search, key)
@@ -73,8 +78,8 @@ class CacheKeyIncomplete(Rule):
         names = material.search_names(search)
         params = [name for name, _ in material.signature.params]
         row = search.args if isinstance(search.args, tuple) else ()
-        whole = {part.args[0] for part in key if isinstance(part, Expr) and part.op == "shape"}
-        known = {names.text(part) for part in key}
+        whole = {part.args[0] for part in _parts(key) if part.op == "shape"}
+        known = {names.text(part) for part in (*key, *_parts(key))}
         grid = search.grid if isinstance(search.grid, tuple) else (search.grid,)
         missing: dict[str, str] = {}
         work = _work(subject.facts)
@@ -107,6 +112,27 @@ class CacheKeyIncomplete(Rule):
             f"add {missing} to the cache key",
             [search.lines],
         )
+
+
+def _parts(value: Value) -> Iterator[Expr]:
+    """Every expression inside a value, bounded."""
+    pending = [value]
+    for _ in range(MAX_PARTS):
+        if not pending:
+            return
+        item = pending.pop()
+        if isinstance(item, tuple):
+            pending.extend(item)
+        elif isinstance(item, Choice):
+            pending.extend((item.cond, item.then, item.other))
+        elif isinstance(item, Expr):
+            yield item
+            pending.extend(item.args)
+
+
+def _opaque(part: Value) -> bool:
+    """A part of a key whose contents are not known: nothing, or a call that makes the key."""
+    return isinstance(part, Unknown) or (isinstance(part, Expr) and part.op in ("call", "index"))
 
 
 def _work(facts: Facts) -> dict[str, str]:

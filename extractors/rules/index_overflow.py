@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic
 from kb.analysis.graph import Node
+from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.widths import Widths, short_products
 from kb.evidence import Finding
@@ -85,8 +86,11 @@ class IndexOverflow(Rule):
         found: dict[Node, None] = {}
         arrays: dict[str, None] = {}
         for access in facts.accesses:
-            if not facts.types.shape(access.value) or access.array is None:
+            shape = facts.types.shape(access.value)
+            if access.array is None or all(extent == "1" for extent in shape):
                 continue
+            if is_index(facts, access.node):
+                continue  # a table of indices: arrays of that many rows hold far more elements
             products = [
                 node
                 for node in short_products(facts, widths, access)

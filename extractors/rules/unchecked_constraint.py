@@ -13,6 +13,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.assumptions import (
     covered_grid,
     powers_of_two,
+    steps,
     unit_strides,
     whole_steps,
 )
@@ -137,6 +138,8 @@ class UncheckedConstraint(Rule):
     def _powers(
         self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
     ) -> Iterator[tuple[str, Finding]]:
+        if _checks_powers(material):
+            return
         given = dict(launch.args)
         divisors = {
             part.args[1]
@@ -144,7 +147,8 @@ class UncheckedConstraint(Rule):
             for part in _parts(one.grid)
             if part.op in ("cdiv", "//")
         }
-        for name in sorted(powers_of_two(subject.facts) & given.keys()):
+        extents = powers_of_two(subject.facts) - steps(subject.facts)
+        for name in sorted(extents & given.keys()):
             for leaf in leaves(given[name]):
                 plain = isinstance(leaf, Expr) and leaf.op == "dim"
                 # The grid divides by tile sizes that somebody chose, not by extents.
@@ -236,6 +240,18 @@ def _open(value: Value) -> bool:
     """A size as the caller gives it: an extent or a number of the host function, nothing computed
     from it."""
     return isinstance(value, Expr) and value.op in ("dim", "sym", "call")
+
+
+def _checks_powers(material: Material) -> bool:
+    """Whether some entry of the module checks that an extent is a power of two: a backward pass
+    relies on what the forward pass checked."""
+    return any(
+        part.op in ("ispow2", "npow2", "&")
+        for events in material.events.values()
+        for event in events
+        if isinstance(event, CheckRecord)
+        for part in _parts(event.cond)
+    )
 
 
 def _looked_at(material: Material, launch: LaunchRecord) -> set[Expr]:

@@ -14,7 +14,6 @@ from kb.evidence import Finding, Severity
 from kb.knowledge import ParameterFact, ParameterRole
 from kb.ops import OpKind
 
-
 class UnusedParameter(Rule):
     """A parameter that nothing reads. A compile-time one still costs one compilation per value."""
 
@@ -43,6 +42,8 @@ class UnusedParameter(Rule):
             used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
             if used or fact.name in keyed or any(fact.name in what for what in kept):
                 continue
+            if fact.kind == "constexpr" and facts.program is not facts.source:
+                continue  # a template parameter may stand in types, which no operation reads
             yield self._told(subject, fact)
 
     def _told(self, subject: Subject, fact: ParameterFact) -> Finding:

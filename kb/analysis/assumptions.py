@@ -12,7 +12,7 @@ from kb.analysis.loops import Loop
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import ParameterKind
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 
 def powers_of_two(facts: Facts) -> frozenset[str]:
@@ -26,6 +26,22 @@ def powers_of_two(facts: Facts) -> frozenset[str]:
             for factors, _ in facts.values.expr(item).terms:
                 found |= {a.value for a in factors if a.kind is AtomKind.PARAMETER}
     return frozenset(found) & facts.constexprs
+
+
+def steps(facts: Facts) -> frozenset[str]:
+    """Parameters that positions advance by before they are compared with a size, or that offsets
+    of a block pointer advance by: tile sizes that somebody chose, and no extents of the problem."""
+    exprs = [facts.values.expr(v) for n in facts.graph.of(*COMPARISONS) for v in n.op.inputs[:2]]
+    for node in facts.graph.of(OpKind.BLOCK_POINTER):
+        exprs += [facts.values.expr(v) for v in facts.values.items(node.op.operand("offsets"))]
+    products = [factors for expr in exprs for factors, _ in expr.terms if len(factors) > 1]
+    return frozenset(
+        atom.value
+        for factors in products
+        for atom in factors
+        if atom.kind is AtomKind.PARAMETER
+        and any(other.kind is not AtomKind.PARAMETER for other in factors)
+    )
 
 
 def _bare(facts: Facts) -> Iterator[Access]:

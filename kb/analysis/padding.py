@@ -198,7 +198,9 @@ class PaddedLanes:
             if loop is None or loop.induction is None or loop.high is None:
                 continue
             counter = self.facts.values.expr(loop.induction).atom
-            if any(counter in set(e.atoms()) for e in access.index):
+            tests = comparisons(self.facts, access.mask)
+            places = [*access.index, *(e for test in tests for e in sides(self.facts, test))]
+            if any(counter in set(e.atoms()) for e in places):
                 return not covers(self.facts.values.expr(loop.high))
         return False
 
@@ -227,7 +229,7 @@ class PaddedLanes:
         if condition is None:
             return UNKNOWN
         if self.limited(condition, axis):
-            if kept.lanes is Lanes.NUMBER and not kept.loads and dropped.lanes is not Lanes.NUMBER:
+            if kept.lanes is Lanes.NUMBER and not kept.loads and dropped.loads:
                 kept, dropped = dropped, kept
             return Outside(dropped.lanes, dropped.number, kept.loads | dropped.loads)
         same = kept.lanes is dropped.lanes and _equal(kept.number, dropped.number)
@@ -240,11 +242,11 @@ def covers(high: Expr) -> bool:
     atom = high.atom
     if atom is not None and atom.kind is AtomKind.FLOOR_DIV:
         return False
-    if not high.has(AtomKind.BLOCK):
+    if not high.has(AtomKind.BLOCK, AtomKind.OPAQUE):
         return True
     kinds = (AtomKind.MINIMUM, AtomKind.CHOICE)
     return any(
-        any(not arg.has(AtomKind.BLOCK) for arg in inner.args)
+        any(not arg.has(AtomKind.BLOCK, AtomKind.OPAQUE) for arg in inner.args)
         for inner in high.atoms()
         if inner.kind in kinds
     )
@@ -274,7 +276,9 @@ def _binary(kind: str, left: Outside, right: Outside, *, same: bool = False) -> 
         masked = kind == OpKind.ADD and any(s.number <= -HUGE for s in (left, right))
         sides = [side.loads for side in (left, right) if side.lanes is Lanes.UNDEFINED]
         found = frozenset(load for side in sides for load in side)
-        return Outside(Lanes.NUMBER if masked else Lanes.UNDEFINED, -math.inf, found)
+        if masked:
+            return Outside(Lanes.NUMBER, -math.inf, found)
+        return Outside(Lanes.UNDEFINED, loads=found)
     if states == (Lanes.NUMBER, Lanes.NUMBER):
         return _folded(kind, left.number, right.number, loads)
     if Lanes.NUMBER in states:

@@ -104,18 +104,22 @@ def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Nod
     address = access.node.op.operand("pointer") or access.node.op.operand("index") or ""
     starts = facts.values.items(address)
     pending, seen = list(starts), set(starts)
+    found: list[Node] = []
     for value in pending:
         node = facts.graph.producer(value)
         if node is None or len(seen) > 400:
             continue
+        if widths.width(value) == 64:
+            return  # the outer part of the offset was widened, the rest stays within it
         if node.op.kind == OpKind.MUL:
             if widths.width(node.result) == 32 and _grows(facts, node):
-                yield node
+                found.append(node)
         elif node.op.kind in _SUMS:
             for feed in node.op.inputs:
                 if feed not in seen:
                     seen.add(feed)
                     pending.append(feed)
+    yield from found
 
 
 def _grows(facts: Facts, product: Node) -> bool:
