@@ -1,6 +1,7 @@
 """Draw kernels by seed for a gold of one's own, from files that no gold has touched.
 
-Usage: python -m benchmarks.gold.draw --corpus FOLDER --seed N --cutile N --triton N --gold GOLD.yaml …
+Usage: python -m benchmarks.gold.draw --corpus FOLDER --seed N [--cutile N] [--triton N]
+[--gold GOLD.yaml …]
 
 FOLDER holds the unpacked packages, each in a folder of its own name. Packages are weighed alike.
 Only kernels of 25 to 110 lines that no function of their file calls; backends of other vendors'
@@ -18,9 +19,11 @@ from benchmarks.gold.entries import load
 
 SHORTEST, LONGEST = 25, 110
 VENDORS = frozenset(
-    "ascend hygon kunlunxin cambricon metax mthreads iluvatar arm aipu sunrise tsingmicro spacemit "
-    "enflame thead amd".split()
-)
+    {
+        "ascend", "hygon", "kunlunxin", "cambricon", "metax", "mthreads", "iluvatar", "arm", "aipu",
+        "sunrise", "tsingmicro", "spacemit", "enflame", "thead", "amd",
+    }
+)  # fmt: skip
 """Last parts of folder names that hold kernels for chips without a CUDA target."""
 
 POOLS = {

@@ -141,7 +141,7 @@ def main() -> None:
             about = {"not_read": found.missing, "seconds": reader.seconds} | machine()
             text = json.dumps(total | about | rows, indent=1)
             (given.out / f"{gold.stem}.json").write_text(text + "\n", encoding="utf-8")
-    text = table(results, absent, machine())
+    text = table(results, absent, machine(), HERE)
     print(text)
     if given.out:
         (given.out / "table.md").write_text(text, encoding="utf-8")

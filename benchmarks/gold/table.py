@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 Result = tuple[str, str, dict[str, Any]]
@@ -16,8 +18,28 @@ MATCHES = (
 )
 
 
-def table(results: list[Result], missing: list[tuple[str, str]], machine: dict[str, str]) -> str:
-    """Two tables and how to read them."""
+def held_out(folder: Path) -> list[str]:
+    """What a gold said at first reading, before anything was corrected on it."""
+    lines = [
+        "",
+        "| held out: first reading of | kernels' decisions | recall | inside kernels | precision |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for path in sorted(folder.glob("*_held_out.json")):
+        part = json.loads(path.read_text(encoding="utf-8"))["decisions"]
+        shares = [_share(part[key]) for key in ("recall", "recall_in_kernel", "precision")]
+        name = path.stem.removesuffix("_held_out")
+        lines.append(f"| {name} | {part['gold']} | " + " | ".join(shares) + " |")
+    return lines
+
+
+def table(
+    results: list[Result],
+    missing: list[tuple[str, str]],
+    machine: dict[str, str],
+    folder: Path,
+) -> str:
+    """Three tables and how to read them; `folder` holds the first readings."""
     lines = [
         "| gold | package | kernels' decisions | recall | undisputed | inside kernels | precision "
         "| undisputed |",
@@ -43,6 +65,7 @@ def table(results: list[Result], missing: list[tuple[str, str]], machine: dict[s
             cells += [str(part["gold"]), _share(part["recall"])]
             cells.append(_share(part["precision_lower_bound"]))
         lines.append(f"| {gold} | " + " | ".join(cells) + " |")
+    lines += held_out(folder)
     lines += ["", MATCHES]
     if missing:
         packages = ", ".join(sorted({package for package, _ in missing}))

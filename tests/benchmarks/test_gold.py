@@ -1,0 +1,117 @@
+"""How the gold is compared: what counts as a match of each kind, and that disputes are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gold import claims, decisions, spaces
+from benchmarks.gold.entries import load, overlap, ranges
+from kb.evidence import Finding, Lines, Severity
+from kb.space import Constraint, GuardedPoints, Origin, Tuning
+
+GOLD = Path(__file__).resolve().parents[2] / "benchmarks" / "gold"
+OWN = ("own.yaml", "own_second.yaml", "own_third.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("67, 114-118", [(67, 67), (114, 118)], id="a list of ranges"),
+        pytest.param([3, 9], [(3, 9)], id="a pair"),
+        pytest.param(None, [], id="no lines given"),
+    ],
+)
+def test_ranges(text: object, expected: list[Lines]) -> None:
+    assert ranges(text) == expected
+
+
+def test_overlap_needs_a_common_line() -> None:
+    assert overlap([(1, 3)], [(3, 5)])
+    assert not overlap([(1, 3)], [(4, 5)])
+
+
+def constraint(expression: str, line: int) -> Constraint:
+    return Constraint(expression=expression, origin=Origin.IMPLIED, lines=(line, line))
+
+
+@pytest.mark.parametrize(
+    ("text", "ours", "same"),
+    [
+        pytest.param("anything", constraint("M == N", 7), True, id="a common line"),
+        pytest.param(
+            "TILE_M is a power of two", constraint("is_power_of_two(TILE_M)", 90), True,
+            id="one parameter, one relation",
+        ),
+        pytest.param(
+            "TILE_M is a power of two", constraint("TILE_M >= 16", 90), False,
+            id="one parameter, another relation",
+        ),
+        pytest.param(
+            "TILE_M is a power of two", constraint("is_power_of_two(TILE_N)", 90), False,
+            id="another parameter",
+        ),
+    ],
+)  # fmt: skip
+def test_constraint(text: str, ours: Constraint, same: bool) -> None:
+    assert claims._same_constraint(text, [(7, 7)], ours) is same
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "same"),
+    [
+        pytest.param("`num_ctas` never takes effect", 7, True, id="line and name"),
+        pytest.param("`num_ctas` never takes effect", 90, False, id="no common line"),
+        pytest.param("`TILE_M` has one value", 7, False, id="another name"),
+    ],
+)
+def test_finding(message: str, line: int, same: bool) -> None:
+    ours = Finding(rule="r", severity=Severity.NOTE, message=message, lines=((line, line),))
+    assert claims._same_finding("num_ctas is dead", [(7, 7)], ours) is same
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        pytest.param({"configs": [{"M": 64, "occ": 2}, {"M": 128, "occ": 2}]}, id="configurations"),
+        pytest.param({"grid": {"M": [64, 128], "occ": [2]}}, id="a grid"),
+        pytest.param({"configs": ["(64) occ2", "(128) occ2"]}, id="shorthand"),
+        pytest.param({"configs": ["(64)", "(128)"], "common": {"occ": 2}}, id="what is common"),
+    ],
+)
+def test_points(space: dict[str, object]) -> None:
+    points = ((("occ", 2), ("M", 64)), (("occ", 2), ("M", 128)))
+    tuning = Tuning(mechanism="autotune", spaces=(GuardedPoints(when="always", points=points),))
+    assert spaces._gold([space]) == spaces._ours(tuning)
+
+
+def test_every_dispute_names_a_reason_and_a_kernel_of_the_gold() -> None:
+    listed = json.loads((GOLD / "disputed.json").read_text(encoding="utf-8"))
+    assert listed
+    for item in listed:
+        assert item["side"] in ("miss", "extra")
+        first, last = item["lines"]
+        assert first <= last
+        assert len(item["reason"]) > 10
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_own_gold_is_well_formed(name: str) -> None:
+    entries = load(GOLD / name)
+    assert entries
+    for entry in entries:
+        first, last = ranges(entry["lines"])[0]
+        assert first < last
+        for item in entry["decisions"]:
+            assert item["axis"]
+            assert item["value"]
+            assert ranges(item["lines"])
+
+
+def test_what_is_disputed_stays_in_the_strict_figures() -> None:
+    row = decisions.Row("p", "k", "axis", "v", [(1, 1)], False, False, disputed=True)
+    found = decisions.Row("p", "k", "axis", "v", [(2, 2)], False, True)
+    total = decisions.summary([row, found], [])
+    assert (total["recall"], total["recall_undisputed"]) == (0.5, 1.0)

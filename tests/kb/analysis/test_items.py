@@ -1,0 +1,83 @@
+"""Loops over work items, and activations whose derivative is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.modules import ModuleText
+from extractors.read import read
+from kb.analysis.derivatives import differentiated
+from kb.analysis.facts import Facts
+
+HEAD = """import triton
+import triton.language as tl
+
+@triton.jit
+def kern(x, y, out, n, per: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, T)
+    own = tl.program_id(0)
+"""
+
+
+def facts(body: str) -> Facts:
+    text = HEAD + "".join(f"    {line}\n" for line in body.splitlines())
+    (kernel,) = read(ModuleText("m", "m.py", text)).kernels
+    return Facts(kernel)
+
+
+STEP = "    tl.store(out + i * T + at, tl.load(x + i * T + at))"
+
+
+@pytest.mark.parametrize(
+    ("body", "items"),
+    [
+        pytest.param(f"for i in range(own, n, tl.num_programs(0)):\n{STEP}", 1, id="strided"),
+        pytest.param(
+            f"for i in range(own * per, min(own * per + per, n)):\n{STEP}", 1, id="a chunk"
+        ),
+        pytest.param(
+            f"for j in range(per):\n    i = own * per + j\n{STEP}", 1, id="a counted chunk"
+        ),
+        pytest.param(f"for i in range(0, n):\n{STEP}", 0, id="near miss: every block takes all"),
+        pytest.param(
+            f"i = own * per\nwhile i < n:\n{STEP}\n    i += 1", 1, id="a chunk walked by a counter"
+        ),
+        pytest.param(
+            f"i = own\nwhile i < n:\n{STEP}\n    i += 1", 0, id="near miss: not a multiple"
+        ),
+    ],
+)
+def test_item_loops(body: str, items: int) -> None:
+    assert len(facts(body).item_loops) == items
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param(
+            "a = tl.load(x + at)\ns = tl.sigmoid(a)\nd = a * s * (1 - s)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            1,
+            id="derivative of the logistic function",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ns = 1 / (1 + tl.exp(-a))\nd = s * (1 - s)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            1,
+            id="written out",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ns = tl.sigmoid(a)\n"
+            "tl.store(out + at, (1 - s) * tl.load(y + at) + s * tl.load(y + n + at))",
+            0,
+            id="near miss: a gate",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ntl.store(out + at, a * tl.sigmoid(a))",
+            0,
+            id="near miss: the forward pass",
+        ),
+    ],
+)
+def test_differentiated(body: str, count: int) -> None:
+    assert len(differentiated(facts(body))) == count
