@@ -10,6 +10,7 @@ from extractors.cuda.values import Kind, Val
 from extractors.writer import OpenRegion, RegionWriter
 from kb.errors import InputError
 from kb.ir import Literal, Op, Region, Span, Value
+from kb.ops import OpKind
 
 MAX_OPERATIONS = 8_000
 """Operations of one kernel with its helpers in place; a larger one stays opaque."""
@@ -44,7 +45,11 @@ class TypedWriter(RegionWriter):
         """Append an operation; one result per (hint, kind). InputError past MAX_OPERATIONS."""
         self.count += 1
         span = self.place(at)
-        operands = [(role, value) for role, value in operands if value]
+        operands = [
+            (role, value or self._nothing(span))
+            for role, value in operands
+            if value or role != "read"
+        ]
         if self.count > MAX_OPERATIONS:
             raise InputError(
                 f"the kernel with its helpers has more than {MAX_OPERATIONS} operations.",
@@ -55,6 +60,13 @@ class TypedWriter(RegionWriter):
             Op(str(kind), tuple(operands), tuple(attributes), values, regions, span)
         )
         return tuple(value.name for value in values)
+
+    def _nothing(self, span: Span) -> str:
+        """The value of an expression that gives none, where one is wanted."""
+        value = self.value("")
+        attributes = (("what", "the value of nothing"),)
+        self._open[-1].ops.append(Op(OpKind.OPAQUE, (), attributes, (value,), (), span))
+        return value.name
 
     def one(
         self, kind: str, operands: Sequence[tuple[str, str]], at: Place, of: Kind, hint: str = "",

@@ -279,3 +279,10 @@ def test_macros_hold_until_they_are_taken_back() -> None:
 def test_a_word_alone_before_a_namespace_is_a_macro_of_another_file() -> None:
     text = "LIB_BEGIN_NAMESPACE\nnamespace a {\n__global__ void k(float* y) { y[0] = 1.f; }\n}\n"
     assert program(text).entry.span.line == 3
+
+
+def test_nothing_where_a_value_is_wanted_is_opaque() -> None:
+    kernel = body("y[0] = x[0] + __syncthreads();")
+    assert verify(kernel) == ()
+    assert len(only(kernel, OpKind.ADD).operands) == 2
+    assert only(kernel, OpKind.OPAQUE).attribute("what") == "the value of nothing"
