@@ -82,6 +82,7 @@ class Graph:
     uses: dict[str, list[tuple[Node, str]]] = field(default_factory=dict)
     _feeds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _masks: dict[str, int] = field(default_factory=dict)
+    _of_kind: dict[str, list[Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._add(self.function.body, None, 0, ())
@@ -95,6 +96,7 @@ class Graph:
         for op in region.ops:
             node = Node(op, len(self.nodes), parent, branch, loops)
             self.nodes.append(node)
+            self._of_kind.setdefault(op.kind, []).append(node)
             for role, value in op.operands:
                 self.uses.setdefault(value, []).append((node, role))
             for result in op.results:
@@ -107,7 +109,8 @@ class Graph:
 
     def of(self, *kinds: str) -> list[Node]:
         """Nodes of the given kinds, in program order."""
-        return [node for node in self.nodes if node.op.kind in kinds]
+        found = [node for kind in dict.fromkeys(kinds) for node in self._of_kind.get(kind, ())]
+        return found if len(kinds) == 1 else sorted(found, key=lambda node: node.index)
 
     def producer(self, value: str | None) -> Node | None:
         """The operation whose result is `value`; None for parameters and region arguments."""
@@ -196,7 +199,7 @@ class Graph:
         if value is None:
             return []
         mask = self._masks.get(value, 0)
-        return [n for n in self.nodes if mask >> n.index & 1 and n.op.kind in kinds]
+        return [n for n in self.of(*kinds) if mask >> n.index & 1]
 
     def upstream(self, value: str, stop: Stop | None = None) -> Iterator[Node]:
         """Nodes that `value` is computed from, nearest first; nothing above a node that `stop`
