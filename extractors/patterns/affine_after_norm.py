@@ -16,7 +16,8 @@ from kb.analysis.idioms import normalisations
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA}
+_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
+                             OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
 
 
 class AffineAfterNorm(Pattern):

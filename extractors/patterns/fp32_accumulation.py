@@ -149,6 +149,17 @@ class Fp32Accumulation(Pattern):
                 begun = [n for n in fills if n.op.kind in _FILLS]
                 if begun:
                     yield facts.types.dtype(begun[0].result), begun
+                elif begin := self._number(facts, state.init):
+                    added = facts.graph.producer(state.next)
+                    yield begin[0], [begin[1], *([added] if added is not None else [])]
+
+    def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
+        """A literal with a type of its own, which a sum of one thread begins with."""
+        node = facts.graph.producer(value)
+        if node is None or node.op.kind != OpKind.CONST or node.op.results[0].type is None:
+            return None
+        dtype = node.op.results[0].type.dtype
+        return (dtype, node) if dtype.startswith(("f", "bf")) else None
 
     def _narrowing(self, facts: Facts) -> list[Node]:
         """Casts right before a store that narrow a 32-bit float."""

@@ -10,15 +10,25 @@ from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, COPIES, Node
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _WIDE = frozenset({"i64", "u64"})
+_NARROW = frozenset({"i32", "u32"})
+_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
+_SUMMED = CASTS | COPIES | {OpKind.ADD, OpKind.SUB}
+_COMPUTED = frozenset({OpKind.ADD, OpKind.MUL, OpKind.SUB, OpKind.FLOOR_DIV, OpKind.MOD,
+                       OpKind.SHIFT_LEFT, OpKind.BIT_AND, OpKind.BIT_XOR})  # fmt: skip
 
 
 _SCALARS_THREADS = """__global__ void once(float* x) {
     x[0] = x[0] + 1.f;
+}
+"""
+_ROW_THREADS = """__global__ void copy(const float* x, float* out, int n) {
+    int row = blockIdx.x;
+    out[(size_t)row * n + threadIdx.x] = x[(size_t)row * n + threadIdx.x];
 }
 """
 
@@ -33,6 +43,8 @@ class IndexWidth(Pattern):
         Case(ATTENTION, "int32"),
         Case(LAYER_NORM_POINTER, "int64 opt-in"),
         Case(FLASH_THREADS, "int32"),
+        Case(_ROW_THREADS, "int64 opt-in"),
+        Case(_ROW_THREADS.replace("(size_t)row * n", "(size_t)(row * n)"), "int32"),
     )
     near_misses = (
         NearMiss(TURN, why="tiles are addressed by block ids, no position is computed"),
@@ -44,6 +56,9 @@ class IndexWidth(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is not facts.source:
+            yield from self._of_threads(facts)
+            return
         wide = [n for n in facts.graph.of(*CASTS) if self._widens(facts, n)]
         wide += [n for n in self._lanes(facts) if facts.types.dtype(n.result) in _WIDE]
         if wide:
@@ -56,6 +71,33 @@ class IndexWidth(Pattern):
             yield self.decide(facts, "int32", where)
         elif self._narrowed(facts):
             yield self.decide(facts, "int32", self._narrowed(facts))
+
+    def _of_threads(self, facts: Facts) -> Iterable[Decision]:
+        """Of a thread, the additions that move a pointer, by the type that their offset was
+        computed in; a result that is widened afterwards was computed narrow."""
+        graph = facts.threads
+        found: dict[bool, list[Node]] = {}
+        for access in (n for n in graph.nodes if n.op.kind in READS | WRITES | ATOMICS):
+            address = access.op.operand("pointer") or next(iter(access.op.inputs), "")
+            steps = graph.upstream(address, lambda n: n.op.kind not in _MOVING)
+            for node in steps if access.op.attribute("space") != "shared" else ():
+                dtype = self._offset(facts, node)
+                if dtype in _WIDE | _NARROW and node not in found.get(dtype in _WIDE, []):
+                    found.setdefault(dtype in _WIDE, []).append(node)
+        if found:
+            value = "int64 opt-in" if True in found else "int32"
+            yield self.decide(facts, value, found[max(found)])
+
+    def _offset(self, facts: Facts, node: Node) -> str:
+        """The type that the offset of a moved pointer was computed in."""
+        if node.op.kind != OpKind.ADD or len(node.op.inputs) < 2:
+            return ""
+        below = facts.threads.upstream(node.op.inputs[1], lambda n: n.op.kind not in _SUMMED)
+        made = facts.threads.producer(facts.threads.through(node.op.inputs[1], CASTS))
+        products = [n for n in below if n.op.kind == OpKind.MUL]
+        own = [made] if made is not None and made.op.kind in _COMPUTED else []
+        dtypes = [row.type.dtype for n in products or own for row in n.op.results if row.type]
+        return max(dtypes, key=lambda dtype: dtype in _WIDE, default="")
 
     def _lanes(self, facts: Facts) -> list[Node]:
         return facts.graph.of(OpKind.ARANGE)

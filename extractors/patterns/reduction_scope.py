@@ -11,12 +11,10 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
 )
 from extractors.patterns.cases_threads import FLASH_THREADS
-from kb.analysis.exchanges import combined_shuffle
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.shared import SharedMemory
+from kb.analysis.stages import second_stage, steps
 from kb.evidence import Decision
-from kb.ops import REDUCTIONS, OpKind
+from kb.ops import OpKind
 
 _GRID = NORM_BACKWARD_THREADS.replace(
     "parts[blockIdx.x * n + at] = acc", "atomicAdd(parts + at, acc)"
@@ -43,15 +41,13 @@ class ReductionScope(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.program is facts.source:
             return
-        graph = facts.threads
-        steps = [n for n in graph.nodes if combined_shuffle(graph, n.op) is not None]
-        steps += graph.of(*REDUCTIONS)
-        second = self._from_partials(facts, steps)
+        found = steps(facts)
+        second = second_stage(facts)
         if second:
-            yield self.decide(facts, "block", steps)
-        elif steps:
-            scopes = {str(n.op.attribute("scope") or "warp") for n in steps}
-            yield self.decide(facts, min(scopes), steps)
+            yield self.decide(facts, "block", [*found, *second])
+        elif found:
+            scopes = {str(n.op.attribute("scope") or "warp") for n in found}
+            yield self.decide(facts, min(scopes), found)
         adds = [
             a.node
             for a in facts.stores
@@ -59,14 +55,3 @@ class ReductionScope(Pattern):
         ]
         if adds:
             yield self.decide(facts, "grid", adds)
-
-    def _from_partials(self, facts: Facts, steps: list[Node]) -> bool:
-        """Whether a step combines what another one left in shared memory."""
-        graph, shared = facts.threads, SharedMemory(facts.threads)
-        partial = [
-            load
-            for load in graph.of(OpKind.LOAD)
-            if shared.holds(load.op)
-            and any(graph.rests_on(v, step) for v in shared.stored(load.op) for step in steps)
-        ]
-        return any(graph.rests_on(step.result, load) for step in steps for load in partial)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -24,6 +25,7 @@ _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
     if (at < n) out[at] = y;
 }
 """
+_PARTLY = vary(_UNROLLED_THREADS, ("#pragma unroll", "#pragma unroll 2"), ("k < 3", "k < n"))
 
 
 class StaticUnrolling(Pattern):
@@ -39,6 +41,7 @@ class StaticUnrolling(Pattern):
         ),
         Case(_TAPS_TILE, "static_range/static_iter"),
         Case(_UNROLLED_THREADS, "static_range/static_iter"),
+        Case(_PARTLY, "unrolled by 2"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
@@ -47,9 +50,19 @@ class StaticUnrolling(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        kinds = (OpKind.STATIC_RANGE, OpKind.STATIC_ITERATE)
-        for loop in facts.loops:
-            walked = facts.graph.producer(next(iter(loop.node.op.inputs), None))
-            made = [n for n in (walked, loop.range) if n is not None and n.op.kind in kinds]
-            if made:
-                yield self.decide(facts, "static_range/static_iter", (made[0], loop.node.head))
+        found: dict[str, list[Where]] = {}
+        for node in facts.threads.of(OpKind.FOR):
+            walked = facts.threads.producer(facts.threads.through(node.op.inputs[0], VIEWS))
+            value = self._asked(facts, walked) if walked is not None else ""
+            if value:
+                found.setdefault(value, []).extend((walked, node.head))
+        for value, places in found.items():
+            yield self.decide(facts, value, places)
+
+    def _asked(self, facts: Facts, walked: Node) -> str:
+        """What the program says of unrolling a loop over an iterable; empty when nothing."""
+        if walked.op.kind in (OpKind.STATIC_RANGE, OpKind.STATIC_ITERATE):
+            return "static_range/static_iter"
+        made = facts.threads.producer(walked.op.operand("loop_unroll_factor"))
+        factor = made.op.attribute("value") if made is not None else None
+        return f"unrolled by {factor}" if isinstance(factor, int) and factor > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT_POINTER, vary
@@ -11,7 +12,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
-from kb.ir import TileType
+from kb.ir import TileType, TypeKind
 from kb.ops import OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
@@ -22,6 +23,21 @@ _WIDE = """__global__ void plus(const float4* x, const float4* y, float4* out, i
         float4 v = x[at], w = y[at];
         out[at] = make_float4(v.x + w.x, v.y + w.y, v.z + w.z, v.w + w.w);
     }
+}
+"""
+_CHOSEN = """template <typename T, int N> struct Pack {
+    T data[N];
+    __device__ void load(const T* p) { for (int i = 0; i < N; ++i) data[i] = p[i]; }
+    __device__ void store(T* p) { for (int i = 0; i < N; ++i) p[i] = data[i]; }
+    __device__ T& operator[](int i) { return data[i]; }
+};
+template <int W>
+__global__ void twice(const float* x, float* out, int n) {
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * W;
+    Pack<float, W> v;
+    v.load(x + at);
+    for (int k = 0; k < W; ++k) v[k] = v[k] + v[k];
+    v.store(out + at);
 }
 """
 _PROMISED = vary(
@@ -39,6 +55,7 @@ class VectorAccess(Pattern):
     matches = (
         Case(_WIDE, "128-bit"),
         Case(vary(_WIDE, ("float4", "float2"), (", v.z + w.z, v.w + w.w", "")), "64-bit"),
+        Case(_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
@@ -74,12 +91,13 @@ class VectorAccess(Pattern):
         return next((row.type for row in rows if row.name == stored), None)
 
     def _value(self, moved: TileType | None) -> str:
-        if moved is None or moved.dtype not in _BITS:
+        if moved is None or moved.kind not in (TypeKind.TILE, TypeKind.SCALAR):
             return ""
-        count = 1
-        for extent in moved.shape:
-            if not extent.isdigit():
-                return ""
-            count *= int(extent)
-        bits = count * _BITS[moved.dtype]
-        return "scalar" if count == 1 else f"{bits}-bit"
+        extents = [extent for extent in moved.shape if extent != "1"]
+        if "?" in extents:
+            return ""
+        if not extents:
+            return "scalar"
+        if moved.dtype in _BITS and all(extent.isdigit() for extent in extents):
+            return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
+        return f"{' * '.join(extents)} elements"

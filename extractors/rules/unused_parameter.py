@@ -14,6 +14,7 @@ from kb.evidence import Finding, Severity
 from kb.knowledge import ParameterFact, ParameterRole
 from kb.ops import OpKind
 
+
 class UnusedParameter(Rule):
     """A parameter that nothing reads. A compile-time one still costs one compilation per value."""
 

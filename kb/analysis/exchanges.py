@@ -17,6 +17,9 @@ _KINDS = {
 }
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
 
+_COUNTING = frozenset({OpKind.RANGE, OpKind.STATIC_RANGE})
+_ELEMENTS = frozenset({OpKind.EXTRACT, OpKind.INSERT})
+
 
 def reduction_kind(kind: str) -> OpKind | None:
     """The reduction that repeats an operation of two operands."""
@@ -78,6 +81,19 @@ def dot_product(graph: Graph, shared: SharedMemory, op: Op) -> tuple[Op, Op, str
     if not all(shared.stored(side) for side in sides):
         return None
     return sides[0], sides[1], inits[0], op.results[0].name
+
+
+def over_elements(graph: Graph, op: Op) -> bool:
+    """Whether a loop walks elements of register tiles and does nothing else with its variable."""
+    if op.kind != OpKind.FOR or not op.regions[-1].arguments or not op.regions[-1].ops:
+        return False
+    walked = graph.producer(op.inputs[0])
+    if walked is None or walked.op.kind not in _COUNTING:
+        return False
+    if op.regions[-1].ops[-1].kind != OpKind.YIELD:
+        return False
+    users = graph.users(op.regions[-1].arguments[0].name)
+    return bool(users) and all(node.op.kind in _ELEMENTS for node in users)
 
 
 def runs_along(values: Values, load: Op, loop: Op) -> bool:

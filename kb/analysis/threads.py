@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from kb.analysis.exchanges import (
     combined_shuffle,
     dot_product,
+    over_elements,
     reducing_loop,
     reduction_kind,
     runs_along,
@@ -248,10 +249,22 @@ class _Rewriter:
             sides = [self._operand(side, op, side is left) for side in (left, right)]
             roles = (("lhs", sides[0]), ("rhs", sides[1]), ("acc", self.name(start)))
             self.emit(OpKind.MMA, op.span, *roles, result=result)
+        elif over_elements(self.graph, op):
+            self._once(op)
         elif op.kind == OpKind.FOR and self._strided(op):
             return
         else:
             self._copied(op, tuple(self._region(region) for region in op.regions))
+
+    def _once(self, op: Op) -> None:
+        """A loop over the elements of a register tile: what is done with any one of them."""
+        body = op.regions[-1]
+        for argument, init in zip(body.arguments[1:], op.inputs[1:], strict=False):
+            self.names[argument.name] = self.name(init)
+        for inner in body.ops[:-1]:
+            self._op(inner)
+        for result, end in zip(op.results, body.ops[-1].inputs, strict=False):
+            self.names[result.name] = self.name(end)
 
     def _operand(self, load: Op, loop: Op, first: bool) -> str:
         """A tile as an operand of a product, turned when the sum runs along its other axis."""
@@ -374,7 +387,7 @@ class _Rewriter:
         for _ in range(4):
             if number is None or self.out[number].kind in kinds:
                 return number
-            if self.out[number].kind not in (OpKind.CAST, OpKind.COPY):
+            if self.out[number].kind not in (OpKind.CAST, OpKind.COPY, OpKind.BROADCAST):
                 return None
             number = made.get(self.out[number].inputs[0])
         return None

@@ -1,0 +1,61 @@
+"""Reductions in two stages: threads of a warp first, what they left in shared memory after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kb.analysis.exchanges import combined_shuffle, reduction_kind
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.analysis.shared import SharedMemory
+from kb.ops import REDUCTIONS, OpKind
+
+_LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
+
+
+def steps(facts: Facts) -> list[Node]:
+    """Where threads combine their values: through a shuffle, or by a collective."""
+    graph = facts.threads
+    shuffled = [n for n in graph.nodes if combined_shuffle(graph, n.op) is not None]
+    return shuffled + graph.of(*REDUCTIONS)
+
+
+def second_stage(facts: Facts) -> list[Node]:
+    """The first steps, the loads that take up what they left in shared memory, and what combines
+    those loads; empty when there is one stage."""
+    first = steps(facts)
+    shared = SharedMemory(facts.threads)
+    found: list[Node] = []
+    for load in facts.threads.of(OpKind.LOAD) if first else ():
+        if not shared.holds(load.op):
+            continue
+        stored = shared.stored(load.op)
+        left = [s for s in first if any(facts.threads.rests_on(v, s) for v in stored)]
+        joined = [*_again(facts, load, first), *_added(facts, load, shared)]
+        if left and joined:
+            found += [*left, load, *joined]
+    return list(dict.fromkeys(found))
+
+
+def _again(facts: Facts, load: Node, first: list[Node]) -> Iterator[Node]:
+    """Steps that combine what was loaded."""
+    for step in first:
+        if facts.threads.rests_on(step.result, load):
+            yield step
+
+
+def _added(facts: Facts, load: Node, shared: SharedMemory) -> Iterator[Node]:
+    """Operations of one thread that join what was loaded with a carried value, or with another
+    element of the same array."""
+    graph = facts.threads
+    for node in graph.nodes:
+        sides = [graph.through(v, _LOOKS) for v in node.op.inputs[:2]]
+        if reduction_kind(node.op.kind) is None or load.result not in sides:
+            continue
+        for side in sides:
+            other = graph.producer(side)
+            beside = other is not None and other is not load and shared.holds(other.op)
+            if side in graph.arguments or (
+                beside and other is not None and shared.place(other.op) == shared.place(load.op)
+            ):
+                yield node
