@@ -150,9 +150,10 @@ class UncheckedConstraint(Rule):
         extents = powers_of_two(subject.facts) - steps(subject.facts)
         for name in sorted(extents & given.keys()):
             for leaf in leaves(given[name]):
-                plain = isinstance(leaf, Expr) and leaf.op == "dim"
+                if not isinstance(leaf, Expr) or leaf.op != "dim" or not _given(material, leaf):
+                    continue
                 # The grid divides by tile sizes that somebody chose, not by extents.
-                if plain and leaf not in looked_at and leaf not in divisors:
+                if leaf not in looked_at and leaf not in divisors:
                     text = material.names(launch).text(leaf)
                     yield (
                         name,
@@ -240,6 +241,20 @@ def _open(value: Value) -> bool:
     """A size as the caller gives it: an extent or a number of the host function, nothing computed
     from it."""
     return isinstance(value, Expr) and value.op in ("dim", "sym", "call")
+
+
+def _given(material: Material, extent: Expr) -> bool:
+    """Whether an extent is one of an argument of the entry function, perhaps seen through views.
+
+    What a backward pass saved came through the checks of its forward pass.
+    """
+    tensor = extent.args[0]
+    for _ in range(16):
+        if isinstance(tensor, Expr) and tensor.op == "sym":
+            return True
+        fact = material.machine.tensors.get(tensor)
+        tensor = (fact.base or fact.like) if fact is not None else None
+    return False
 
 
 def _checks_powers(material: Material) -> bool:

@@ -23,6 +23,8 @@ def powers_of_two(facts: Facts) -> frozenset[str]:
         roles = ("block_shape",) if described else ("shape", "size", "block_shape")
         given = [value for role, value in node.op.operands if role in roles]
         for item in (item for value in given for item in facts.values.items(value)):
+            if facts.graph.roots(item, OpKind.BUILTIN):
+                continue  # rounded in the kernel
             for factors, _ in facts.values.expr(item).terms:
                 found |= {a.value for a in factors if a.kind is AtomKind.PARAMETER}
     return frozenset(found) & facts.constexprs
