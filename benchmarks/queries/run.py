@@ -42,14 +42,21 @@ LOOK_UPS = COUNTING.symmetric_difference(
 )
 """Questions about one kernel alone, which must not grow with the graph."""
 
+ABOUT = {"operation": "attention", "axis": "softmax_scheme"}
+"""What questions about an operation or an axis are asked about."""
+
 BATCH = 2_000
 _TAIL = re.compile(rb"/[0-9a-f]{16}(?=[/>])")
 
 
 def bindings(name: str, kernel: str) -> dict[str, str]:
-    """A kernel where one can be named; what else a question needs has a default."""
-    kinds = {p.name: p.kind for p in QUESTIONS[name].parameters}
-    return {parameter: kernel for parameter, kind in kinds.items() if kind == "kernel"}
+    """What each parameter without a default is asked about, where it is a kind of thing here."""
+    about = {"kernel": kernel, **ABOUT}
+    return {
+        parameter.name: about[parameter.kind]
+        for parameter in QUESTIONS[name].parameters
+        if not parameter.default and parameter.kind in about
+    }
 
 
 def timed(index: ox.Store, kernel: str, repeat: int) -> dict[str, dict[str, float]]:
