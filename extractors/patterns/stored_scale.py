@@ -1,0 +1,144 @@
+"""Scales of numbers that are stored in few bits: taken of the maximum, or loaded and multiplied
+in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, TILE, vary
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_BITS = (OpKind.BIT_AND, OpKind.SHIFT_RIGHT)
+
+_QUANTISE = (
+    POINTER
+    + """
+@triton.jit
+def quantise(x, out, scales, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    row = tl.program_id(0)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    s = tl.max(tl.abs(v)) / 127.0
+    tl.store(out + row * n + at, (v / s).to(tl.int8), mask=at < n)
+    tl.store(scales + row, s)
+"""
+)
+_QUANTISE_TILE = (
+    TILE
+    + """
+@ct.kernel
+def quantise(x, out, scales, T: Int):
+    i = ct.bid(0)
+    v = ct.astype(ct.load(x, index=(i, 0), shape=(1, T)), ct.float32)
+    s = ct.max(ct.abs(v), axis=1, keepdims=True) / 127.0
+    ct.store(out, index=(i, 0), tile=ct.astype(v / s, ct.int8))
+    ct.store(scales, index=(i, 0), tile=s)
+"""
+)
+_EXPAND = (
+    POINTER
+    + """
+@triton.jit
+def expand(packed, scales, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    word = tl.load(packed + at // 8, mask=at < n)
+    number = ((word >> ((at % 8) * 4)) & 15).to(tl.float32)
+    tl.store(out + at, number * tl.load(scales + at // 32, mask=at < n), mask=at < n)
+"""
+)
+_EXPAND_TILE = (
+    TILE
+    + """
+@ct.kernel
+def expand(packed, scales, out, T: Int):
+    i = ct.bid(0)
+    number = ct.astype(ct.load(packed, index=(i,), shape=(T,)) & 15, ct.float32)
+    ct.store(out, index=(i,), tile=number * ct.load(scales, index=(i,), shape=(1,)))
+"""
+)
+
+
+class StoredScale(Pattern):
+    """Elements are divided by a scale made of the largest of them and the scale is stored; or bits
+    of loaded words are multiplied by a loaded scale."""
+
+    name = "scale-stored-beside-few-bits"
+    axis = "quant_scaling"
+    source = "Dettmers et al., LLM.int8() (2022), absmax quantisation"
+    matches = (
+        Case(_QUANTISE, "scale from the largest element"),
+        Case(_QUANTISE_TILE, "scale from the largest element"),
+        Case(_EXPAND, "loaded scale times unpacked bits"),
+        Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_QUANTISE, ("    tl.store(scales + row, s)\n", "")),
+            why="the scale is not kept, so nobody can undo the division",
+        ),
+        NearMiss(
+            vary(_QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")),
+            why="the scale is not kept, so nobody can undo the division",
+        ),
+        NearMiss(
+            vary(_EXPAND, (" & 15", ""), (" >> ((at % 8) * 4)", "")), why="nothing is unpacked"
+        ),
+        NearMiss(vary(_EXPAND_TILE, (" & 15", "")), why="nothing is unpacked"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions:
+            return
+        largest = [
+            r
+            for r in facts.graph.of(OpKind.REDUCE_MAX)
+            if facts.graph.roots(r.op.inputs[0], OpKind.ABS)
+        ]
+        divided = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if self._by(facts, n, largest)]
+        if divided:
+            made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
+            kept = [
+                s for s in facts.stores if any(self._keeps(facts, s, d, largest) for d in divided)
+            ]
+            value = "scale from the largest element"
+            yield self.decide(facts, value, [*largest, *made, *divided, *kept])
+        unpacked = [n for n in facts.graph.of(OpKind.MUL) if self._unpacks(facts, n)]
+        if unpacked:
+            yield self.decide(facts, "loaded scale times unpacked bits", unpacked)
+
+    def _by(self, facts: Facts, node: Node, largest: list[Node]) -> bool:
+        """A loaded tile over a number of the maximum, where a store keeps what it rests on and
+        another one the number itself."""
+        tile, scale = node.op.inputs[:2]
+        if not _wide(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
+            return False
+        if any(facts.graph.rests_on(tile, r) for r in largest) or not facts.feeding(tile):
+            return False
+        return any(self._keeps(facts, store, node, largest) for store in facts.stores)
+
+    def _keeps(self, facts: Facts, store: Access, node: Node, largest: list[Node]) -> bool:
+        made = any(facts.graph.rests_on(store.value, r) for r in largest)
+        return made and not facts.graph.rests_on(store.value, node)
+
+    def _unpacks(self, facts: Facts, node: Node) -> bool:
+        """Bits of loaded words times a loaded number that no bits were taken of."""
+        for bits, scale in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            if not self._bits(facts, bits) or self._bits(facts, scale):
+                continue
+            loads = facts.feeding(scale)
+            words = {a.array for a in facts.feeding(bits)}
+            if loads and not {a.array for a in loads} & words and node.loop is None:
+                return True
+        return False
+
+    def _bits(self, facts: Facts, value: str) -> bool:
+        return any(facts.feeding(n.op.inputs[0]) for n in facts.graph.roots(value, *_BITS))
+
+
+def _wide(facts: Facts, value: str) -> bool:
+    return any(extent != "1" for extent in facts.types.shape(value))
