@@ -32,6 +32,10 @@ _ROLES: dict[OpKind, tuple[str, ...]] = {
     **dict.fromkeys((OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.MAXIMUM,
                      OpKind.MINIMUM), ("lhs", "rhs")),
 }  # fmt: skip
+_COMPUTING = frozenset(_ROLES) - {OpKind.ASYNC_COPY, OpKind.LOAD, OpKind.MATRIX_LOAD,
+                                  OpKind.PREFETCH}  # fmt: skip
+"""Operations that need every operand; an instruction with constants inside stays as it is."""
+
 _DTYPE = re.compile(r"\.(f32|f16|bf16|f64|u32|s32|b32|u64|s64|b64|u16|s16|b16|f16x2|bf16x2)")
 _CACHE = re.compile(r"\.(ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)\b")
 
@@ -54,6 +58,9 @@ class AssemblyReader(EffectReader):
         before = [
             self.read(value) for constraint, value in node.outputs if constraint.startswith("+")
         ]
+        wanted = len(_ROLES.get(kind, ()))
+        if kind in _COMPUTING and (len(before) + len(inputs) != wanted or len(node.outputs) != 1):
+            kind = OpKind.INLINE_ASM
         self._emit(node, kind, opcodes, [*before, *inputs])
         return Val("")
 

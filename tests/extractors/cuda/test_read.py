@@ -284,5 +284,12 @@ def test_a_word_alone_before_a_namespace_is_a_macro_of_another_file() -> None:
 def test_nothing_where_a_value_is_wanted_is_opaque() -> None:
     kernel = body("y[0] = x[0] + __syncthreads();")
     assert verify(kernel) == ()
-    assert len(only(kernel, OpKind.ADD).operands) == 2
+    assert [len(op.operands) for op in ops(kernel, OpKind.ADD)] == [2, 2, 2]
     assert only(kernel, OpKind.OPAQUE).attribute("what") == "the value of nothing"
+
+
+def test_an_instruction_with_a_constant_stays_as_it_is() -> None:
+    kernel = body(
+        'float a = 1.f;\nasm("add.f32 %0, %1, 0f3F800000;" : "=f"(a) : "f"(a));\ny[0] = a;'
+    )
+    assert "add.f32" in str(only(kernel, OpKind.INLINE_ASM).attribute("asm"))
