@@ -55,7 +55,7 @@ class ProblemExtents(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         places: dict[str, list[Where]] = {}
-        names: set[str] = set()
+        names: dict[str, set[str]] = {}
         for value, kinds in _GIVEN.items():
             given = {p.name for p in facts.kernel.entry.parameters if p.kind in kinds}
             extents = given - facts.tile_extents
@@ -67,7 +67,7 @@ class ProblemExtents(Pattern):
             if where:
                 read = self._read(facts, where, extents)
                 places[value] = [*where, *facts.declared(*read)]
-                names |= read
+                names[value] = read
         shapes = facts.graph.of(OpKind.SHAPE, OpKind.NUM_TILES)
         if shapes:
             places["array.shape"] = [*shapes]
@@ -76,7 +76,8 @@ class ProblemExtents(Pattern):
             return
         value = next((v for v in _FIRST if v in places), "constexpr")
         everywhere = [place for found in places.values() for place in found]
-        yield self.decide(facts, value, [*everywhere, *fixed], ", ".join(sorted(names)) or None)
+        named = ", ".join(sorted(names.get(value, ()))) or None
+        yield self.decide(facts, value, [*everywhere, *fixed], named)
 
     def _read(self, facts: Facts, where: list[Node], names: set[str]) -> set[str]:
         """The names that bounds and comparisons read."""

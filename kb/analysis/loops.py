@@ -201,6 +201,8 @@ def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
     stops = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF}
     for node in graph.upstream(next_, lambda n: n.op.kind not in stops):
         if node.op.kind == OpKind.FMA:
+            if graph.core(node.op.inputs[2]) == argument:
+                return Role.SUM
             return Role.RUNNING_SUM if leads(graph, node.result, argument) else None
         if node.op.kind != OpKind.ADD:
             continue

@@ -104,12 +104,28 @@ class Types:
                     self.found[argument.name] = self.of(init)
         for inner in regions:
             self._region(inner)
+        if kind in (OpKind.FOR, OpKind.WHILE) and self._widened(regions, offset):
+            for inner in regions:
+                self._region(inner)
         if node is None:
             return
         for result in node.op.results:
             ends = [self.of(value) for value in self.graph.feeds(result.name)]
             known = [end for end in ends if end.kind is not TypeKind.UNKNOWN]
             self.found[result.name] = max(known, key=lambda t: len(t.shape)) if known else UNKNOWN
+
+    def _widened(self, regions: tuple[Region, ...], offset: int) -> bool:
+        """Give carried values that begin as one number the shape that the body makes of them."""
+        ends = regions[-1].terminator
+        changed = False
+        for place, end in enumerate(ends.inputs if ends is not None else ()):
+            for inner in regions:
+                named = inner.arguments[place + offset : place + offset + 1]
+                made = self.of(end)
+                if named and made.shape and not self.of(named[0].name).shape:
+                    self.found[named[0].name] = made
+                    changed = True
+        return changed
 
     # -- rules
 
