@@ -6,12 +6,13 @@ Host code is read, never run. A launch in another file than its kernel's is not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
 from extractors.host.facts import HostFacts
+from kb.ir import Kernel, ParameterKind
 from kb.space import Binding, GuardedPoints, Launch, Point, Scalar, Tuning
 
 MAX_LAUNCHES = 400
@@ -21,6 +22,7 @@ _LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKern
 """Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
 
 _AXES = ("x", "y", "z")
+_BLOCK = frozenset(f"block_{axis}" for axis in _AXES)
 Names = dict[str, n.Expr | n.Variable]
 
 
@@ -49,8 +51,39 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     for kernel, definition in pairs:
         mine = [one for one in walker.found if _is(one, definition, [d for _, d in pairs])]
         launches = tuple(_launch(one, definition, kernel.entry.parameter_names) for one in mine)
-        facts[kernel.name] = HostFacts(tuning=_tuning(mine, definition), launches=launches)
+        tuning = _tuning(mine, definition)
+        settled = _settled(launches, kernel)
+        if tuning.mechanism == "none" and launches:
+            tuning = replace(tuning, mechanism=_rule(launches, settled))
+        tuning = replace(tuning, launched_with=settled)
+        facts[kernel.name] = HostFacts(tuning=tuning, launches=launches)
     return facts
+
+
+def _settled(launches: Sequence[Launch], kernel: Kernel) -> Point:
+    """Numbers that every launch gives: template arguments, extents of the block, and the fewest
+    blocks that the kernel promises to share a multiprocessor."""
+    templates = {p.name for p in kernel.entry.parameters if p.kind is ParameterKind.CONSTEXPR}
+    given = [
+        {b.parameter: b.expression for b in one.bindings if b.parameter in templates}
+        | {name: str(value) for name, value in one.hints}
+        for one in launches
+    ]
+    found: list[tuple[str, Scalar]] = [
+        (name, int(value))
+        for name, value in (given[0].items() if given else ())
+        if value.isdigit() and all(other.get(name) == value for other in given)
+    ]
+    least = dict(kernel.entry.options).get("min_blocks")
+    return (*found, ("occupancy", least)) if isinstance(least, int) else tuple(found)
+
+
+def _rule(launches: Sequence[Launch], settled: Point) -> str:
+    """`host rule` when the host computes an extent of a block; `fixed` when all is constant."""
+    extents = [value for one in launches for name, value in one.hints if name in _BLOCK]
+    if any(isinstance(value, str) and value != "?" for value in extents):
+        return "host rule"
+    return "fixed" if settled else "none"
 
 
 def _is(found: _Found, definition: n.Definition, all_of: Sequence[n.Definition]) -> bool:

@@ -73,3 +73,26 @@ def test_what_is_not_known_says_so() -> None:
 )
 def test_no_launch_of_this_kernel(host: str) -> None:
     assert facts(KERNEL + host).launches == ()
+
+
+def test_numbers_that_every_launch_gives() -> None:
+    host = (
+        "void go(float* x, int n) {\n  if (n) k<1, true><<<n, 64>>>(x, n);\n"
+        "  else k<1, false><<<n, 64>>>(x, 1);\n}\n"
+    )
+    bounded = KERNEL.replace("void k", "void __launch_bounds__(64, 4) k")
+    tuning = facts(bounded + host).tuning
+    assert tuning.launched_with == (("N", 1), ("block_x", 64), ("occupancy", 4))
+    assert tuning.effective_axes == ("B",)
+
+
+@pytest.mark.parametrize(
+    ("block", "mechanism"),
+    [
+        pytest.param("64", "fixed", id="a number"),
+        pytest.param("n / 2", "host rule", id="computed from a size"),
+    ],
+)
+def test_how_a_block_is_chosen(block: str, mechanism: str) -> None:
+    host = f"void go(float* x, int n) {{ k<1, true><<<n, {block}>>>(x, n); }}\n"
+    assert facts(KERNEL + host).tuning.mechanism == mechanism
