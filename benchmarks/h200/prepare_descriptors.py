@@ -15,6 +15,7 @@ from api.extract import extract_file
 from api.generate import generate
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.model import Document
+from kb.knowledge import SourceKnowledge
 
 FILE = "tilegym/ops/cutile/attention.py"
 KERNEL = "_fmha_kernel"
@@ -35,11 +36,15 @@ POINTS: tuple[dict[str, int], ...] = (
 """Without `num_stages` the host takes as many as shared memory holds, three at most."""
 
 
-def document() -> Document:
-    """The design space of the kernel, read from the pinned wheel."""
+def source() -> SourceKnowledge:
+    """The attention kernels, read from the pinned wheel."""
     corpus = fetch("tilegym==1.5.1")
-    source = extract_file(corpus.folder / FILE, package="tilegym==1.5.1", licence=corpus.licence)
-    return knowledge_document(next(k for k in source.kernels if k.kernel.name == KERNEL))
+    return extract_file(corpus.folder / FILE, package="tilegym==1.5.1", licence=corpus.licence)
+
+
+def document() -> Document:
+    """The design space of the forward kernel."""
+    return knowledge_document(next(k for k in source().kernels if k.kernel.name == KERNEL))
 
 
 def name_of(road: str, point: dict[str, int]) -> str:

@@ -17,7 +17,7 @@ class Road(StrEnum):
     HOST = "host"
 
 
-DEFAULT_ROAD = Road.POINTERS
+DEFAULT_ROAD = Road.HOST
 """What a generated file uses unless it is told otherwise, where the GPU has a copy engine.
 
 Decided by the times in benchmarks/h200/descriptors.json.
