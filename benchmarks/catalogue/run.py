@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from api.corpora import pinned
-from api.extract import extract_or_explain
+from api.extract import extract_many
 from api.sources import source_files
 from benchmarks.catalogue.coverage import DIALECTS, Coverage, coverage, gaps
+from benchmarks.host.run import OURS, VENDORS
 from extractors.host.cases import CASES
 from extractors.patterns.registry import patterns as recognisers
 from kb.evidence import Lines
@@ -70,9 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def look(package: str, seen: Seen) -> None:
     """Read one package and add what its kernels decide."""
-    for file in source_files([package]):
-        name = file.path.relative_to(file.root).as_posix()
-        for kernel in extract_or_explain(file).kernels:
+    names = {f: f.path.relative_to(f.root).as_posix() for f in source_files([package])}
+    files = [f for f, name in names.items() if VENDORS not in name or OURS in name]
+    for file, found in zip(files, extract_many(files), strict=True):
+        name = names[file]
+        for kernel in found.kernels:
             dialect = kernel.kernel.dialect
             seen.by_dialect[dialect] += 1
             for pattern in {decision.pattern for decision in kernel.decisions}:
