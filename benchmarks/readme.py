@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = "```"
-TABLES = ("table.md", "results.md", "report.md", "report_sm_90.md")
+TABLES = ("table.md", "results.md", "report.md", "report_sm_100.md")
 
 
 def demo_excerpt(log: str) -> str:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     packages: dict[str, tuple[KernelCheck, ...]] = {}
     for source in options.source or CORPORA:
         tree = source_tree(source, OTHER_VENDORS)
-        packages[source] = _one(tree, options)
+        packages[_label(source)] = _one(tree, options)
     seconds = round(time.monotonic() - started, 1)
     report = {
         "machine": _machine(options.cache),
@@ -69,6 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{seconds} s, {options.out}")
     every = [check.identical for checks in packages.values() for check in checks]
     return 0 if False not in every else 1
+
+
+def _label(source: str) -> str:
+    """A pinned wheel as it was named, a folder inside one without the folders of this machine."""
+    held = cache_folder() / "corpora"
+    path = Path(source)
+    return str(path.relative_to(held)) if path.is_relative_to(held) else source
 
 
 def save(path: Path, report: dict[str, object], text: str) -> str:
