@@ -75,7 +75,7 @@ class _UnitBuilder(StatementBuilder):
             if record is not None:
                 yield record
         if node.type == "enum_specifier" or (kind is not None and kind.type == "enum_specifier"):
-            yield from self._enumerators(node if kind is None else kind)
+            yield from self.enumerators(node if kind is None else kind)
         if node.type in ("alias_declaration", "type_definition", "declaration"):
             for one in self.statement(node):
                 if isinstance(one, n.Alias | n.Variable):
@@ -197,22 +197,6 @@ class _UnitBuilder(StatementBuilder):
             declared = self.declarator(part, kind)
             if declared.parameters is None and declared.name:
                 yield n.Variable(self.at(node), declared.name, declared.type, default, None, words)
-
-    def _enumerators(self, node: Syntax) -> Iterator[n.Variable]:
-        body = node.child_by_field_name("body")
-        following = 0
-        for child in body.named_children if body is not None else ():
-            if child.type != "enumerator":
-                continue
-            given = child.child_by_field_name("value")
-            value = self.expression(given) if given is not None else None
-            if value is None:
-                value = n.Constant(self.at(child), following, "i32")
-            if isinstance(value, n.Constant) and isinstance(value.value, int):
-                following = value.value + 1
-            name = self.text(child.child_by_field_name("name"))
-            words = frozenset({"constexpr"})
-            yield n.Variable(self.at(child), name, n.CType("int"), value, None, words)
 
 
 def _keep(unit: n.Unit, one: n.Definition | n.Record | n.Alias | n.Variable) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,26 @@ class StatementBuilder(ExpressionBuilder):
             return build(self, node)
         inner = self.unread(node)
         return (n.Skipped(inner.at, inner.what, inner.inner),)
+
+    def enumerators(self, node: Syntax) -> Iterator[n.Variable]:
+        """Constants of an enumeration without a scope."""
+        body = node.child_by_field_name("body")
+        following = 0
+        for child in body.named_children if body is not None else ():
+            if child.type != "enumerator":
+                continue
+            given = child.child_by_field_name("value")
+            value = self.expression(given) if given is not None else None
+            if value is None:
+                value = n.Constant(self.at(child), following, "i32")
+            if isinstance(value, n.Constant) and isinstance(value.value, int):
+                following = value.value + 1
+            name = self.text(child.child_by_field_name("name"))
+            words = frozenset({"constexpr"})
+            yield n.Variable(self.at(child), name, n.CType("int"), value, None, words)
+
+    def _enumeration(self, node: Syntax) -> tuple[n.Stmt, ...]:
+        return tuple(self.enumerators(node))
 
     # -- control
 
@@ -303,6 +323,7 @@ _BUILDERS: dict[str, Callable[[StatementBuilder, Syntax], tuple[n.Stmt, ...]]] =
     "do_statement": _S._while, "switch_statement": _S._switch, "return_statement": _S._leave,
     "break_statement": _S._leave, "continue_statement": _S._leave,
     "labeled_statement": _S._label, "declaration": _S._declaration,
+    "enum_specifier": _S._enumeration,
     "alias_declaration": _S._alias, "type_definition": _S._typedef,
     "init_statement": lambda b, node: b.statements(node.named_children),
     "gnu_asm_expression": lambda b, node: (n.Do(b.at(node), b.expression(node)),),

@@ -14,6 +14,12 @@ from kb.analysis.facts import Facts
 from kb.analysis.threads import WARP
 from kb.evidence import Decision
 
+_BY_TEMPLATE = """template <int THREADS>
+__global__ void __launch_bounds__(THREADS) copy(const float* x, float* out) {
+    out[blockIdx.x * THREADS + threadIdx.x] = x[blockIdx.x * THREADS + threadIdx.x];
+}
+"""
+
 
 class DecoratorWarps(Pattern):
     """An option of the kernel's decorator."""
@@ -24,6 +30,7 @@ class DecoratorWarps(Pattern):
     matches = (
         Case(vary(SOFTMAX, ("occupancy=4", "num_worker_warps=8")), "8"),
         Case(FLASH_THREADS, "32"),
+        Case(_BY_TEMPLATE, "THREADS / 32"),
         Case(FLASH_THREADS.replace("__launch_bounds__(1024, 1)", "__launch_bounds__(128, 1)"), "4"),
     )
     near_misses = (
@@ -43,3 +50,6 @@ class DecoratorWarps(Pattern):
             elif name == "max_threads" and isinstance(value, int) and value >= WARP:
                 line = entry.span.line
                 yield self.decide(facts, str(value // WARP), ((line, line),))
+            elif name == "max_threads" and isinstance(value, str):
+                line = entry.span.line
+                yield self.decide(facts, f"{value} / {WARP}", ((line, line),))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kb.analysis.accesses import BULK, Access, Mode
+from kb.analysis.alignment import whole_vectors
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
@@ -33,6 +34,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _positive_scale,
         _aligned,
         _padded,
+        _vectors,
     ):
         for constraint in rule(facts):
             found.setdefault(constraint.expression, constraint)
@@ -222,6 +224,17 @@ def _padded(facts: Facts) -> Iterator[Constraint]:
                     "pad the buffer on the host",
                     access.node.lines,
                 )
+
+
+def _vectors(facts: Facts) -> Iterator[Constraint]:
+    """Rows that are read in vectors begin at whole vectors."""
+    for found in whole_vectors(facts):
+        yield _implied(
+            f"{found.size} % {found.elements} == 0",
+            f"{found.elements} elements move at once, and an address is a multiple of their size",
+            "check the size on the host, and take another kernel for the rest",
+            found.lines,
+        )
 
 
 def _rows(facts: Facts, node: Node, terms: object, tile: str) -> list[str]:

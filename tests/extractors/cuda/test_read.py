@@ -293,3 +293,18 @@ def test_an_instruction_with_a_constant_stays_as_it_is() -> None:
         'float a = 1.f;\nasm("add.f32 %0, %1, 0f3F800000;" : "=f"(a) : "f"(a));\ny[0] = a;'
     )
     assert "add.f32" in str(only(kernel, OpKind.INLINE_ASM).attribute("asm"))
+
+
+def test_enumerations_of_a_function_are_constants() -> None:
+    text = (
+        "__global__ void k(float* x) {\n  enum { A = 4, B };\n  enum { C = A * B };\n"
+        "  x[C] = 1.f;\n}\n"
+    )
+    (kernel,) = read_cuda(text, "k.cu").kernels
+    assert not [op for op in kernel_ops(kernel) if op.kind == OpKind.OPAQUE]
+    values = {
+        op.results[0].name.partition(".")[0]: op.attribute("value")
+        for op in kernel_ops(kernel)
+        if op.kind == OpKind.CONST
+    }
+    assert (values["A"], values["B"], values["C"]) == (4, 5, 20)

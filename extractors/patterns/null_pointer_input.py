@@ -1,0 +1,78 @@
+"""An array that a caller may leave out by passing a null pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, Node
+from kb.evidence import Decision
+from kb.ir import ParameterKind
+from kb.ops import OpKind
+
+_ABSENT = """__global__ void plus(const float* x, const float* bias, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] + (bias != nullptr ? bias[at] : 0.f);
+}
+"""
+_TESTS = frozenset({OpKind.EQ, OpKind.NE, OpKind.NOT, OpKind.AND, OpKind.OR, OpKind.IF,
+                    OpKind.IF_EXPRESSION, OpKind.SELECT})  # fmt: skip
+_HANDED = COPIES | CASTS | {OpKind.IF, OpKind.POINTER_CAST}
+
+
+class NullPointerInput(Pattern):
+    """A pointer given at the launch is tested before it is read or written."""
+
+    name = "null-pointer-for-an-absent-input"
+    axis = "optional_inputs"
+    source = "NVIDIA, CUDA C++ Programming Guide, kernel parameters"
+    matches = (
+        Case(_ABSENT, "None argument"),
+        Case(_ABSENT.replace("bias != nullptr ?", "bias ?"), "None argument"),
+    )
+    near_misses = (
+        NearMiss(_ABSENT.replace("bias != nullptr", "n != 3"), why="a number is tested"),
+        NearMiss(ADD_THREADS, why="every pointer is read without a test"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is facts.source:
+            return
+        arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
+        found: dict[str, list[Node]] = {}
+        for node in facts.threads.nodes:
+            if node.op.kind in _TESTS:
+                for name in self._tested(facts, node) & arrays:
+                    found.setdefault(name, []).append(node)
+        if found:
+            places = [place for nodes in found.values() for node in nodes for place in (node.head,)]
+            yield self.decide(facts, "None argument", places, ", ".join(sorted(found)))
+
+    def _tested(self, facts: Facts, node: Node) -> set[str]:
+        """Parameters whose being there a test or a branch asks for."""
+        sides = node.op.inputs
+        if node.op.kind in (OpKind.EQ, OpKind.NE):
+            made = [facts.threads.producer(value) for value in sides[:2]]
+            nulls = [m is not None and m.op.attribute("value", "") is None for m in made]
+            sides = tuple(v for v, null in zip(sides, nulls, strict=False) if not null)
+            if len(sides) != 1:
+                return set()
+        elif node.op.kind not in (OpKind.NOT, OpKind.AND, OpKind.OR):
+            sides = sides[:1]
+        return {name for value in sides for name in self._names(facts, value)}
+
+    def _names(self, facts: Facts, value: str) -> set[str]:
+        """The parameter that a value is on every way to it."""
+        found, pending = set(), [value]
+        for current in pending:
+            made = facts.threads.producer(current)
+            if made is None:
+                found.add(current)
+            elif made.op.kind in _HANDED and len(pending) < 64:
+                feeds = facts.threads.feeds(current)
+                pending += [v for v in feeds if v not in pending]
+            else:
+                return set()
+        return found
