@@ -9,10 +9,12 @@ from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
+from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.items import counted, walked
 from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 _BLOCKED = vary(
@@ -51,6 +53,12 @@ _BLOCKED_THREADS = vary(
         "int row = blockIdx.x * per; row < min((blockIdx.x + 1) * per, rows); ++row",
     ),
 )
+_ROW_BY_NUMBERS = """__global__ void first(const float* x, float* out, int n) {
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += x[blockIdx.x * n + i];
+    if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+"""
 
 
 class PersistentBlockedPartition(Pattern):
@@ -70,6 +78,7 @@ class PersistentBlockedPartition(Pattern):
         NearMiss(ATTENTION, why="the loop runs over keys, and its bound is a mask's"),
         NearMiss(NORM_BACKWARD_POINTER, why="items are strided over the blocks"),
         NearMiss(NORM_BACKWARD_THREADS, why="items are strided over the blocks"),
+        NearMiss(_ROW_BY_NUMBERS, why="the numbers of one row are gone through one by one"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -91,7 +100,19 @@ class PersistentBlockedPartition(Pattern):
         else:
             bounds += walked(loop, facts.values)
         made = [facts.graph.producer(facts.graph.core(b)) for b in bounds]
-        return [n for n in made if n is not None] or counted(facts.graph, facts.values, loop)[:1]
+        bounded = [n for n in made if n is not None]
+        if bounded or not self._holds_lanes(facts, loop):
+            return bounded
+        return counted(facts.graph, facts.values, loop)[:1]
+
+    def _holds_lanes(self, facts: Facts, loop: Loop) -> bool:
+        """Items of a chunk are rows or tiles; single numbers one after the other are a row."""
+        return any(
+            index.has(AtomKind.LANE) or a.mode is not Mode.POINTER
+            for a in facts.accesses
+            if a.node.inside(loop.node)
+            for index in a.index
+        )
 
     def _stores(self, facts: Facts, loop: Loop) -> bool:
         return any(a.node.inside(loop.node) for a in facts.stores)
