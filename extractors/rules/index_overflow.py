@@ -102,10 +102,12 @@ class IndexOverflow(Rule):
         if found:
             first = next(iter(found))
             text = " * ".join(f"({facts.values.expr(v)})" for v in first.op.inputs[:2])
+            unread = subject.host.material is None
+            asked = "no host code was followed that keeps out" if unread else "the host accepts"
             yield self.finding(
                 subject,
-                f"offsets into {', '.join(arrays)} are computed in 32 bits ({text[:160]}); the "
-                "host accepts arrays of more than 2147483647 elements, where they wrap around",
+                f"offsets into {', '.join(arrays)} are computed in 32 bits ({text[:160]}); {asked} "
+                "arrays of more than 2147483647 elements, where they wrap around",
                 "widen the block index to 64 bits before it is multiplied, or check the number of "
                 "elements on the host",
                 found,
