@@ -48,14 +48,22 @@ def _added(facts: Facts, load: Node, shared: SharedMemory) -> Iterator[Node]:
     """Operations of one thread that join what was loaded with a carried value, or with another
     element of the same array."""
     graph = facts.threads
-    for node in graph.nodes:
-        sides = [graph.through(v, _LOOKS) for v in node.op.inputs[:2]]
-        if reduction_kind(node.op.kind) is None or load.result not in sides:
-            continue
-        for side in sides:
+    for node in _readers(facts, load):
+        for side in (graph.through(v, _LOOKS) for v in node.op.inputs[:2]):
             other = graph.producer(side)
             beside = other is not None and other is not load and shared.holds(other.op)
             if side in graph.arguments or (
                 beside and other is not None and shared.place(other.op) == shared.place(load.op)
             ):
                 yield node
+
+
+def _readers(facts: Facts, load: Node) -> Iterator[Node]:
+    """Operations that could repeat as a reduction and read a load, perhaps through casts."""
+    pending = [load.result]
+    for value in pending:
+        for user in facts.threads.users(value):
+            if reduction_kind(user.op.kind) is not None:
+                yield user
+            elif user.op.kind in _LOOKS and user.result not in pending:
+                pending.append(user.result)
