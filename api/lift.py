@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from extractors.expressions import normal_path
 from extractors.read import ReadModule
 from extractors.scope import Constant, Expression, Local, Meaning, Native, Scope
+from extractors.syntax.builtin_parser import python_expression
 from kb.dialects.model import Dialect
 from kb.dialects.registry import dialect as dialect_named
 from kb.errors import InputError
@@ -161,13 +162,13 @@ class _Lifter:
         ):
             alias, statement = _SHORT[module]
             base = self._import(module, alias, statement, locals_)
-            return ast.parse(".".join(filter(None, (base, members))), mode="eval").body
+            return python_expression(".".join(filter(None, (base, members))))
         parts = path.split(".")
         stop = next((i for i, part in enumerate(parts) if not part.islower()), len(parts) - 1)
         stop = max(1, min(stop, len(parts) - 1))
         statement = f"from {'.'.join(parts[:stop])} import {parts[stop]}"
         name = self._import(".".join(parts[: stop + 1]), parts[stop], statement, locals_)
-        return ast.parse(".".join([name, *parts[stop + 1 :]]), mode="eval").body
+        return python_expression(".".join([name, *parts[stop + 1 :]]))
 
     def _import(self, key: str, alias: str, statement: str, locals_: frozenset[str]) -> str:
         known = self._names.get(key)
@@ -253,7 +254,7 @@ class _Lifter:
         """A default value: a literal, an expression of the dialect, or None."""
         text = _literal(scope.evaluate(node))
         if text is not None:
-            return ast.parse(text, mode="eval").body
+            return python_expression(text)
         return self._expression(node, scope, node, frozenset()) or ast.Constant(None)
 
     def _decorators(self, scope: Scope, node: ast.FunctionDef) -> list[ast.expr]:
@@ -282,7 +283,7 @@ class _Lifter:
         plain = scope.evaluate(keyword.value)
         text = _literal(plain) if plain is not None else None
         if text is not None:
-            return ast.keyword(keyword.arg, ast.parse(text, mode="eval").body)
+            return ast.keyword(keyword.arg, python_expression(text))
         value = self._expression(keyword.value, scope, keyword.value, frozenset())
         return ast.keyword(keyword.arg, value) if value is not None else None
 
@@ -361,7 +362,7 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 def _parsed(text: str) -> ast.expr | None:
     """An annotation in quotes as an expression, None when it is not one."""
     try:
-        return ast.parse(text, mode="eval").body
+        return python_expression(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

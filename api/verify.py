@@ -25,6 +25,7 @@ from api.verify_cases import TOLERANCE, Suite, suite
 from extractors.detect import decisions_of
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read
+from extractors.syntax.builtin_parser import python_module
 from generators.compile_model import Argument, ArgumentKind, CompileJob, Signature
 from generators.compile_pool import CompilerPool, PoolSettings
 from kb.analysis.facts import Facts
@@ -168,7 +169,7 @@ def stated_facts(text: str, where: str) -> dict[str, Any]:
     itself.
     """
     try:
-        tree = ast.parse(text)
+        tree = python_module(text)
     except (SyntaxError, ValueError, RecursionError) as problem:
         line = getattr(problem, "lineno", None) or 1
         raise SyntaxProblem("the file is not Python.", where=f"{where}:{line}") from None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from extractors.cuda.macros import Macro
+from extractors.syntax.builtin_parser import python_expression
 
 PROFILE: dict[str, int] = {
     "__CUDA_ARCH__": 900, "__CUDACC__": 1, "__NVCC__": 1, "__CUDACC_VER_MAJOR__": 13,
@@ -49,7 +50,7 @@ def holds(condition: str, macros: Mapping[str, Macro]) -> bool | None:
     text = text.replace("&&", " and ").replace("||", " or ")
     text = re.sub(r"!(?!=)", " not ", text).strip()
     try:
-        return _truth(_value(ast.parse(text, mode="eval").body, macros))
+        return _truth(_value(python_expression(text), macros))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

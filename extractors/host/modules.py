@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Protocol
+
+from extractors.syntax.builtin_parser import python_module
 
 MAX_MODULE_BYTES = 2_000_000
 MAX_SCANNED = 5_000
@@ -151,8 +152,6 @@ class TextLoader:
 def parse_quietly(text: str) -> ast.Module | None:
     """The syntax tree, or None when the text is not Python."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
+        return python_module(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

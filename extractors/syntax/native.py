@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from extractors.syntax.builtin_parser import python_module
 
 LOCATES_FORMATTED = sys.version_info >= (3, 12)
 
@@ -31,9 +32,7 @@ def native_tree(source: str, slow: Callable[[str], ast.Module]) -> ast.Module | 
     `slow` reads the formatted strings again that are not located, as a module of its own.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = python_module(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     look = not LOCATES_FORMATTED and _FORMATTED.search(source) is not None

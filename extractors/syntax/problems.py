@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 
 import libcst as cst
 
+from extractors.syntax.builtin_parser import python_module
 from kb.errors import SyntaxProblem
 
 _PARSER_ERROR = re.compile(r"parser error: error at (\d+):(\d+): (.*)", re.DOTALL)
@@ -51,9 +50,7 @@ def _of_libcst(error: cst.ParserSyntaxError, source: str) -> tuple[int, int, str
 def _of_python(source: str) -> tuple[int, int, str] | None:
     """Line, column from 1, and message of the running Python, or None where it reads the text."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source)
+        python_module(source)
     except SyntaxError as error:
         return error.lineno or 1, error.offset or 1, error.msg.rstrip(".?")
     return None
