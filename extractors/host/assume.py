@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extractors.host.expr import OPPOSITE, choose, is_known, is_memo, is_number, make, negate
 from extractors.host.values import Choice, Expr, Unknown, Value
@@ -18,15 +18,72 @@ class Guard:
     shown: bool = True
 
 
+@dataclass(slots=True)
+class Facts:
+    """What the guards of a path say, found by what may be asked.
+
+    `literals`: truth by operation and operands. `subjects`: the equations `(op, value)`, op `==` or
+    `none`, that hold of an operand, the latest last.
+    """
+
+    literals: dict[tuple[str, tuple[Value, ...]], bool] = field(default_factory=dict)
+    subjects: dict[Value, tuple[tuple[str, Value], ...]] = field(default_factory=dict)
+
+    def with_guard(self, guard: Guard) -> Facts:
+        """These facts and those of one more condition."""
+        more = Facts(dict(self.literals), dict(self.subjects))
+        more._add(guard.cond, guard.holds, 16)
+        return more
+
+    def _add(self, fact: Expr, holds: bool, budget: int) -> None:
+        if budget and ((fact.op == "and" and holds) or (fact.op == "or" and not holds)):
+            for part in reversed(fact.args):
+                if isinstance(part, Expr):
+                    self._add(part, holds, budget - 1)
+        subject = fact.args[0] if fact.args else None
+        if holds and fact.op in ("==", "none"):
+            value = fact.args[1] if fact.op == "==" else None
+            self.subjects[subject] = (*self.subjects.get(subject, ()), (fact.op, value))
+            if isinstance(subject, Expr) and isinstance(value, bool):
+                self.literals[subject.op, subject.args] = value
+        if fact.op == "not" and isinstance(subject, Expr):
+            self.literals[subject.op, subject.args] = not holds
+        elif fact.op in OPPOSITE:
+            self.literals[OPPOSITE[fact.op], fact.args] = not holds
+        self.literals[fact.op, fact.args] = holds
+
+    def verdict(self, asked: Expr) -> bool | None:
+        """What follows without taking `asked` apart."""
+        known = self.literals.get((asked.op, asked.args))
+        if known is not None or not asked.args:
+            return known
+        for op, value in reversed(self.subjects.get(asked.args[0], ())):
+            follows = _equals(value, asked) if op == "==" else _is_none(asked)
+            if follows is not None:
+                return follows
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The conditions under which the code at hand runs, outermost first."""
+    """The conditions under which the code at hand runs, outermost first; `facts` follow from
+    them."""
 
     guards: tuple[Guard, ...] = ()
+    facts: Facts = field(default_factory=Facts, compare=False, repr=False)
 
     def under(self, cond: Expr, holds: bool, shown: bool = True) -> Path:
         """This path with one more condition."""
-        return Path((*self.guards, Guard(cond, holds, shown)))
+        guard = Guard(cond, holds, shown)
+        return Path((*self.guards, guard), self.facts.with_guard(guard))
+
+    def without(self, cond: Expr) -> Path:
+        """This path without the guards on one condition."""
+        path = Path()
+        for guard in self.guards:
+            if guard.cond is not cond:
+                path = path.under(guard.cond, guard.holds, guard.shown)
+        return path
 
     def decide(self, cond: Value, budget: int = 24) -> bool | None:
         """The truth of a condition on this path, or None when the path does not say."""
@@ -34,10 +91,9 @@ class Path:
             return cond
         if not isinstance(cond, Expr) or budget <= 0:
             return None
-        for guard in reversed(self.guards):
-            verdict = _follows(guard.cond, guard.holds, cond)
-            if verdict is not None:
-                return verdict
+        verdict = self.facts.verdict(cond)
+        if verdict is not None:
+            return verdict
         if cond.op in ("and", "or"):
             parts = [self.decide(arg, budget - 1) for arg in cond.args]
             stop = cond.op == "or"
@@ -50,41 +106,20 @@ class Path:
         return None
 
 
-def _follows(fact: Expr, holds: bool, asked: Expr, budget: int = 16) -> bool | None:
-    """What `fact` being `holds` says about `asked`."""
-    if fact == asked:
-        return holds
-    if _opposite(fact, asked):
-        return not holds
-    if budget and ((fact.op == "and" and holds) or (fact.op == "or" and not holds)):
-        for part in fact.args:
-            if isinstance(part, Expr):
-                verdict = _follows(part, holds, asked, budget - 1)
-                if verdict is not None:
-                    return verdict
-    if fact.op == "==" and holds and fact.args[0] == asked and isinstance(fact.args[1], bool):
-        return fact.args[1]
-    if fact.op == "==" and holds and asked.args and fact.args[0] == asked.args[0]:
-        value = fact.args[1]
-        if asked.op == "==" and is_known(value) and is_known(asked.args[1]):
-            return value == asked.args[1]
-        if asked.op == "!=" and is_known(value) and is_known(asked.args[1]):
-            return value != asked.args[1]
-        if asked.op == "none" and is_known(value):
-            return value is None
-        return _ordered(asked, value)
-    if fact.op == "none" and holds and asked.op in ("==", "!=") and fact.args[0] == asked.args[0]:
-        return asked.op == "!=" if is_known(asked.args[1]) and asked.args[1] is not None else None
-    return None
+def _equals(value: Value, asked: Expr) -> bool | None:
+    """What `operand == value` says about a condition on the same operand."""
+    if asked.op in ("==", "!=") and is_known(value) and is_known(asked.args[1]):
+        return (value == asked.args[1]) is (asked.op == "==")
+    if asked.op == "none" and is_known(value):
+        return value is None
+    return _ordered(asked, value)
 
 
-def _opposite(fact: Expr, asked: Expr) -> bool:
-    """Whether `asked` is the negation of `fact`, without making it."""
-    if fact.op == "not":
-        return bool(fact.args[0] == asked)
-    if fact.op in OPPOSITE:
-        return asked.op == OPPOSITE[fact.op] and asked.args == fact.args
-    return asked.op == "not" and asked.args[0] == fact
+def _is_none(asked: Expr) -> bool | None:
+    """What `operand is None` says about a condition on the same operand."""
+    if asked.op not in ("==", "!=") or not is_known(asked.args[1]) or asked.args[1] is None:
+        return None
+    return asked.op == "!="
 
 
 def _ordered(asked: Expr, value: Value) -> bool | None:

@@ -174,8 +174,7 @@ class Statements(Assignments):
         if machine.foreign:
             return
         if drop is not None:
-            kept = tuple(guard for guard in path.guards if guard.cond is not drop)
-            path = type(path)(kept)
+            path = path.without(drop)
         machine.emit(
             CheckRecord(
                 cond=cond,
