@@ -146,7 +146,7 @@ def _counts(checks: Iterable[KernelCheck]) -> tuple[object, ...]:
     found = list(checks)
     counted = [check for check in found if check.identical is not None]
     same = [check for check in counted if check.identical]
-    form = [check for check in same if all(v is not False for v in check.front_end.values())]
+    form = [check for check in counted if all(v is not False for v in check.front_end.values())]
     derived = [check for check in found if check.stage not in (Stage.READ, Stage.SIGNATURE)]
     share = f"{100 * len(same) / len(counted):.1f} %" if counted else "—"
     clean = sum(not check.opaque for check in found)
