@@ -191,16 +191,22 @@ class Names:
         return " and ".join(self.text(part, strength) for part in parts) if parts else "always"
 
 
+MAX_LEAVES = 64
+
+
 def leaves(value: Value) -> list[Value]:
-    """The alternatives of a choice."""
+    """The alternatives of a choice; what choices share is looked at once."""
     found: list[Value] = []
+    seen: set[int] = set()
     pending = [value]
-    while pending and len(found) < 64:
-        item = pending.pop(0)
-        if isinstance(item, Choice):
-            pending[:0] = [item.then, item.other]
-        elif item not in found:
-            found.append(item)
+    while pending and len(found) < MAX_LEAVES:
+        item = pending.pop()
+        if not isinstance(item, Choice):
+            if item not in found:
+                found.append(item)
+        elif id(item) not in seen:
+            seen.add(id(item))
+            pending += [item.other, item.then]
     return found
 
 

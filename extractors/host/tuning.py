@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from extractors.host.events import Case, CheckRecord, LaunchRecord, PickRecord, SearchRecord
 from extractors.host.expr import atoms, is_number
@@ -224,34 +224,37 @@ def _asked_key(cond: Expr) -> Value:
 
 def first_picks(material: Material) -> list[PickRecord]:
     """Configurations taken by position on the way to a launch, whose values the launch uses."""
-    found: list[PickRecord] = []
+    found: dict[int, PickRecord] = {}
+    picks = {
+        root: [event for event in events if isinstance(event, PickRecord)]
+        for root, events in material.events.items()
+    }
     for launch in material.launches:
         if any(uses_axis(launch, search.id) for search in material.searches):
             continue
+        root = picks.get(material.roots.get(id(launch), -1), ())
+        held = {(guard.cond, guard.holds) for guard in launch.path.guards} if root else set()
+        reached = [event for event in root if _on_the_way(event, launch, held)]
+        used = _numbers_used(launch) if reached else set()
         sites: dict[Lines, list[PickRecord]] = {}
-        used = {
-            leaf
-            for _, value in (*launch.args, *launch.kernel.hints)
-            for leaf in leaves(value)
-            if is_number(leaf)
-        }
-        for event in material.of_root(launch):
-            if (
-                isinstance(event, PickRecord)
-                and event.order < launch.order
-                and _same_stack(event, launch)
-            ):
-                values = [value for _, value in event.points[0] if is_number(value)]
-                if values and any(value in used for value in values):
-                    sites.setdefault(event.lines, []).append(event)
-        found += [event for event in sites[list(sites)[-1]] if event not in found] if sites else []
-    return found
+        for event in reached:
+            if any(value in used for _, value in event.points[0] if is_number(value)):
+                sites.setdefault(event.lines, []).append(event)
+        for event in sites[list(sites)[-1]] if sites else ():
+            found.setdefault(id(event), event)
+    return list(found.values())
 
 
-def _same_stack(pick: PickRecord, launch: LaunchRecord) -> bool:
-    held = {(guard.cond, guard.holds) for guard in launch.path.guards}
-    against = {(guard.cond, not guard.holds) for guard in pick.path.guards}
-    return pick.stack == launch.stack[: len(pick.stack)] and not held & against
+def _numbers_used(launch: LaunchRecord) -> set[Value]:
+    values = (value for _, value in (*launch.args, *launch.kernel.hints))
+    return {leaf for value in values for leaf in leaves(value) if is_number(leaf)}
+
+
+def _on_the_way(pick: PickRecord, launch: LaunchRecord, held: Set[tuple[Expr, bool]]) -> bool:
+    """Whether a launch is reached from a pick: in its calls, under no opposite of what holds."""
+    if pick.order >= launch.order or pick.stack != launch.stack[: len(pick.stack)]:
+        return False
+    return all((guard.cond, not guard.holds) not in held for guard in pick.path.guards)
 
 
 def _first_config(material: Material, picks: list[PickRecord], launch: LaunchRecord) -> Tuning:

@@ -40,6 +40,25 @@ class Expr:
     args: tuple[Value, ...]
     size: int = field(compare=False, default=1)
     depth: int = field(compare=False, default=1)
+    digest: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", hash((self.op, self.args)))
+
+    def __hash__(self) -> int:
+        """Made once: expressions share their parts, and each is looked up many times."""
+        return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        """The same operation of the same operands; another hash is another expression."""
+        if self is other or not isinstance(other, Expr):
+            return self is other
+        same = self.digest == other.digest and self.op == other.op
+        return same and self.args == other.args
+
+    def __reduce__(self) -> tuple[type[Expr], tuple[object, ...]]:
+        """Without the hash, which is another one in another process."""
+        return Expr, (self.op, self.args, self.size, self.depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +70,25 @@ class Choice:
     other: Value
     size: int = field(compare=False, default=1)
     depth: int = field(compare=False, default=1)
+    digest: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", hash((self.cond, self.then, self.other)))
+
+    def __hash__(self) -> int:
+        """Made once, as that of an expression."""
+        return self.digest
+
+    def __eq__(self, other: object) -> bool:
+        """The same cases; another hash is another choice."""
+        if self is other or not isinstance(other, Choice):
+            return self is other
+        same = self.digest == other.digest and self.cond == other.cond
+        return same and self.then == other.then and self.other == other.other
+
+    def __reduce__(self) -> tuple[type[Choice], tuple[object, ...]]:
+        """Without the hash, which is another one in another process."""
+        return Choice, (self.cond, self.then, self.other, self.size, self.depth)
 
 
 @dataclass(frozen=True, slots=True)
