@@ -330,6 +330,26 @@ def disjoin(left: Value, right: Value) -> Value:
     return left if left == right else make("or", left, right)
 
 
+def distinct_atoms(value: Value) -> Iterator[Expr]:
+    """The atoms of a value, what its parts share looked at once."""
+    pending: list[Value] = [value]
+    seen: set[int] = set()
+    while pending:
+        item = pending.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, tuple):
+            pending.extend(item)
+        elif isinstance(item, Choice):
+            pending.extend((item.cond, item.then, item.other))
+        elif isinstance(item, Expr):
+            if item.op in ATOMS:
+                yield item
+            else:
+                pending.extend(item.args)
+
+
 def atoms(value: Value) -> Iterator[Expr]:
     """The names, dims, axes and calls that an expression is built from, each as often as it
     occurs."""

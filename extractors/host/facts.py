@@ -18,7 +18,7 @@ from extractors.host.events import (
     SearchRecord,
     SentinelRecord,
 )
-from extractors.host.expr import atoms
+from extractors.host.expr import atoms, distinct_atoms
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, lines_of
@@ -138,13 +138,17 @@ class Material:
 
 def _self_check(event: object, cond: Expr) -> bool:
     """`x = x.contiguous() if not x.is_contiguous() else x` happens on every path that matters."""
-    return isinstance(event, NormaliseRecord) and any(atom == event.tensor for atom in atoms(cond))
+    return isinstance(event, NormaliseRecord) and any(
+        atom == event.tensor for atom in distinct_atoms(cond)
+    )
 
 
 def axis_atoms(value: Value, search: int) -> set[str]:
     """Names of the axes of a search that a value depends on."""
     return {
-        str(atom.args[1]) for atom in atoms(value) if atom.op == "axis" and atom.args[0] == search
+        str(atom.args[1])
+        for atom in distinct_atoms(value)
+        if atom.op == "axis" and atom.args[0] == search
     }
 
 
