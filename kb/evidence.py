@@ -36,7 +36,7 @@ class Numerics(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisNumerics:
-    """The numerics class of one tuned name of a kernel, why it is so, and the lines that show it."""
+    """Numerics class of one tuned name of a kernel, why it is so, and the lines that show it."""
 
     name: str
     numerics: Numerics
