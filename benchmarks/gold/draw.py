@@ -28,8 +28,11 @@ VENDORS = frozenset(
 
 POOLS = {
     "ct.kernel": ("liger_kernel", "tilegym"),
-    "triton.jit": ("fla_core", "flag_gems", "liger_kernel", "unsloth", "xformers"),
-}
+    "triton.jit": (
+        "fla_core", "flag_gems", "liger_kernel", "unsloth", "xformers", "torchao", "sageattention",
+        "gemlite", "attn_gym",
+    ),
+}  # fmt: skip
 
 Drawn = tuple[str, str, str, int, int]
 """Package, file, kernel, first and last line."""
