@@ -3,35 +3,18 @@ the program."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
-from pathlib import Path
 
 from extractors.rules.base import Rule, Subject
 from kb.evidence import Finding
-
-_NOT_RULES = frozenset({"base", "cases", "registry"})
+from kb.one_per_file import one_per_file
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
     """One instance of every rule, by name."""
     found: dict[str, Rule] = {}
-    for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if info.ispkg or info.name in _NOT_RULES:
-            continue
-        module = importlib.import_module(f"extractors.rules.{info.name}")
-        own = [
-            item
-            for item in vars(module).values()
-            if isinstance(item, type)
-            and issubclass(item, Rule)
-            and item.__module__ == module.__name__
-        ]
-        if len(own) != 1:
-            raise TypeError(f"extractors/rules/{info.name}.py holds {len(own)} rules; one per file")
-        rule = own[0]()
+    for _, rule in one_per_file(__name__, __file__, Rule, without="base|cases|registry"):
         if rule.name in found:
             raise TypeError(f"two rules are called {rule.name}")
         found[rule.name] = rule

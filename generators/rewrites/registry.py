@@ -3,37 +3,27 @@ collected by itself."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from pathlib import Path
 
 from generators.rewrites.base import Rewrite
 from kb.errors import UnknownName
 from kb.ir import Kernel
+from kb.one_per_file import one_per_file
+
+_WITHOUT = "base|registry|edit|equality|exponents|mask_bounds|reciprocals|scores|signature"
+"""Modules that rewrites share, and that hold none."""
 
 
 @cache
 def rewrites() -> Mapping[str, Rewrite]:
-    """One instance per axis, by axis. A file that fails to load stops the program."""
+    """One instance per axis, by axis."""
     found: dict[str, Rewrite] = {}
-    for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        module = importlib.import_module(f"generators.rewrites.{info.name}")
-        for item in vars(module).values():
-            if (
-                isinstance(item, type)
-                and issubclass(item, Rewrite)
-                and item.__module__ == module.__name__
-            ):
-                if item is Rewrite:
-                    continue
-                if item.axis != info.name or item.axis in found:
-                    raise TypeError(
-                        f"generators/rewrites/{info.name}.py holds a rewrite of {item.axis}"
-                    )
-                found[item.axis] = item()
+    for name, rewrite in one_per_file(__name__, __file__, Rewrite, _WITHOUT):
+        if rewrite.axis != name:
+            raise TypeError(f"generators/rewrites/{name}.py holds a rewrite of {rewrite.axis}")
+        found[name] = rewrite
     return found
 
 
