@@ -19,7 +19,6 @@ from api.lookups import Lookups
 from api.pool import Work, each, in_order
 from api.source_files import FolderModules, SiblingTables
 from api.sources import SourceFile, lone_file
-from api.told_together import told_together
 from extractors.detect import Detection, detect
 from extractors.host.events import KernelSignature
 from extractors.host.facts import HostFacts
@@ -27,6 +26,7 @@ from extractors.host.read import read_host
 from extractors.modules import ModuleText
 from extractors.read import ReadModule, read
 from extractors.syntax.python import MAX_BYTES, decode
+from extractors.told_together import told_together
 from kb.analysis.numerics import numerics_of
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import Diagnostic, Severity

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from api.lift import lift
 from api.source_files import FolderModules, module_text
-from extractors.read import opaque_ops, read
+from extractors.opaque import opaque_ops
+from extractors.read import read
 from generators.compile_model import Signature
 from generators.signatures import candidates
 from kb.dsl.model import Document, DocumentKind

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from extractors.expressions import ExpressionReader, Helpers, normal_path
 from extractors.modules import ModuleLoader, ModuleText, NoModules
+from extractors.opaque import opaque_notes
 from extractors.scope import Expression, Local, Modules, Native, Scope
 from extractors.statements import StatementReader
 from extractors.writer import RegionWriter
@@ -16,8 +17,7 @@ from kb.dialects.model import Dialect
 from kb.dialects.registry import DIALECTS
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import Diagnostic, Severity
-from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Span, kernel_ops
-from kb.ops import OpKind
+from kb.ir import Function, Kernel, Literal, Parameter, ParameterKind, Span
 
 MAX_HELPERS = 200
 _PYTHON_TYPES = {"int", "float", "bool", "str"}
@@ -48,7 +48,7 @@ def read(module: ModuleText, loader: ModuleLoader | None = None) -> ReadModule:
         raise SyntaxProblem(
             "expressions nest too deeply.", where=module.path, hint="Split the expression."
         ) from None
-    notes = tuple(_diagnostics(kernels))
+    notes = tuple(note for kernel in kernels for note in opaque_notes(kernel))
     if not kernels:
         known = ", ".join(sorted(DIALECTS))
         note = Diagnostic(
@@ -226,24 +226,3 @@ def _option(scope: Scope, keyword: ast.keyword) -> tuple[str, Literal]:
         names = [str(scope.evaluate(item)) for item in node.elts]
         return str(keyword.arg), f"names({', '.join(names)})"
     return str(keyword.arg), None
-
-
-def _diagnostics(kernels: tuple[Kernel, ...]) -> Iterator[Diagnostic]:
-    seen: set[tuple[str, int]] = set()
-    for kernel in kernels:
-        for op in kernel_ops(kernel):
-            if op.kind == OpKind.OPAQUE:
-                what = str(op.attribute("what"))
-                if (what, op.span.line) not in seen:
-                    seen.add((what, op.span.line))
-                    yield Diagnostic(
-                        severity=Severity.WARNING,
-                        message=f"{kernel.name}: `{what}` has no operation; kept as opaque.",
-                        hint=f"Add a row to {DIALECTS[kernel.dialect].file} if it is a call.",
-                        lines=op.span.lines,
-                    )
-
-
-def opaque_ops(kernel: Kernel) -> tuple[Op, ...]:
-    """The operations of a program that the reader did not understand."""
-    return tuple(op for op in kernel_ops(kernel) if op.kind == OpKind.OPAQUE)

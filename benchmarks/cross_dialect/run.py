@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from api.source_files import FolderModules, module_text, source_tree
 from extractors.modules import ModuleText
-from extractors.read import opaque_ops, read
+from extractors.opaque import opaque_ops
+from extractors.read import read
 from generators.compile_model import Scalar
 from generators.emit import emit_program
 from generators.interpret.client import Interpreter

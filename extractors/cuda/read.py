@@ -32,18 +32,17 @@ from extractors.cuda.helpers import HelperReader
 from extractors.cuda.library import Library, Load, gather
 from extractors.cuda.parse import parse
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Slot, Val
+from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
 from kb.evidence import Diagnostic, Severity
-from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span, kernel_ops
+from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span
 from kb.ops import OpKind
 
 MAX_BYTES = 5_000_000
 """Size limit of one source file in bytes."""
 
 MAX_KERNELS = 2_000
-MAX_NOTES = 60
-"""Notes on opaque operations that one kernel may leave."""
 
 _NUMBER = re.compile(r"\d+")
 
@@ -86,7 +85,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         kernel, problem = _kernel(definition, library, _name(definition, kernels))
         kernels.append(kernel)
         kept.append(definition)
-        notes += [*problem, *_opaque(kernel)]
+        notes += [*problem, *opaque_notes(kernel)]
     notes += _general(prepared.guessed, library.unit, kernels)
     return ReadCuda(tuple(kernels), library, tuple(dict.fromkeys(notes)), tuple(kept))
 
@@ -236,21 +235,6 @@ def _note(message: str, at: n.Place) -> Diagnostic:
     return Diagnostic(
         severity=Severity.WARNING, message=message, lines=(at.line, max(at.line, at.end_line))
     )
-
-
-def _opaque(kernel: Kernel) -> Iterator[Diagnostic]:
-    seen: set[tuple[str, int]] = set()
-    for op in kernel_ops(kernel):
-        if op.kind == OpKind.OPAQUE and len(seen) < MAX_NOTES:
-            what = str(op.attribute("what"))
-            if (what, op.span.line) not in seen:
-                seen.add((what, op.span.line))
-                yield Diagnostic(
-                    severity=Severity.WARNING,
-                    message=f"{kernel.name}: `{what}` has no operation; kept as opaque.",
-                    hint=f"Add a row to {CUDA.file} if it is a function of the language.",
-                    lines=op.span.lines,
-                )
 
 
 def _general(guessed: list[int], unit: n.Unit, kernels: list[Kernel]) -> Iterator[Diagnostic]:

@@ -11,13 +11,12 @@ import pytest
 from api.extract import extract_file, extract_many
 from api.json_form import extract_document
 from api.sources import lone_file, source_files
-from api.told_together import merged_decisions
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.program import document_program
 from kb.dsl.reader import read
 from kb.dsl.writer import write
 from kb.errors import InputError, SyntaxProblem
-from kb.evidence import AxisKind, Decision, Severity
+from kb.evidence import Severity
 from kb.graph.terms import vocabulary
 from kb.space import Origin
 from tests.api.sample_kernels import HELPER_IN_PACKAGE, KERNEL, TRITON, UNKNOWN_CALL, UNKNOWN_SEARCH
@@ -143,27 +142,6 @@ def test_a_file_that_cannot_be_read_raises(
     with pytest.raises(error) as raised:
         extract_file(written(tmp_path, text))
     assert said in raised.value.text
-
-
-@pytest.mark.parametrize(
-    ("second", "count"),
-    [
-        pytest.param({"subject": "K"}, 1, id="one knows the subject"),
-        pytest.param({"value": "fixed 4"}, 2, id="another value"),
-        pytest.param({"lines": ((9, 9),)}, 1, id="decorator and launch set one hint"),
-        pytest.param({"axis": "prefetch_depth", "lines": ((9, 9),)}, 2, id="another axis"),
-    ],
-)
-def test_program_and_host_may_tell_of_one_decision(second: dict[str, object], count: int) -> None:
-    first: dict[str, object] = {
-        "axis": "occupancy",
-        "value": "fixed 2",
-        "pattern": "occupancy-hint",
-        "lines": ((3, 3),),
-        "kind": AxisKind.TUNING,
-    }
-    one, other = Decision(**first), Decision(**{**first, **second})  # type: ignore[arg-type]
-    assert len(merged_decisions([one, other])) == count
 
 
 @pytest.mark.parametrize("text", [KERNEL, TRITON, UNKNOWN_CALL, UNKNOWN_SEARCH])

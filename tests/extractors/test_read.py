@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extractors.modules import ModuleText, TextModules
-from extractors.read import opaque_ops, read
+from extractors.opaque import opaque_ops
+from extractors.read import read
 from kb.errors import SyntaxProblem
 from kb.ir import Kernel, Op, ParameterKind, alpha_digest, kernel_ops, walk
 from kb.ops import OpKind

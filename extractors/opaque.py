@@ -1,0 +1,30 @@
+"""What a reader did not understand: operations kept as opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kb.dialects.registry import DIALECTS
+from kb.evidence import Diagnostic, Severity
+from kb.ir import Kernel, Op, kernel_ops
+from kb.ops import OpKind
+
+MAX_NOTES = 60
+"""Notes on opaque operations that one kernel may leave."""
+
+
+def opaque_ops(kernel: Kernel) -> tuple[Op, ...]:
+    """The operations of a program that the reader did not understand."""
+    return tuple(op for op in kernel_ops(kernel) if op.kind == OpKind.OPAQUE)
+
+
+def opaque_notes(kernel: Kernel) -> Iterator[Diagnostic]:
+    """One warning for each place and text; at most MAX_NOTES."""
+    places = {(str(op.attribute("what")), op.span.line): op.span for op in opaque_ops(kernel)}
+    for (what, _), span in list(places.items())[:MAX_NOTES]:
+        yield Diagnostic(
+            severity=Severity.WARNING,
+            message=f"{kernel.name}: `{what}` has no operation; kept as opaque.",
+            hint=f"Add a row to {DIALECTS[kernel.dialect].file} if it is a call.",
+            lines=span.lines,
+        )
