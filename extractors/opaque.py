@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kb.dialects.registry import DIALECTS
 from kb.evidence import Diagnostic, Severity
 from kb.ir import Kernel, Op, kernel_ops
 from kb.ops import OpKind
@@ -18,13 +17,14 @@ def opaque_ops(kernel: Kernel) -> tuple[Op, ...]:
     return tuple(op for op in kernel_ops(kernel) if op.kind == OpKind.OPAQUE)
 
 
-def opaque_notes(kernel: Kernel) -> Iterator[Diagnostic]:
-    """One warning for each place and text; at most MAX_NOTES."""
+def opaque_notes(kernel: Kernel, table: str) -> Iterator[Diagnostic]:
+    """One warning for each place and text, at most MAX_NOTES; `table` is the file of the dialect,
+    where a row may be added."""
     places = {(str(op.attribute("what")), op.span.line): op.span for op in opaque_ops(kernel)}
     for (what, _), span in list(places.items())[:MAX_NOTES]:
         yield Diagnostic(
             severity=Severity.WARNING,
             message=f"{kernel.name}: `{what}` has no operation; kept as opaque.",
-            hint=f"Add a row to {DIALECTS[kernel.dialect].file} if it is a call.",
+            hint=f"Add a row to {table} if it is a call.",
             lines=span.lines,
         )

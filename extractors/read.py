@@ -48,7 +48,9 @@ def read(module: ModuleText, loader: ModuleLoader | None = None) -> ReadModule:
         raise SyntaxProblem(
             "expressions nest too deeply.", where=module.path, hint="Split the expression."
         ) from None
-    notes = tuple(note for kernel in kernels for note in opaque_notes(kernel))
+    notes = tuple(
+        note for kernel in kernels for note in opaque_notes(kernel, DIALECTS[kernel.dialect].file)
+    )
     if not kernels:
         known = ", ".join(sorted(DIALECTS))
         note = Diagnostic(

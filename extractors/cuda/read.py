@@ -85,7 +85,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         kernel, problem = _kernel(definition, library, _name(definition, kernels))
         kernels.append(kernel)
         kept.append(definition)
-        notes += [*problem, *opaque_notes(kernel)]
+        notes += [*problem, *opaque_notes(kernel, CUDA.file)]
     notes += _general(prepared.guessed, library.unit, kernels)
     return ReadCuda(tuple(kernels), library, tuple(dict.fromkeys(notes)), tuple(kept))
 
