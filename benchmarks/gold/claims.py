@@ -2,9 +2,10 @@
 
 A constraint of ours states one of the gold when both stand on a common line, or when both name a
 common parameter and relate it alike (power of two, divisible, equal, ordered). A finding of ours
-states a defect of the gold when both have a common line and the message names something that the
-text of the defect names (a parameter, an axis, a function). Precision is over everything that we
-say of the kernels; the gold does not list every true constraint or note, so it is a lower bound.
+states a defect of the gold when both have a common line and either the message names something that
+the text of the defect names (a parameter, an axis, a function), or both speak of one kind of
+defect. Precision is over everything that we say of the kernels; the gold does not list every true
+constraint or note, so it is a lower bound.
 """
 
 from __future__ import annotations
@@ -27,8 +28,19 @@ RELATIONS = {
 }
 """How a text relates what it names."""
 
+DEFECTS = {
+    "not read": re.compile(r"never (?:used|read)|unused|\bdead\b"),
+    "index range": re.compile(r"int32|32[- ]bits?|uint32|overflow"),
+    "padding": re.compile(r"padding|masked load|other="),
+    "recompiled": re.compile(r"recompil|compiled? (?:anew|per)|Constants?\b"),
+    "tuned apart": re.compile(r"never (?:timed|benchmarked)|not (?:timed|tuned)"),
+    "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
+}
+"""Kinds of defect, as texts speak of them."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:_\w+|\d|(?<=[A-Z])[A-Z]\w*)|\b[A-Z]\b|[A-Za-z]\w*_\w+")
-_WORD = re.compile(r"[A-Za-z_]\w+")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_QUOTED = re.compile(r"`(\w+)")
 
 
 @dataclass(frozen=True)
@@ -85,8 +97,12 @@ def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
 
 
 def _same_finding(text: str, lines: list[Lines], ours: Finding) -> bool:
+    if not overlap(ours.lines, lines):
+        return False
     named = set(_IDENTIFIER.findall(text)) & set(_WORD.findall(ours.message))
-    return bool(named) and overlap(ours.lines, lines)
+    quoted = set(_QUOTED.findall(ours.message)) & set(_WORD.findall(text))
+    alike = any(kind.search(text) and kind.search(ours.message) for kind in DEFECTS.values())
+    return bool(named or quoted or alike)
 
 
 def summary(claims: list[Claim], kind: str) -> dict[str, Any]:
