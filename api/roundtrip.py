@@ -202,9 +202,7 @@ class Checker:
         target = self._first_target(subject.dialect)
         while pending and slow <= MAX_SLOW:
             signature = pending.pop(0)
-            job = job_of(subject, subject.source, signature, target)
-            result = self.pool.compile(replace(job, full=False))
-            result = self.pool.compile(job) if result.done else result
+            result = self.pool.compile(job_of(subject, subject.source, signature, target))
             if result.done:
                 return signature, ""
             first = first or _short(result.message)

@@ -64,17 +64,13 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileJob:
-    """Compile the function `kernel` of the module `text` for one target such as `sm_90`.
-
-    `full` asks for machine code; without it only the compiler's own front-end form is made (fast).
-    """
+    """Compile the function `kernel` of the module `text` for one target such as `sm_90`."""
 
     dialect: str
     text: str
     kernel: str
     signature: Signature
     target: str
-    full: bool = True
 
     def key(self, toolchain: str) -> str:
         """Name of the result in a cache: content, signature, target and compiler versions."""

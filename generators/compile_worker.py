@@ -173,8 +173,6 @@ def compile_here(
     spec.loader.exec_module(module)
     prepared = backend.prepare(job, module)
     front_end = backend.front_end(prepared)
-    if not job.full:
-        return CompileResult(outcome=Outcome.DONE, front_end=front_end)
     machine = _stored(job, backend, cache, front_end) if cache is not None else None
     if machine is None:
         machine = backend.machine_code(prepared)

@@ -17,6 +17,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
+from triton.runtime.cache import triton_key
 
 from generators.compile_model import Argument, ArgumentKind, CompileJob, MachineCode
 from generators.machine_code import from_binary
@@ -32,6 +33,7 @@ _DTYPES = {
     "u32": tl.uint32, "u64": tl.uint64, "f8e4m3": tl.float8e4nv, "f8e5m2": tl.float8e5,
 }  # fmt: skip
 _WARP_SIZE = 32
+_CAPABILITIES = (80, 90, 100)
 _DIVISIBLE = [["tt.divisibility", 16]]
 
 
@@ -41,8 +43,27 @@ def toolchain() -> str:
 
 
 def warm() -> None:
-    """Load what the first compile would load."""
-    make_backend(GPUTarget("cuda", 90, _WARP_SIZE)).get_module_map()
+    """Load what the first compile would load, and let Triton digest itself: the name that it gives
+    to a result holds its own sha256, of half a gigabyte, and the version of ptxas. Both are
+    remembered per process, so that a forked child that had to find them would do so each time.
+    """
+    triton_key()
+    for capability in _CAPABILITIES:
+        backend = make_backend(GPUTarget("cuda", capability, _WARP_SIZE))
+        backend.get_module_map()
+        backend.hash()
+
+
+class _Source(ASTSource):  # type: ignore[misc]
+    """A source whose module is made once: what is digested is what is compiled."""
+
+    _made: Any = None
+
+    def make_ir(self, *arguments: Any) -> Any:
+        """The module as the first call made it; the context, the last argument, lives with it."""
+        if self._made is None:
+            self._made = super().make_ir(*arguments), arguments[-1]
+        return self._made[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +85,7 @@ def prepare(job: CompileJob, module: ModuleType) -> Prepared:
         for index, argument in enumerate(job.signature.arguments)
         if argument.kind is ArgumentKind.POINTER or types[argument.name] in ("i32", "i64")
     }
-    source = ASTSource(function, types, constants, aligned)
+    source = _Source(function, types, constants, aligned)
     target = GPUTarget("cuda", int(job.target.removeprefix("sm_")), _WARP_SIZE)
     return Prepared(source, target, dict(job.signature.options))
 
