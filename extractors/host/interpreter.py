@@ -54,12 +54,14 @@ class Interpreter(BuiltinCalls):
         machine.heap, machine.path = {frame.oid: {}}, Path()
         machine.steps, machine.depth = head_start, 0
         machine.foreign += sibling
+        machine.muted += sibling
         try:
             self.run_body(module.tree.body, frame)
         except OutOfBounds as stop:
             self.note(f"the module body is not read to its end: {stop.reason}")
         finally:
             machine.foreign -= sibling
+            machine.muted -= sibling
             self._open_tables(module, frame)
             machine.base.update(machine.heap)
             machine.heap, machine.path, machine.steps, machine.stack, machine.depth = saved

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from extractors.host.assignments import Assignments, as_load
-from extractors.host.core import lines_of
 from extractors.host.events import CheckRecord
 from extractors.host.expr import negate, sym
 from extractors.host.limits import OutOfBounds
@@ -171,14 +170,12 @@ class Statements(Assignments):
     def _check(self, cond: Value, node: ast.AST, drop: Expr | None = None) -> None:
         machine = self.machine
         path = machine.path
-        if machine.foreign:
-            return
         if drop is not None:
             path = path.without(drop)
         machine.emit(
             CheckRecord(
                 cond=cond,
-                lines=lines_of(node),
+                lines=self.where(node),
                 path=path,
                 stack=machine.stack,
                 order=len(machine.events),
