@@ -1,0 +1,30 @@
+"""Arrays that the host makes contiguous are constraints of the launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.patterns.cases import vary
+from extractors.rules.cases import AUTOTUNED, SEARCHED
+from tests.extractors.rules.support import subject
+
+MADE = "    x = x.contiguous()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(AUTOTUNED, {"x.stride[-1] == 1"}, id="made contiguous"),
+        pytest.param(SEARCHED, {"x.stride[1] == 1"}, id="of a known number of axes"),
+        pytest.param(vary(AUTOTUNED, (MADE, "")), set(), id="as the caller gives it"),
+        pytest.param(
+            vary(AUTOTUNED, (MADE, "    y = x.contiguous()\n"), ("move[", "x = x[1:]\n    move[")),
+            set(),
+            id="a view is another array",
+        ),
+    ],
+)
+def test_contiguous_arrays(text: str, said: set[str]) -> None:
+    found = {c.expression: c for c in subject(text).host.constraints}
+    assert {expression for expression in found if "stride" in expression} == said
+    assert all(found[one].checked_by_host and found[one].lines for one in said)
