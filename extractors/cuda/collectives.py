@@ -81,6 +81,12 @@ class CollectiveReader(AssemblyReader):
             return self.one(kind, (), node.at, Kind("u32"), hint, attributes)
         if name in ("size", "num_threads") and group.size.isdigit():
             return self.constant(int(group.size), node.at, INT, hint)
+        if name in ("size", "num_threads") and group.scope == "block":
+            return self._threads(node.at, hint)
+        if name == "meta_group_size" and group.size.isdigit():
+            size = self.constant(int(group.size), node.at, Kind("u32"))
+            operands = [("lhs", self._threads(node.at).name), ("rhs", size.name)]
+            return self.one(OpKind.FLOOR_DIV, operands, node.at, Kind("u32"), hint)
         if name in ("shfl_xor", "shfl_down", "shfl_up", "shfl") and len(node.arguments) == 2:
             value, lane = (self.read(argument) for argument in node.arguments)
             mode = {"shfl": "index"}.get(name, name.removeprefix("shfl_"))
@@ -88,6 +94,15 @@ class CollectiveReader(AssemblyReader):
             attributes.append(("mode", mode))
             return self.one(OpKind.SHUFFLE, operands, node.at, value.kind, hint, attributes)
         return self.opaque(f"{group.scope} group .{name}", node.arguments, node.at, hint)
+
+    def _threads(self, at: n.Place, hint: str = "") -> Val:
+        """Threads of the block, along all its axes."""
+        count = self.axis(OpKind.BLOCK_THREADS, 0, at)
+        for axis in (1, 2):
+            more = self.axis(OpKind.BLOCK_THREADS, axis, at)
+            operands = [("lhs", count.name), ("rhs", more.name)]
+            count = self.one(OpKind.MUL, operands, at, Kind("u32"), hint)
+        return count
 
     def _collective(self, node: n.Expr) -> str | None:
         """`BlockReduce(storage)` by its class, through aliases."""

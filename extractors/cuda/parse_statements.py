@@ -19,7 +19,8 @@ _SPECIFIERS = frozenset(
 )
 _NOTHING = frozenset(
     {"comment", ";", "preproc_call", "preproc_def", "static_assert_declaration",
-     "using_declaration", "empty_statement", "friend_declaration"}
+     "using_declaration", "empty_statement", "friend_declaration",
+     "namespace_alias_definition"}
 )  # fmt: skip
 
 
@@ -112,7 +113,8 @@ class StatementBuilder(ExpressionBuilder):
 
     def _expression(self, node: Syntax) -> tuple[n.Stmt, ...]:
         named = [c for c in node.named_children if c.type != "comment"]
-        return tuple(n.Do(self.at(node), self.expression(child)) for child in named[:1])
+        found = (self.expression(child) for child in named[:1])
+        return tuple(_declared(one) or n.Do(self.at(node), one) for one in found)
 
     def _if(self, node: Syntax) -> tuple[n.Stmt, ...]:
         before, condition = self._condition(node.child_by_field_name("condition"))
@@ -306,6 +308,24 @@ class StatementBuilder(ExpressionBuilder):
         listed = head.child_by_field_name("parameters") if head is not None else None
         body = self.block(node.child_by_field_name("body"))
         return n.Lambda(self.at(node), self.parameters(listed), body)
+
+
+def _declared(node: n.Expr) -> n.Variable | None:
+    """`A<b> name = value` and `A<b> name(value)` that the grammar takes for comparisons: what they
+    compare would be thrown away, so each is a declaration."""
+    match node:
+        case n.Binary(_, ">", n.Binary(_, "<", n.Name() as kind, argument), right):
+            written = n.CType(kind.text, (argument,))
+        case _:
+            return None
+    match right:
+        case n.Assign(_, "", n.Name(text=name), value):
+            return n.Variable(node.at, name, written, value)
+        case n.Call(_, n.Name(text=name), arguments, ()):
+            return n.Variable(node.at, name, written, None, arguments)
+        case n.Name(text=name):
+            return n.Variable(node.at, name, written)
+    return None
 
 
 def _last_declarator(node: Syntax) -> Syntax | None:

@@ -1,0 +1,111 @@
+"""How threads that lie outside the problem are kept from working."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.evidence import Decision
+from kb.ir import Op, walk
+from kb.ops import ATOMICS, READS, WRITES, OpKind
+
+_LEAVES = """__global__ void scale(const float* x, float* out, float by, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    out[at] = x[at] * by;
+}
+"""
+_AROUND = """__global__ void product(const float* a, const float* b, float* c, int M, int N, int K)
+{
+    int m = blockIdx.x * blockDim.x + threadIdx.x;
+    int n = blockIdx.y * blockDim.y + threadIdx.y;
+    if (m < M && n < N) {
+        float acc = 0.f;
+        for (int k = 0; k < K; ++k) acc += a[m * K + k] * b[k * N + n];
+        c[m * N + n] = acc;
+    }
+}
+"""
+_FIRST = """__global__ void first(const float* x, float* out) {
+    float v = x[blockIdx.x];
+    if (threadIdx.x == 0) out[blockIdx.x] = v;
+}
+"""
+
+_ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
+_TOUCHING = READS | WRITES | ATOMICS
+
+
+class ThreadGuard(Pattern):
+    """A branch on the own position against an extent: threads outside leave, skip the work, or skip
+    an access."""
+
+    name = "threads-outside-the-problem"
+    axis = "boundary_handling"
+    source = "CUDA C++ Programming Guide, kernels: a thread beyond the last element does nothing"
+    matches = (
+        Case(_LEAVES, "early return"),
+        Case(_AROUND, "branch around the work"),
+        Case(ADD_THREADS, "access under a branch"),
+    )
+    near_misses = (
+        NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
+        NearMiss(ROW_NORM_THREADS, why="lanes outside have a value: told with their padding"),
+        NearMiss(PRODUCT_THREADS, why="lanes outside have a value: told with their padding"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is facts.source:
+            return
+        leaving: list[Node] = []
+        around: list[Node] = []
+        for branch in facts.graph.of(OpKind.IF):
+            tests = _bounds(facts, branch.op.inputs[0])
+            if tests and _leaves(branch.op):
+                leaving += [branch, *tests]
+            elif tests and any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
+                around += tests
+        if leaving:
+            yield self.decide(facts, "early return", leaving)
+        if around:
+            yield self.decide(facts, "branch around the work", around)
+        masked = [a for a in facts.loads if a.mask is not None and not a.padding]
+        masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
+        tested = [(a, t) for a in masked for t in _bounds(facts, a.mask)]
+        if tested:
+            yield self.decide(facts, "access under a branch", [n for pair in tested for n in pair])
+
+
+def _leaves(op: Op) -> bool:
+    return any(r.terminator is not None and r.terminator.kind == OpKind.RETURN for r in op.regions)
+
+
+def _bounds(facts: Facts, condition: str | None) -> list[Node]:
+    """Comparisons of the own position with an extent of the problem."""
+    return [
+        n
+        for n in comparisons(facts, condition)
+        if n.op.kind in _ORDERED and _compares(*sides(facts, n))
+    ]
+
+
+def _compares(left: Expr, right: Expr) -> bool:
+    return any(
+        own.has(AtomKind.LANE) and not other.has(AtomKind.LANE) and _extent(other)
+        for own, other in ((left, right), (right, left))
+    )
+
+
+def _extent(expr: Expr) -> bool:
+    """Something that the problem gives, not the number of threads."""
+    return any(
+        atom.kind in (AtomKind.PARAMETER, AtomKind.LOADED)
+        or (atom.kind is AtomKind.EXTENT and bool(atom.value))
+        for atom in expr.atoms()
+    )
