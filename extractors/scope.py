@@ -162,10 +162,13 @@ class Scope:
         return node.body if _truth(node.test, self) else node.orelse
 
     def _returned(self, node: ast.Call, hops: int) -> Meaning | None:
-        """What a function of the corpus without arguments and with one statement returns."""
+        """What a function of the corpus without arguments and with one statement returns, or what
+        it finds by name in a library."""
         function = self.resolve(node.func, hops + 1)
-        if not isinstance(function, Local) or node.args or node.keywords:
+        if not isinstance(function, Local) or node.keywords:
             return None
+        if node.args:
+            return _looked_up(function.node, node.args)
         body = [s for s in function.node.body if not _is_docstring(s)]
         if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
             return None
@@ -282,6 +285,31 @@ class Scope:
             except ValueError:
                 return None
         return value if name == "constexpr" else None
+
+
+def _looked_up(function: ast.FunctionDef, given: list[ast.expr]) -> Native | None:
+    """The member that `function(name)` returns, when all it returns is `getattr(module, name)`: of
+    the modules that it lists as text, the first in which a dialect knows the name."""
+    wanted = [a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    parameters = [a.arg for a in function.args.args]
+    returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+    if not len(wanted) == len(given) == len(parameters) == 1 or not returned:
+        return None
+    for value in returned:
+        match value:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=name)]):
+                if name != parameters[0]:
+                    return None
+            case _:
+                return None
+    listed = [
+        f"{n.value}.{wanted[0]}"
+        for statement in function.body
+        if not _is_docstring(statement)
+        for n in ast.walk(statement)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
+    return next((Native(path) for path in listed if path in _native_names()), None)
 
 
 def _is_docstring(node: ast.stmt) -> bool:

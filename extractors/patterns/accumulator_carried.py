@@ -12,6 +12,7 @@ from extractors.patterns.cases_rows_threads import TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import begun
 from kb.analysis.loops import Carried, Loop, Role, accumulating
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -89,26 +90,12 @@ def _deferred(facts: Facts, state: Carried) -> bool:
 
 
 def _where(facts: Facts, states: list[Carried]) -> list[Node | None]:
-    first = [_origin(facts, c.init) for c in states]
+    first = [facts.graph.producer(begun(facts, c.init)) for c in states]
     last = [facts.graph.producer(c.next) for c in states]
     return first + [
         n if n is None or not n.op.regions else _inner(facts, n, c)
         for n, c in zip(last, states, strict=True)
     ]
-
-
-def _origin(facts: Facts, value: str) -> Node | None:
-    """Where a state begins, through the loops around."""
-    for _ in range(8):
-        held = facts.graph.arguments.get(value)
-        if held is None:
-            break
-        starts = facts.graph.inits(held[0])
-        position = held[2] - (1 if held[0].op.kind == OpKind.FOR else 0)
-        if not 0 <= position < len(starts):
-            break
-        value = starts[position]
-    return facts.graph.producer(value)
 
 
 def _inner(facts: Facts, node: Node, state: Carried) -> Node | None:

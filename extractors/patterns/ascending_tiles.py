@@ -9,7 +9,7 @@ from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PR
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.loops import blocked, persistent
+from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -36,7 +36,7 @@ class AscendingTiles(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.contractions or facts.score_products or facts.graph.of(OpKind.WHILE):
             return
-        if any(persistent(x, facts.values) or blocked(x, facts.values) for x in facts.loops):
+        if any(persistent(x, facts.values) or facts.walks_chunk(x) for x in facts.loops):
             return
         ids = facts.graph.of(OpKind.BLOCK_ID)
         divided = [

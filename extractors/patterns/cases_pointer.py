@@ -57,6 +57,55 @@ def attend(a, b, c, out, rate, shift, size, sb, sh, sm, tb, th, tn, ob, oh, om, 
 )
 """Online softmax over streamed keys and values, causal or not, with grouped heads."""
 
+FLASH_STAGED = (
+    POINTER
+    + """
+@triton.jit
+def walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, PART: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr):
+    if PART == 1:
+        low, high = 0, x * TM
+    else:
+        low, high = x * TM, (x + 1) * TM
+        ks += low * tn
+        vs += low * tn
+    for j in range(low, high, TN):
+        k = tl.load(ks, mask=cols0[None, :] < size - j, other=0.0)
+        s = tl.dot(fixed, k)
+        if PART == 2:
+            s += tl.where(at[:, None] >= j + cols0[None, :], 0, -1.0e6)
+        new = tl.maximum(top, tl.max(s, 1))
+        p = tl.exp2(s - new[:, None])
+        fade = tl.exp2(top - new)
+        tot = tot * fade + tl.sum(p, 1)
+        acc = acc * fade[:, None]
+        v = tl.load(vs, mask=cols0[:, None] < size - j, other=0.0)
+        acc += tl.dot(p.to(tl.float16), v)
+        top = new
+        ks += TN * tn
+        vs += TN * tn
+    return acc, tot, top
+
+@triton.jit
+def attend(a, b, c, out, size, sb, sm, tb, tn, ob, om, W: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr, PARTS: tl.constexpr):
+    x = tl.program_id(0)
+    bat = tl.program_id(1)
+    at = x * TM + tl.arange(0, TM)
+    cols0 = tl.arange(0, TN)
+    lane = tl.arange(0, W)
+    top = tl.full([TM], float("-inf"), tl.float32)
+    tot = tl.full([TM], 1.0, tl.float32)
+    acc = tl.zeros([TM, W], tl.float32)
+    ks = b + bat * tb + cols0[None, :] * tn + lane[:, None]
+    vs = c + bat * tb + cols0[:, None] * tn + lane[None, :]
+    fixed = tl.load(a + bat * sb + at[:, None] * sm + lane[None, :], mask=at[:, None] < size, other=0.0)
+    acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 4 - PARTS, TM, TN)
+    acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 2, TM, TN)
+    acc = acc / tot[:, None]
+    tl.store(out + bat * ob + at[:, None] * om + lane[None, :], acc.to(out.dtype.element_ty), mask=at[:, None] < size)
+"""
+)
+"""Online softmax in two calls of one function: keys before the diagonal, and the diagonal."""
+
 FLASH_POINTER_LSE = (
     vary(
         FLASH_POINTER,

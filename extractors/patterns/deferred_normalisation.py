@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases_pointer import FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
@@ -32,6 +33,7 @@ class DeferredNormalisation(Pattern):
             "multiply by reciprocal",
         ),
         Case(FLASH_THREADS, "divide once in the epilogue"),
+        Case(FLASH_STAGED, "divide once in the epilogue"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import LARGE
+from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -50,6 +50,11 @@ class DegenerateRowGuard(Pattern):
         Case(FLASH_THREADS, "none (NaN)"),
     )
     near_misses = (
+        NearMiss(
+            FLASH_STAGED,
+            why="what the second loop goes on with is no empty row",
+            value="none (NaN)",
+        ),
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),
@@ -62,7 +67,8 @@ class DegenerateRowGuard(Pattern):
             sums = loop.of(Role.RUNNING_SUM)
             if not tops or not sums or not facts.contractions:
                 continue
-            value, where = self._guard(facts, loop, [c.init for c in tops], [c.init for c in sums])
+            first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
+            value, where = self._guard(facts, loop, first, start)
             yield self.decide(facts, value, where)
 
     def _guard(

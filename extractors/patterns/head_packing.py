@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -49,6 +49,7 @@ class HeadPacking(Pattern):
         NearMiss(PRODUCT, why="there are no scores"),
         NearMiss(FLASH_POINTER, why="the block id counts query tiles, rows are positions"),
         NearMiss(FLASH_THREADS, why="the block id counts query tiles, rows are positions"),
+        NearMiss(FLASH_STAGED, why="keys of the diagonal begin at the rows of the query tile"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -93,6 +94,7 @@ class HeadPacking(Pattern):
                 group = [a for a in rest if a.value in facts.constexprs]
                 head = [a for a in rest if a not in group and a.kind is not AtomKind.LANE]
                 packed = bool(stride) and stride < set(other) and len(group) == len(head) == 1
-                if packed and any(head[0] in f for f, _ in moving.index[0].terms):
+                found = [f for f, _ in moving.index[0].terms if packed and head[0] in f]
+                if any(group[0] not in f for f in found):
                     return Expr(((tuple(head), 1),)).has(AtomKind.BLOCK)
         return False

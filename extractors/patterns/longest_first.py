@@ -10,7 +10,7 @@ from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import blocked, persistent
+from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -41,7 +41,7 @@ class LongestFirst(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
-            if persistent(loop, facts.values) or blocked(loop, facts.values):
+            if persistent(loop, facts.values) or facts.walks_chunk(loop):
                 continue
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue

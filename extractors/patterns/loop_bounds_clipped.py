@@ -13,11 +13,12 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_pointer import FLASH_STAGED
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import between_lanes, masks
-from kb.analysis.loops import Loop, blocked, persistent
+from kb.analysis.loops import Loop, persistent
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -44,6 +45,7 @@ class LoopBoundsClipped(Pattern):
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
         Case(_UNCLIPPED, "full extent + mask"),
         Case(FLASH_THREADS, "upper bound clipped (causal)"),
+        Case(FLASH_STAGED, "band clipping"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
@@ -54,11 +56,11 @@ class LoopBoundsClipped(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
         for loop in facts.loops:
-            if blocked(loop, facts.values) and not facts.contractions:
+            if facts.walks_chunk(loop) and not facts.contractions:
                 end = facts.graph.producer(facts.graph.core(loop.high))
                 if end is not None and end.op.kind == OpKind.MINIMUM:
                     yield self.decide(facts, "clipped to valid range", (end, loop.node.head))
-            if persistent(loop, facts.values) or blocked(loop, facts.values) or loop.range is None:
+            if persistent(loop, facts.values) or facts.walks_chunk(loop) or loop.range is None:
                 continue
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue

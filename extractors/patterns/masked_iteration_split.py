@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, vary
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
@@ -14,11 +14,13 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import Mask, masks
+from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
 _BOUND = COPIES | {OpKind.IF, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.FLOOR_DIV, OpKind.CEIL_DIV}
+_STAGED = "STAGE-coded inner function called twice"
 _ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
 
 
@@ -39,8 +41,15 @@ class MaskedIterationSplit(Pattern):
         ),
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
         Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
+        Case(FLASH_STAGED, _STAGED),
+        Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
+        NearMiss(
+            vary(FLASH_STAGED, ("        if PART == 2:\n            s +=", "        s +=")),
+            why="both loops mask every tile",
+            value=_STAGED,
+        ),
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_THREADS, why="rows are padded, no mask is evaluated"),
@@ -55,6 +64,10 @@ class MaskedIterationSplit(Pattern):
             yield self.decide(
                 facts, "two explicit loops", (plain.head, *(m.node.loop for m in inside))
             )
+            return
+        staged = _staged(facts, inside)
+        if staged:
+            yield self.decide(facts, _STAGED, staged)
             return
         for mask in inside:
             guard = _guard(facts, mask)
@@ -79,6 +92,26 @@ class MaskedIterationSplit(Pattern):
             if _products(facts, loop.node) in counts.values() and _products(facts, loop.node):
                 return loop.node
         return None
+
+
+def _staged(facts: Facts, inside: list[Mask]) -> list[Node]:
+    """The branch, the mask and the loops of a mask that stands in two loops, in one of them only
+    for some value of a compile-time parameter."""
+    chosen = {branch.node for branch in branches(facts)}
+    for mask in inside:
+        branch = _within(facts, mask, chosen)
+        for twin in inside:
+            same = twin.node.lines == mask.node.lines and twin.node.loop is not mask.node.loop
+            if branch and same and not _within(facts, twin, chosen):
+                return [branch, mask.node, *(n for n in (mask.node.loop, twin.node.loop) if n)]
+    return []
+
+
+def _within(facts: Facts, mask: Mask, chosen: set[Node]) -> Node | None:
+    """The branch around a mask in its loop that is one of those given."""
+    loop = mask.node.loop
+    around = [b for b in facts.guards(mask.node) if loop is not None and b.inside(loop)]
+    return next((b for b in around if b in chosen), None)
 
 
 def _products(facts: Facts, loop: Node) -> int:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
-from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import blocked, persistent
+from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -31,6 +31,7 @@ class OneOutputTilePerCta(Pattern):
         Case(ROW_NORM, "one row per CTA"),
         Case(PRODUCT_POINTER, "one tile per CTA"),
         Case(PRODUCT_THREADS, "one tile per CTA"),
+        Case(FLASH_STAGED, "one tile per CTA"),
     )
     near_misses = (
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
@@ -43,9 +44,7 @@ class OneOutputTilePerCta(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if any(
-            persistent(loop, facts.values) or blocked(loop, facts.values) for loop in facts.loops
-        ):
+        if any(persistent(loop, facts.values) or facts.walks_chunk(loop) for loop in facts.loops):
             return
         if facts.graph.of(OpKind.WHILE):
             return

@@ -3,7 +3,7 @@ accesses, exponentials."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,8 @@ from kb.analysis.exponentials import Exponential, exponentials_of
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
-from kb.analysis.loops import Loop, Role, loops_of
+from kb.analysis.loops import Loop, Role, blocked, loops_of
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
@@ -68,7 +69,8 @@ class Facts:
     @cached_property
     def item_loops(self) -> tuple[Loop, ...]:
         """Loops over work items of one block: rows or tiles, one after the other."""
-        return item_loops(self.graph, self.values, self.loops)
+        found = item_loops(self.graph, self.values, self.loops)
+        return tuple(loop for loop in found if not self._over_own_tile(loop))
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:
@@ -123,6 +125,31 @@ class Facts:
     def access(self, node: Node) -> Access | None:
         """The access that a node makes."""
         return self._by_node.get(node)
+
+    def walks_chunk(self, loop: Loop) -> bool:
+        """True when a loop goes through a contiguous chunk of work that the block id places."""
+        return blocked(loop, self.values) and not self._over_own_tile(loop)
+
+    def _over_own_tile(self, loop: Loop) -> bool:
+        """True for products summed over the positions of the block's own tile, as on the diagonal
+        of a mask: an access outside of the loop begins where the loop begins."""
+        if loop.low is None or not any(p.inside(loop.node) for p in self.contractions):
+            return False
+        starts = [
+            (set(factors), number)
+            for expr in _nested(self.values.expr(loop.low))
+            for factors, number in expr.terms
+            if any(atom.kind is AtomKind.BLOCK for atom in factors)
+            and (len(factors) > 1 or number != 1)
+        ]
+        places = [
+            (set(factors), number)
+            for access in self.accesses
+            if not access.node.inside(loop.node)
+            for index in access.index
+            for factors, number in index.terms
+        ]
+        return any(n == m and start <= place for start, n in starts for place, m in places)
 
     def loop(self, node: Node | None) -> Loop | None:
         """The loop whose node this is."""
@@ -211,3 +238,12 @@ class Facts:
         in."""
         chosen = [n.node if isinstance(n, Access) else n for n in nodes if n is not None]
         return tuple(sorted({node.lines for node in chosen if node.op.span.line > 0}))
+
+
+def _nested(expr: Expr) -> Iterator[Expr]:
+    """An expression and those inside its choices, minima and maxima."""
+    yield expr
+    for atom in expr.top():
+        if atom.kind in (AtomKind.CHOICE, AtomKind.MAXIMUM, AtomKind.MINIMUM):
+            for inner in atom.args:
+                yield from _nested(inner)

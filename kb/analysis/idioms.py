@@ -10,7 +10,7 @@ from enum import StrEnum
 from kb.analysis.accesses import Access
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.ops import COMPARISONS, CONTRACTIONS, REDUCTIONS, OpKind
@@ -208,6 +208,24 @@ def queries_first(facts: Facts, product: Node) -> bool | None:
     belongs to."""
     axis = statistic_axis(facts, product)
     return None if axis is None else axis == 0
+
+
+def begun(facts: Facts, value: str) -> str:
+    """What a carried value begins with, through the loops around and those before."""
+    for _ in range(8):
+        held, made = facts.graph.arguments.get(value), facts.graph.producer(value)
+        if held is not None:
+            loop, position = held[0], held[2] - (1 if held[0].op.kind == OpKind.FOR else 0)
+        elif made is not None and made.op.kind in LOOPS:
+            names = [result.name for result in made.op.results]
+            loop, position = made, names.index(value)
+        else:
+            break
+        starts = facts.graph.inits(loop)
+        if not 0 <= position < len(starts):
+            break
+        value = starts[position]
+    return value
 
 
 def outside(facts: Facts, loads: list[Access], loop: Node) -> list[Access]:

@@ -2,7 +2,8 @@
 kept; what a helper of another file does stands where the kernel's own file calls it.
 
 Branches whose condition is a literal after binding (a helper called with a stage number) are
-taken. A helper that leaves from inside a loop keeps its call.
+taken, and what a helper returns side by side is what the names at the call stand for. A helper that
+leaves from inside a loop keeps its call.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class _Inliner:
     helpers: dict[str, Function]
     constants: dict[str, Literal] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     home: str = ""
     site: Span | None = None
     _copies: int = 0
@@ -59,6 +61,8 @@ class _Inliner:
                 found += self._call(op, names, depth, suffix)
             elif op.kind == OpKind.IF and (taken := self._taken(op, names)) is not None:
                 found += self._splice(op, taken, names, depth, suffix)
+            elif op.kind == OpKind.UNPACK and self._named(op, names):
+                continue
             else:
                 found.append(self._copy(op, names, depth, suffix))
         return found
@@ -78,7 +82,17 @@ class _Inliner:
         known = fold(copied, self.constants)
         if known is not None:
             self.constants[copied.result] = known
+        if op.kind == OpKind.TUPLE:
+            self.groups[copied.result] = copied.inputs
         return copied
+
+    def _named(self, op: Op, names: Names) -> bool:
+        """Names for the parts of a group that was put together in plain sight; False otherwise."""
+        parts = self.groups.get(names.get(op.inputs[0], op.inputs[0]), ())
+        if len(parts) != len(op.results):
+            return False
+        names.update(zip((value.name for value in op.results), parts, strict=True))
+        return True
 
     def _taken(self, op: Op, names: Names) -> Region | None:
         """The region of a branch whose condition is a literal."""

@@ -156,6 +156,28 @@ def test_helpers_of_other_modules_are_part_of_the_program() -> None:
     assert program.entry.parameters[1].kind is ParameterKind.CONSTEXPR
 
 
+FINDER = """import importlib
+def find(name):
+    for place in ("triton.absent", "triton.language.math"):
+        return {returned}
+root = find("rsqrt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "kinds"),
+    [
+        pytest.param("getattr(importlib.import_module(place), name)", {OpKind.RSQRT}, id="member"),
+        pytest.param("wrapped(place, name)", {OpKind.OPAQUE}, id="something made of the name"),
+        pytest.param("getattr(name, place)", {OpKind.OPAQUE}, id="the other way round"),
+    ],
+)
+def test_a_function_found_by_its_name_in_a_library(returned: str, kinds: set[OpKind]) -> None:
+    head = FINDER.format(returned=returned)
+    program = kernel("tl.store(p, root(tl.load(p)))", signature="p", mark="@triton.jit", head=head)
+    assert kinds == {op.kind for op in kernel_ops(program)} & {OpKind.RSQRT, OpKind.OPAQUE}
+
+
 def test_names_do_not_matter() -> None:
     one = kernel("s = 0.0\nfor i in range(n):\n    s = s + i\nct.store(A, (0,), s)")
     two = kernel("total = 0.0\nfor j in range(n):\n    total += j\nct.store(A, (0,), total)")
