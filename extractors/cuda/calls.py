@@ -71,9 +71,9 @@ class CallReader(VectorReader):
         limit = self.limit(function.text, node.at, hint)
         if limit is not None:
             return limit
-        collective = self._group_call(node, function, hint)
-        if collective is not None:
-            return collective
+        done = self._group_call(node, function, hint) or self.moved_bytes(node, function.text)
+        if done is not None:
+            return done
         candidates, frame = self.candidates(function)
         found = self.helper(node, candidates, function.arguments, frame)
         if found is not None:

@@ -123,12 +123,15 @@ class EffectReader(OperatorReader):
         return name in CUDA.by_path or name in CUDA.dtypes
 
     def _root(self, node: n.Expr, hidden: frozenset[str], found: set[str], frame: Frame) -> None:
-        """The variable that a place is part of."""
+        """The variable that a place is part of; what lies behind a pointer is no part of it."""
+        behind = False
         for _ in range(64):
             match node:
-                case n.Field(operand=operand) | n.Index(operand=operand) | n.Cast(operand=operand):
+                case n.Index(operand=operand) | n.Unary(operator="*", operand=operand):
+                    node, behind = operand, True
+                case n.Field(operand=operand) | n.Cast(operand=operand):
                     node = operand
-                case n.Unary(operator="*" | "&", operand=operand):
+                case n.Unary(operator="&", operand=operand):
                     node = operand
                 case n.Binary(operator="+" | "-", left=left):
                     node = left
@@ -139,7 +142,8 @@ class EffectReader(OperatorReader):
                         return
                     bound = frame.find(text)
                     if isinstance(bound, Slot):
-                        found.add(bound.key)
+                        if not behind or bound.kind.to is None:
+                            found.add(bound.key)
                     elif isinstance(bound, Pointing):
                         found.add(bound.where.key)
                     return

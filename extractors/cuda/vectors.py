@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from extractors.cuda import nodes as n
-from extractors.cuda.collectives import CollectiveReader
+from extractors.cuda.bytes import ByteReader
 from extractors.cuda.values import Kind, Memory, Slot, Val
 from kb.ops import OpKind
 
@@ -21,7 +21,7 @@ class Move(StrEnum):
     FILL = "fill"
 
 
-class VectorReader(CollectiveReader):
+class VectorReader(ByteReader):
     """Methods of short vectors."""
 
     def vector_of(self, kind: Kind) -> Kind | None:

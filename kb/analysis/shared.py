@@ -16,7 +16,11 @@ _FILLING = frozenset({OpKind.ASYNC_COPY, OpKind.BULK_COPY})
 
 @dataclass(eq=False, slots=True)
 class SharedMemory:
-    """Allocations of a program with the values put into each."""
+    """Allocations of a program with the values put into each.
+
+    Memory whose extent the launch gives is one allocation that holds several arrays: an address in
+    it that several accesses start from is an array of its own.
+    """
 
     graph: Graph
     _places: dict[str, str | None] = field(default_factory=dict)
@@ -71,7 +75,11 @@ class SharedMemory:
             return pointer if node.op.attribute("space") == "shared" else None
         if node.op.kind not in _ADDRESSES:
             return None
-        return next((p for v in self.graph.feeds(pointer) if (p := self._allocation(v))), None)
+        below = next((p for v in self.graph.feeds(pointer) if (p := self._allocation(v))), None)
+        made = self.graph.producer(below)
+        if made is None or made.op.kind != OpKind.ALLOCATE or made.op.attribute("extent") is None:
+            return below
+        return pointer if len(self.graph.users(pointer)) > 1 else below
 
 
 def copied(op: Op) -> str:

@@ -285,6 +285,12 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
 )  # fmt: skip
 """An instruction of inline assembly by the beginning of its opcode; the first that fits."""
 
+COPIES_OF_BYTES = frozenset({"memcpy", "std::memcpy", "__builtin_memcpy", "::memcpy"})
+"""Functions that copy a number of bytes from their second argument to their first."""
+
+FILLS_OF_BYTES = frozenset({"memset", "std::memset", "__builtin_memset", "::memset"})
+"""Functions that set a number of bytes behind their first argument to their second."""
+
 COLLECTIVES: dict[tuple[str, str], K] = {
     **{(f"Block{word}", name): kind for word, name, kind in (
         ("Reduce", "Sum", K.REDUCE_SUM), ("Reduce", "Reduce", K.REDUCE),
