@@ -10,7 +10,8 @@ A question is valid SPARQL as it stands. Its header comments say what it is:
 KIND is `text`, `integer`, `kernel`, or the name of a family of IRIs (`operation`, `axis`,
 `target`, `rule`, ...), whose values may be given by their last part. A line `#@bind NAME ...` in
 the body takes a VALUES line for each of these parameters that has a value; a parameter with
-neither a value nor a default stays free.
+neither a value nor a default stays free. What has a value is the same in all rows and is left out
+of the order of rows: the engine looks up the text of an IRI at every comparison.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ FOLDER = Path(__file__).with_name("queries")
 ROOT = "https://w3id.org/tilelore/"
 IRI = re.compile(r"https?://[^<>\"{}|^`\\\x00-\x20]+\Z")
 NAME = re.compile(r"[\w./-]+\Z")
+_KEY = re.compile(r"\w*\([^)]*\)|\?\w+")
 _PARAMETER = re.compile(r"(\w+) (\w+)(?: = (\S+))? - (.+)\Z")
 
 
@@ -153,7 +155,12 @@ def prepare(
     def bind(match: re.Match[str]) -> str:
         return match[1] + " ".join(lines[n] for n in match[2].split() if n in lines)
 
-    return re.sub(r"^( *)#@bind (.*)$", bind, asked.text, flags=re.MULTILINE)
+    def order(match: re.Match[str]) -> str:
+        keys = [key for key in _KEY.findall(match[1]) if key[1:] not in lines]
+        return f"ORDER BY {' '.join(keys)}" if keys else ""
+
+    text = re.sub(r"^( *)#@bind (.*)$", bind, asked.text, flags=re.MULTILINE)
+    return re.sub(r"^ORDER BY (.*)$", order, text, flags=re.MULTILINE)
 
 
 def _term(parameter: Parameter, value: str, kernels: Callable[[str], Sequence[Named]]) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from kb.query_worker import select_json
-from kb.results import BindingsFormat, Result, ResultKind, Rows, Serialized, parse
+from kb.results import Answer, GraphText, Result, Rows, Term
 from kb.sparql_text import PREFIXES
 from kb.store_quads import RESERVED, ROOT
 from kb.store_records import KernelEntry, KernelName, Stats
@@ -48,20 +47,26 @@ GRAPHS = "SELECT ?graph (COUNT(*) AS ?quads) WHERE { GRAPH ?graph { ?s ?p ?o } }
 
 Direct = Callable[[str], Result]
 
-NO_LIMIT = 2**62
-
 
 def direct_answer(index: ox.Store, sparql: str) -> Result:
     """Answer one of our own queries in this process; every pattern names its graph."""
     result: Any = index.query(sparql, prefixes=PREFIXES)
     if isinstance(result, ox.QueryTriples):
         text = ox.serialize(result, format=ox.RdfFormat.TURTLE, prefixes=PREFIXES)
-        return parse(Serialized(ResultKind.GRAPH, "text/turtle", text or b""))
-    kind, media = ResultKind.BINDINGS, BindingsFormat.JSON.value
+        return GraphText((text or b"").decode())
     if isinstance(result, ox.QueryBoolean):
-        body = result.serialize(format=ox.QueryResultsFormat.JSON)
-        return parse(Serialized(ResultKind.BOOLEAN, media, body or b""))
-    return parse(Serialized(kind, media, select_json(result, NO_LIMIT, NO_LIMIT)))
+        return Answer(bool(result))
+    names = tuple(variable.value for variable in result.variables)
+    return Rows(names, tuple(tuple(map(_term, solution)) for solution in result))
+
+
+def _term(term: Any) -> Term | None:
+    """A term of the engine as ours."""
+    if isinstance(term, ox.NamedNode):
+        return Term("iri", term.value)
+    if isinstance(term, ox.Literal):
+        return Term("literal", term.value, term.datatype.value, term.language or "")
+    return None if term is None else Term("bnode", term.value)
 
 
 def rows(direct: Direct, sparql: str) -> Rows:

@@ -9,6 +9,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 
 from kb import store_quads as sq
 from kb.errors import StoreError
+from kb.store_choices import counted_anew, counted_in
 from kb.store_files import Folder
 from kb.store_records import AddResult, CheckedGraph, Store
 
@@ -43,6 +44,7 @@ def _add_new(folder: Folder, index: ox.Store, graphs: Sequence[CheckedGraph]) ->
     written = False
     try:
         index.bulk_load(b"".join((*texts.values(), _entries(graphs))), format=ox.RdfFormat.N_QUADS)
+        index.update(counted_in(pending.graphs))
         written = True
     except OSError as error:
         raise StoreError(
@@ -73,9 +75,10 @@ def programs_named(index: ox.Store, graph: str) -> tuple[str, ...]:
 
 
 def undo(index: ox.Store, graphs: Sequence[str]) -> None:
-    """Drop what a load may have left of graphs that were not there before."""
+    """Drop what a load may have left of graphs that were not there before, counted or not."""
     for graph in graphs:
-        index.update(sq.drop_graph(graph))
+        index.update(sq.forget_graph(graph))
+    index.update(counted_anew())
 
 
 def _entries(graphs: Sequence[CheckedGraph]) -> bytes:

@@ -20,6 +20,7 @@ from kb.results import Result, Serialized, parse
 from kb.sparql_text import PREFIXES, syntax_problem, with_using
 from kb.store_ask import direct_answer, kernel_entries, kernel_names, read_stats
 from kb.store_bulk import add_checked, programs_named
+from kb.store_choices import counted
 from kb.store_files import Folder, hold
 from kb.store_records import (
     AddResult,
@@ -108,6 +109,8 @@ class LocalStore:
         if self.folder.current() is None or self.folder.dirty.exists():
             self._settle(validate, vocabulary)
         self._follow()
+        if not counted(self.index):  # published before values were counted
+            self._settle(validate, vocabulary)
 
     def _follow(self) -> None:
         """Open the newest snapshot, unless it is open already."""

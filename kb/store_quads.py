@@ -13,6 +13,7 @@ from pyoxigraph import serialize as ox_serialize
 
 from kb.errors import DoesNotConform, InputError, SyntaxProblem
 from kb.sparql_text import PREFIXES
+from kb.store_choices import CHOICES, counted_in, counted_out
 from kb.store_records import DumpFormat
 
 ROOT = PREFIXES["tlr"]
@@ -20,7 +21,7 @@ NS = PREFIXES["tl"]
 VOCABULARY = ROOT + "graph/vocabulary"
 CATALOGUE = ROOT + "graph/catalogue"
 PROGRAMS = ROOT + "graph/programs"
-RESERVED = frozenset((VOCABULARY, CATALOGUE, PROGRAMS))
+RESERVED = frozenset((VOCABULARY, CATALOGUE, PROGRAMS, CHOICES))
 
 CONTENT_DIGEST = NamedNode(NS + "contentDigest")
 PROGRAM_DIGEST = NamedNode(NS + "programDigest")
@@ -107,12 +108,17 @@ def replace_graph(graph: str, quads: Sequence[Quad], content: str) -> str:
     """One update: the graph holds these quads, the catalogue this content digest."""
     name = NamedNode(graph)
     entry = Quad(name, CONTENT_DIGEST, Literal(content), NamedNode(CATALOGUE))
-    steps = (drop_graph(graph), insert_data(graph, quads), insert_data(CATALOGUE, [entry]))
-    return ";\n".join(steps)
+    added = (insert_data(graph, quads), insert_data(CATALOGUE, [entry]), counted_in((graph,)))
+    return ";\n".join((drop_graph(graph), *added))
 
 
 def drop_graph(graph: str) -> str:
-    """One update: the graph and its catalogue entry are gone."""
+    """One update: the graph, its catalogue entry and what it counted for are gone."""
+    return f"{counted_out((graph,))};\n{forget_graph(graph)}"
+
+
+def forget_graph(graph: str) -> str:
+    """One update: the graph and its catalogue entry are gone, the counts are as they were."""
     name = NamedNode(graph)
     return (
         f"DROP SILENT GRAPH {name};\n"

@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode, Quad
 from kb import store_quads as sq
 from kb.errors import DoesNotConform, StoreError, SyntaxProblem
 from kb.store_bulk import catalogue, undo
+from kb.store_choices import CHOICES, counted, counted_anew, miscounted
 from kb.store_files import Folder
 from kb.store_records import DumpFormat, Problem
 
@@ -43,6 +44,8 @@ def reconcile(folder: Folder, index: ox.Store) -> None:
     # What was pending comes last, so that of two files for one graph the acknowledged one stays.
     for content in sorted(files.keys() - set(alive.values()), key=lambda c: (c == unsure, c)):
         _take_in(folder, index, files[content], alive)
+    if not counted(index):
+        index.update(counted_anew())
     folder.finish()
     _drop_unnamed(folder, index)
 
@@ -101,6 +104,7 @@ def fill_index(folder: Folder, index: ox.Store) -> int:
     """
     seen: dict[str, Path] = {}
     index.bulk_extend(_all_quads(folder, seen))
+    index.update(counted_anew())
     return len(seen)
 
 
@@ -153,6 +157,8 @@ def _check_graphs(folder: Folder, index: ox.Store) -> Iterator[Problem]:
         if known.get(graph) == content and sq.digest(held) != content:
             yield Problem(graph, "The index differs from the file.", "Run `tilelore kb rebuild`.")
         yield from _check_rows(graph, quads)
+    if miscounted(index):
+        yield Problem(CHOICES, "The values are miscounted.", "Run `tilelore kb rebuild`.")
     allowed = known.keys() | sq.RESERVED
     for name in index.named_graphs():
         if name.value not in allowed:

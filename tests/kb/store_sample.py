@@ -36,6 +36,8 @@ def kernel_graph(
             (decision, RDF_TYPE, f"<{NS}Decision>"),
             (decision, NS + "onAxis", f"<{ROOT}axis/softmax_scheme>"),
             (decision, NS + "value", '"online"'),
+            (decision, NS + "chosenValue", f"<{ROOT}value/softmax_scheme/{index}>"),
+            (kernel, NS + "chose", f"<{ROOT}value/softmax_scheme/{index}>"),
         ]
     text = "".join(f"<{s}> <{p}> {o} <{graph}> .\n" for s, p, o in rows)
     return graph, text, {digest: program}

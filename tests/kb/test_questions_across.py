@@ -63,6 +63,8 @@ def quads(label: str) -> tuple[str, list[Quad]]:
             (kernel, names.term("tl:hasDecision"), NamedNode(node)),
             (node, names.term("tl:onAxis"), NamedNode(names.axis(axis))),
             (node, names.term("tl:value"), Literal(value)),
+            (node, names.term("tl:chosenValue"), NamedNode(names.value(axis, value))),
+            (kernel, names.term("tl:chose"), NamedNode(names.value(axis, value))),
             (node, names.term("tl:evidence"), NamedNode(node + "/span/0")),
             (node + "/span/0", names.term("tl:startLine"), Literal(10 + index)),
         ]
