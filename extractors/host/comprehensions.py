@@ -88,7 +88,7 @@ class Comprehensions(Expressions):
             value = self.eval(value_node, frame)
             if key_node is None:
                 value = self.resolve(value)
-                if not isinstance(value, Ref) or value.kind != "dict":
+                if not isinstance(value, Ref) or value.kind != "dict" or value.open:
                     return Unknown("a dictionary spread from an unknown value")
                 table.update(self.machine.mapping(value.oid))
                 continue

@@ -54,16 +54,14 @@ class Containers(Attributes):
         if name in rows:
             return machine.alloc("list", rows[name])
         if name == "update":
-            more = self.resolve(args[0]) if args else None
-            extra = (
-                dict(machine.mapping(more.oid))
-                if isinstance(more, Ref) and more.kind == "dict"
-                else {}
+            more = self.resolve(args[0]) if args else machine.alloc("dict", {})
+            joined = self.merged(Ref(owner.oid, "dict"), more)
+            rows_after: dict[Value, Value] = (
+                dict(machine.mapping(joined.oid))
+                if isinstance(joined, Ref)
+                else dict.fromkeys(table, joined)
             )
-            joined: dict[Value, Value] = dict(table)
-            joined.update(extra)
-            joined.update(kwargs)
-            machine.heap[owner.oid] = joined
+            machine.heap[owner.oid] = {**rows_after, **kwargs}
             return None
         if name == "copy":
             return machine.alloc("dict", dict(table))

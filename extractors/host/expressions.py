@@ -148,6 +148,8 @@ class Expressions(Items):
 
     def _combine(self, op: str, left: Value, right: Value) -> Value:
         machine = self.machine
+        if op == "|" and "dict" in (getattr(left, "kind", ""), getattr(right, "kind", "")):
+            return self.merged(left, right)
         if isinstance(left, Ref) and isinstance(right, Ref) and op in ("+", "|", "&", "-"):
             return machine.lift(
                 lambda a, b: self._join(op, left, a, b), machine.items(left), machine.items(right)
@@ -161,6 +163,15 @@ class Expressions(Items):
         if isinstance(left, str) and op == "%":
             return text_of((left, right))
         return binary(op, left, right)
+
+    def merged(self, left: Value, right: Value) -> Value:
+        """`left | right` of two dictionaries whose keys are all known."""
+        table: dict[Value, Value] = {}
+        for side in (left, right):
+            if not isinstance(side, Ref) or side.kind != "dict" or side.open:
+                return Unknown("a dictionary joined with an unknown one")
+            table.update(self.machine.mapping(side.oid))
+        return self.machine.alloc("dict", table)
 
     def _join(self, op: str, owner: Ref, left: Value, right: Value) -> Value:
         if not isinstance(left, tuple) or not isinstance(right, tuple):

@@ -141,8 +141,12 @@ class Searching(Calls):
             self._collect_cases(value.then, (*conds, (value.cond, True)), into)
             self._collect_cases(value.other, (*conds, (value.cond, False)), into)
         elif isinstance(value, tuple):
-            broken = next((item.reason for item in value if isinstance(item, Unknown)), None)
-            points = tuple(self.point_of(item) for item in value if not isinstance(item, Unknown))
+            reasons = [self._unknown(item) for item in value]
+            rows = zip(value, reasons, strict=True)
+            points = tuple(self.point_of(item) for item, reason in rows if reason is None)
+            values = [one for point in points for _, one in point]
+            reasons += [one.reason for one in values if isinstance(one, Unknown)]
+            broken = next((reason for reason in reasons if reason is not None), None)
             into.append(Case(conds=conds, points=points, reason=broken))
         else:
             reason = (
@@ -151,6 +155,12 @@ class Searching(Calls):
                 else "the configurations come from outside the source"
             )
             into.append(Case(conds=conds, points=(), reason=reason))
+
+    def _unknown(self, config: Value) -> str | None:
+        """Why the axes of a configuration are not known; None when they are."""
+        if isinstance(config, Ref) and config.kind == "record":
+            config = self.resolve(self.machine.mapping(config.oid).get("kwargs"))
+        return config.reason if isinstance(config, Unknown) else None
 
     def _generator(self, value: Value) -> tuple[str, tuple[int, int], tuple[str, ...]] | None:
         """The outermost function of this module that made the configurations, seen from here."""

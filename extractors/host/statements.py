@@ -206,6 +206,9 @@ class Statements(Assignments):
                 self.append(current, item)
             return NORMAL
         joined = self._eval_operation(op, current, value)
+        if isinstance(joined, Ref) and isinstance(current, Ref) and current.kind == "dict":
+            self.machine.heap[current.oid] = self.machine.read(joined.oid)
+            return NORMAL
         self.assign(node.target, joined, frame)
         return NORMAL
 

@@ -36,11 +36,16 @@ class SingleValueAxis(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         for search in material.searches if material is not None else ():
-            count = sum(len(case.points) for case in search.cases)
+            points = [dict(point) for case in search.cases for point in case.points]
+            count = len(points)
             if material is None or count < 2 or not complete(search):
                 continue
             fixed = {n: v for n in axis_names(search) if len(v := tried(search, n)) == 1}
-            fixed = {n: v for n, v in fixed.items() if is_number(v[0])}
+            fixed = {
+                n: v
+                for n, v in fixed.items()
+                if is_number(v[0]) and all(n in point for point in points)
+            }
             effective = effective_axes(material, search) if fixed else set()
             for name, values in fixed.items():
                 if name in effective:

@@ -183,6 +183,47 @@ def run(x):
     assert ("autotuning", "zero accumulators") in {(row.axis, row.value) for row in facts.decisions}
 
 
+@pytest.mark.parametrize(
+    ("options", "points"),
+    [
+        pytest.param("{'B': 8} | {'C': 2}", ((("B", 8), ("C", 2)),), id="union"),
+        pytest.param("{'B': 8, 'C': 1} | dict(C=2)", ((("B", 8), ("C", 2)),), id="last one holds"),
+        pytest.param("joined({'B': 8}, {'C': 2})", ((("B", 8), ("C", 2)),), id="union in place"),
+        pytest.param("updated({'B': 8}, {'C': 2})", ((("B", 8), ("C", 2)),), id="update"),
+        pytest.param("elsewhere()", None, id="unknown"),
+        pytest.param("{'B': 8} | elsewhere()", None, id="union with an unknown one"),
+        pytest.param("{'B': 8, **elsewhere()}", None, id="spread from an unknown one"),
+        pytest.param("joined({'B': 8}, elsewhere())", None, id="joined in place, unknown"),
+        pytest.param("updated({'B': 8}, elsewhere())", None, id="updated by an unknown one"),
+        pytest.param("{'B': elsewhere()}", None, id="a value that is not known"),
+    ],
+)
+def test_a_configuration_is_known_with_all_its_axes(
+    read: Read, options: str, points: tuple[object, ...] | None
+) -> None:
+    text = f"""
+import triton
+import triton.language as tl
+def joined(a, b):
+    a |= b
+    return a
+def updated(a, b):
+    a.update(b)
+    return a
+@triton.autotune(configs=[triton.Config({options})], key=['n'])
+@triton.jit
+def k(X, n, B: tl.constexpr, C: tl.constexpr = 2):
+    tl.store(X + n, B + C)
+def run(x):
+    k[(1,)](x, x.shape[0])
+"""
+    (space,) = read(text).tuning.spaces
+    assert space.complete == (points is not None)
+    assert space.complete == (space.reason is None)
+    if points is not None:
+        assert space.points == points
+
+
 def test_helpers_of_a_sibling_module_are_followed(read: Read) -> None:
     text = """
 import cuda.tile as ct
