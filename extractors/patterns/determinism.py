@@ -9,8 +9,10 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.parameter_gradient import LOCKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.locks import locked_sums
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -27,7 +29,8 @@ _COUNT = vary(
 
 
 class Determinism(Pattern):
-    """Floating-point sums of several blocks meet in an atomic, or every sum has one order."""
+    """Floating-point sums of several blocks meet in an atomic or under a lock, or every sum has one
+    order."""
 
     name = "order-of-summation"
     axis = "determinism"
@@ -36,6 +39,7 @@ class Determinism(Pattern):
     )
     matches = (
         Case(_ATOMIC, "order depends on atomics"),
+        Case(LOCKED, "order depends on atomics"),
         Case(PRODUCT, "bitwise stable"),
         Case(PRODUCT_POINTER, "bitwise stable"),
         Case(PRODUCT_THREADS, "bitwise stable"),
@@ -56,7 +60,7 @@ class Determinism(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         added = [a for a in facts.stores if a.node.op.kind in _ADDS]
-        floats = [a for a in added if self._float(facts, a.value)]
+        floats = [a for a in [*added, *locked_sums(facts)] if self._float(facts, a.value)]
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -23,13 +24,15 @@ _ATOMIC = vary(
 )  # fmt: skip
 
 
-_LOCKED = vary(
+LOCKED = vary(
     NORM_BACKWARD_POINTER,
     ("gx, gy, x,", "locks, gx, gy, x,"),
     ("    tl.store(parts + own * sp + cols, acc, mask=cols < N)",
      "    while tl.atomic_cas(locks, 0, 1) == 1:\n        pass\n"
      "    acc += tl.load(parts + cols, mask=cols < N)\n    tl.store(parts + cols, acc, mask=cols < N)\n    tl.atomic_xchg(locks, 0)"),  # noqa: E501
 )  # fmt: skip
+
+_CLAIMED = vary(LOCKED, ("    acc += tl.load(parts + cols, mask=cols < N)\n", ""))
 
 
 class ParameterGradient(Pattern):
@@ -44,9 +47,10 @@ class ParameterGradient(Pattern):
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partials then reduce"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partials then reduce"),
-        Case(_LOCKED, "lock + accumulate"),
+        Case(LOCKED, "lock + accumulate"),
     )
     near_misses = (
+        NearMiss(_CLAIMED, why="the last block's sum stays", value="lock + accumulate"),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(SOFTMAX_CHUNKS, why="the sum belongs to one row"),
@@ -72,9 +76,10 @@ class ParameterGradient(Pattern):
         rows = [s for s, loop in stored if any(o.node.inside(loop.node) for o in facts.stores)]
         atomics = [s for s in rows if s.is_atomic]
         own = [s for s in rows if any(e.has(AtomKind.BLOCK) for e in s.index) and not s.is_atomic]
-        locks = facts.graph.of(OpKind.ATOMIC_CAS, OpKind.ATOMIC_XCHG)
-        if locks and (rows or facts.stores):
-            yield self.decide(facts, "lock + accumulate", [*locks, *rows])
+        locked = locked_sums(facts)
+        if locked:
+            locks = facts.graph.of(OpKind.ATOMIC_CAS, OpKind.ATOMIC_XCHG)
+            yield self.decide(facts, "lock + accumulate", [*locks, *locked])
         elif atomics:
             yield self.decide(facts, "atomics", atomics)
         elif own:
