@@ -124,6 +124,13 @@ class Origins:
                     pending += [(inner, depth + 1) for inner in _names(made)]
         return found
 
+    def sources(self, name: ast.Name) -> tuple[list[ast.expr], list[ast.expr]]:
+        """What the nearest scope assigns to a name, and, where the name is a parameter that
+        nothing assigns to, what the callers in the module pass for it."""
+        rows = list(self._made(name, callers=True))
+        assigned = [made for place, made in rows if place is not made]
+        return assigned, [made for place, made in rows if place is made]
+
     def _made(self, name: ast.Name, callers: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Assignments to a name in the nearest scope that has any, or what callers pass."""
         scope = self._owner.get(name)

@@ -223,26 +223,24 @@ def _asked_key(cond: Expr) -> Value:
 
 
 def first_picks(material: Material) -> list[PickRecord]:
+    """Configurations taken by position on the way to any launch, whose values it uses."""
+    found = (pick for launch in material.launches for pick in picks_of(material, launch))
+    return list({id(pick): pick for pick in found}.values())
+
+
+def picks_of(material: Material, launch: LaunchRecord) -> list[PickRecord]:
     """Configurations taken by position on the way to a launch, whose values the launch uses."""
-    found: dict[int, PickRecord] = {}
-    picks = {
-        root: [event for event in events if isinstance(event, PickRecord)]
-        for root, events in material.events.items()
-    }
-    for launch in material.launches:
-        if any(uses_axis(launch, search.id) for search in material.searches):
-            continue
-        root = picks.get(material.roots.get(id(launch), -1), ())
-        held = {(guard.cond, guard.holds) for guard in launch.path.guards} if root else set()
-        reached = [event for event in root if _on_the_way(event, launch, held)]
-        used = _numbers_used(launch) if reached else set()
-        sites: dict[Lines, list[PickRecord]] = {}
-        for event in reached:
-            if any(value in used for _, value in event.points[0] if is_number(value)):
-                sites.setdefault(event.lines, []).append(event)
-        for event in sites[list(sites)[-1]] if sites else ():
-            found.setdefault(id(event), event)
-    return list(found.values())
+    if any(uses_axis(launch, search.id) for search in material.searches):
+        return []
+    root = [event for event in material.of_root(launch) if isinstance(event, PickRecord)]
+    held = {(guard.cond, guard.holds) for guard in launch.path.guards} if root else set()
+    reached = [event for event in root if _on_the_way(event, launch, held)]
+    used = _numbers_used(launch) if reached else set()
+    sites: dict[Lines, list[PickRecord]] = {}
+    for event in reached:
+        if any(value in used for _, value in event.points[0] if is_number(value)):
+            sites.setdefault(event.lines, []).append(event)
+    return sites[list(sites)[-1]] if sites else []
 
 
 def _numbers_used(launch: LaunchRecord) -> set[Value]:
@@ -345,6 +343,7 @@ __all__ = [
     "first_picks",
     "key_values",
     "launches_of",
+    "picks_of",
     "spaces_of",
     "timed_with",
     "tuning_of",

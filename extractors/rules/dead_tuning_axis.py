@@ -11,19 +11,28 @@ from extractors.host.tuning import axis_names, carriers_known, effective_axes
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED, TIMED_HINTS
+from kb.analysis.loops import Loop
 from kb.evidence import Finding
+from kb.ops import OpKind
+
+_STAGES = "num_stages"
+"""The launch option of Triton that says how many loads of a loop are in flight."""
+
+_STAGED = vary(AUTOTUNED, ("num_warps=w)", "num_stages=w)"))
 
 
 class DeadTuningAxis(Rule):
     """An axis that a space varies and that no argument, grid or hint of the timed kernel carries.
 
-    Configurations that differ only there are timed as one.
+    Configurations that differ only there are timed as one. A number of stages is carried by loops
+    that load.
     """
 
     name = "dead-tuning-axis"
     matches = (
         Case(vary(SEARCHED, (TIMED_HINTS, "")), "`occupancy`"),
         Case(vary(AUTOTUNED, (" + D", "")), "`D`"),
+        Case(_STAGED, "`num_stages`"),
     )
     near_misses = (
         NearMiss(SEARCHED, why="the function of hints carries every axis"),
@@ -31,6 +40,14 @@ class DeadTuningAxis(Rule):
         NearMiss(
             vary(AUTOTUNED, (" + D", ""), ("for d in (0, 1)", "for d in (1,)")),
             why="there is one value, so no two configurations are the same",
+        ),
+        NearMiss(
+            vary(
+                _STAGED,
+                ("    v = tl.load", "    for i in range(n):\n        v = tl.load"),
+                ("    tl.store(out", "        tl.store(out"),
+            ),
+            why="a loop loads: its loads are overlapped",
         ),
     )
     seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 182),)
@@ -40,6 +57,7 @@ class DeadTuningAxis(Rule):
         for search in material.searches if material is not None else ():
             if material is not None and carriers_known(search):
                 yield from self._dead(subject, material, search)
+                yield from self._unpipelined(subject, search)
 
     def _dead(
         self, subject: Subject, material: Material, search: SearchRecord
@@ -60,6 +78,34 @@ class DeadTuningAxis(Rule):
                 "or drop it",
                 space_lines(search),
             )
+
+    def _unpipelined(self, subject: Subject, search: SearchRecord) -> Iterator[Finding]:
+        """Numbers of stages, which only a loop has, of a kernel without a loop that loads."""
+        stages = tried(search, _STAGES)
+        if len(stages) > 1 and not _pipelines(subject):
+            yield self.finding(
+                subject,
+                f"the search lists `{_STAGES}` ({', '.join(map(str, stages[:6]))}), but no loop of "
+                "the kernel loads anything that stages could overlap: configurations that differ "
+                "only there are the same program",
+                f"drop `{_STAGES}` from the space",
+                space_lines(search),
+            )
+
+
+def _pipelines(subject: Subject) -> bool:
+    """Whether stages may change the program: a loop that is not unrolled loads, or something was
+    not understood."""
+    facts = subject.facts
+    unrolled = {loop.node for loop in facts.loops if _static(loop)}
+    loaded = (access.node for access in facts.accesses if not access.is_store)
+    return bool(facts.graph.of(OpKind.OPAQUE, OpKind.CALL, OpKind.INLINE_ASM)) or any(
+        loop not in unrolled for node in loaded for loop in node.loops
+    )
+
+
+def _static(loop: Loop) -> bool:
+    return loop.range is not None and loop.range.kind == OpKind.STATIC_RANGE
 
 
 def _why(material: Material, search: SearchRecord, name: str) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.host.events import LaunchRecord, SearchRecord
+from extractors.host.events import HintRecord, LaunchRecord, SearchRecord
 from extractors.host.expr import atoms
-from extractors.host.facts import axis_atoms
+from extractors.host.facts import Material, axis_atoms
 from extractors.host.render import leaves
 from extractors.host.tuning import timed_with
 from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import SEARCHED, TIMED_HINTS
-from kb.evidence import Finding
+from kb.evidence import Finding, Lines
 from kb.space import Point
 
 _LAUNCHED = "replace_hints(occupancy=best.occupancy)"
@@ -51,24 +51,35 @@ class TimedNotLaunched(Rule):
             for launch in material.tied(search):
                 launched = material.names(launch).point(launch.kernel.hints)
                 if certain(launch, search.id) and dict(timed) != dict(launched):
-                    yield self._told(subject, search, launch, timed, launched)
+                    hinted = _hinted(material, launch)
+                    yield self._told(subject, search, launch, (timed, launched), hinted)
 
     def _told(
         self,
         subject: Subject,
         search: SearchRecord,
         launch: LaunchRecord,
-        timed: Point,
-        launched: Point,
+        settings: tuple[Point, Point],
+        hinted: list[Lines],
     ) -> Finding:
+        timed, launched = settings
         return self.finding(
             subject,
             f"the search times the kernel with {_shown(timed)}, the launch at line "
             f"{launch.lines[0]} runs it with {_shown(launched)}: the launched setting was "
             "never timed",
             "time the kernel with the hints it is launched with",
-            (launch.lines, search.lines),
+            (launch.lines, search.lines, *hinted),
         )
+
+
+def _hinted(material: Material, launch: LaunchRecord) -> list[Lines]:
+    """Where the launched kernel was given its hints."""
+    return [
+        event.lines
+        for event in material.before(launch)
+        if isinstance(event, HintRecord) and event.hints == launch.kernel.hints
+    ]
 
 
 def certain(launch: LaunchRecord, search: int) -> bool:

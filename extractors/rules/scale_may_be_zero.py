@@ -1,0 +1,107 @@
+"""Values are divided by their own largest magnitude, which nothing keeps from being zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Subject
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.evidence import Finding
+from kb.ops import OpKind
+
+_QUANTISE = (
+    POINTER
+    + """
+@triton.jit
+def quantise(x, out, scales, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    scale = tl.max(tl.abs(v), axis=0) / 127.0
+    tl.store(out + row * n + at, (v / scale).to(tl.int8), mask=at < n)
+    tl.store(scales + row, scale)
+"""
+)
+_TILES = (
+    TILE
+    + """
+@ct.kernel
+def quantise(x, out, T: Int):
+    v = ct.astype(ct.load(x, index=(ct.bid(0), 0), shape=(1, T), padding_mode=ct.PaddingMode.ZERO), ct.float32)
+    top = ct.max(ct.abs(v), axis=1, keepdims=True)
+    ct.store(out, index=(ct.bid(0), 0), tile=v / top)
+"""  # noqa: E501
+)
+
+
+class ScaleMayBeZero(Rule):
+    """A tile is divided by the maximum of its own absolute values, perhaps times a number. A tile
+    of zeros gives 0 / 0."""
+
+    name = "scale-may-be-zero"
+    matches = (Case(_QUANTISE, "zeros"), Case(_TILES, "zeros"))
+    near_misses = (
+        NearMiss(
+            vary(_QUANTISE, ("tl.max(tl.abs(v), axis=0)",
+                             "tl.maximum(tl.max(tl.abs(v), axis=0), 1e-6)")),
+            why="the scale is kept above zero",
+        ),
+        NearMiss(
+            vary(_QUANTISE, ("/ 127.0", "/ 127.0 + 1e-8")),
+            why="a small number is added",
+        ),
+        NearMiss(
+            vary(_TILES, ("v / top", "v / ct.where(top > 0.0, top, 1.0)")),
+            why="a select replaces zero",
+        ),
+        NearMiss(
+            vary(_TILES, ("v / top", "v * top")),
+            why="nothing is divided",
+        ),
+    )  # fmt: skip
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        graph = subject.facts.graph
+        for node in graph.of(OpKind.DIV):
+            top = _largest(graph, node.op.inputs[1])
+            if top is None or graph.producer(top.op.inputs[0]) is None:
+                continue
+            held = graph.producer(graph.core(_magnitudes(graph, top)))
+            if held is not None and graph.rests_on(node.op.inputs[0], held):
+                yield self.finding(
+                    subject,
+                    "a tile is divided by its own largest magnitude: a tile of zeros gives 0 / 0, "
+                    "which is a NaN",
+                    "keep the divisor above zero: a maximum with a small number, or a select",
+                    [node, top],
+                )
+
+
+def _largest(graph: Graph, value: str) -> Node | None:
+    """The maximum of magnitudes that a divisor is, up to a factor; None for any other."""
+    for _ in range(16):
+        node = graph.producer(graph.core(value))
+        if node is None:
+            return None
+        if node.op.kind == OpKind.REDUCE_MAX:
+            made = graph.producer(graph.core(node.op.inputs[0]))
+            return node if made is not None and made.op.kind == OpKind.ABS else None
+        if node.op.kind not in (OpKind.MUL, OpKind.DIV):
+            return None
+        left, right = (graph.core(one) for one in node.op.inputs[:2])
+        if graph.kind_of(right) == OpKind.CONST and left is not None:
+            value = left
+        elif graph.kind_of(left) == OpKind.CONST and right is not None:
+            if node.op.kind == OpKind.DIV:
+                return None
+            value = right
+        else:
+            return None
+    return None
+
+
+def _magnitudes(graph: Graph, top: Node) -> str | None:
+    """What the absolute values were taken of."""
+    made = graph.producer(graph.through(top.op.inputs[0], VIEWS | CASTS))
+    return made.op.inputs[0] if made is not None else None
