@@ -26,12 +26,17 @@ Literal = int | float | bool | str | None
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where an operation was read: 1-based lines, 0-based column, in the file at `path`."""
+    """Where an operation was read: 1-based lines, 0-based column, in the file at `path`.
+
+    `call` is the line of the kernel that calls the helper in which it stands, 0 when it stands in
+    the kernel itself or the helper is a function of the program.
+    """
 
     line: int
     column: int = 0
     end_line: int = 0
     path: str = ""
+    call: int = 0
 
     @property
     def lines(self) -> tuple[int, int]:

@@ -12,8 +12,9 @@
 An operation is `results = kind(role %value, attribute = literal) : types @span regions`.
 Types (`_` for none), spans, `options(name = literal)` of a function and `dialect` may be left out.
 A span is `@LINE:COLUMN-LAST_LINE` in the file of its function; another file stands before it in
-quotes. Regions are `do`, `then`, `else`, `test` or `region` with arguments and braces. Names that
-are not identifiers are quoted; `#` starts a comment. No brace stands inside a quoted text.
+quotes, the line of the kernel that leads there behind it: `@3:8<40`. Regions are `do`, `then`,
+`else`, `test` or `region` with arguments and braces. Names that are not identifiers are quoted; `#`
+starts a comment. No brace stands inside a quoted text.
 """
 
 from __future__ import annotations
@@ -124,13 +125,14 @@ def _type(type_: TileType) -> str:
 
 
 def _span(span: Span, path: str) -> str:
-    """` @12:4-15`; nothing for an absent span."""
+    """` @12:4-15`, ` @12:4-15<80` for a helper called in line 80; nothing for an absent span."""
     if span == Span(0):
         return ""
     file = "" if span.path == path else f"{_quoted(span.path)}:"
     column = f":{span.column}" if span.column else ""
     end = f"-{span.end_line}" if span.end_line != span.line else ""
-    return f" @{file}{span.line}{column}{end}"
+    call = f"<{span.call}" if span.call else ""
+    return f" @{file}{span.line}{column}{end}{call}"
 
 
 # -- functions

@@ -62,6 +62,7 @@ SPANS = st.just(Span(0)) | st.builds(
     st.integers(0, 200),
     st.integers(0, 9999),
     st.sampled_from(["", "k.py", 'a/größe "x".py']),
+    st.sampled_from([0, 1, 512]),
 )
 EXTENTS = st.sampled_from(
     ["16", "TILE_M", "2 * TILE_D", "?", "cdiv(N, 4)", "a, b", "", " ", "x]", "(", "-1"]

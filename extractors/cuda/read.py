@@ -110,6 +110,7 @@ def _kernel(
     frame = Frame("kernel")
     reader = HelperReader(library, definition.at.path, frame)
     reader._loops = []
+    reader.writer.home = (definition.at.line, definition.at.end_line)
     problems: list[Diagnostic] = []
     parameters: tuple[Parameter, ...] = ()
     try:

@@ -26,12 +26,17 @@ class TypedWriter(RegionWriter):
         super().__init__(path)
         self.site: list[Place] = []
         self.count = 0
+        self.home = (0, 0)
+        """First and last line of the kernel."""
 
     def place(self, at: Place) -> Span:
-        """The span of a place: its own in the kernel's file, else the innermost call there."""
+        """The span of a place: its own in the kernel's file, else the innermost call there; in a
+        helper, with the line of the kernel that leads there."""
         if at.path != self.path:
             at = next((s for s in reversed(self.site) if s.path == self.path), at)
-        return Span(at.line, at.column, at.end_line, at.path)
+        call = self.site[0] if self.site and not self.home[0] <= at.line <= self.home[1] else at
+        called = call.line if call.path == at.path and call != at else 0
+        return Span(at.line, at.column, at.end_line, at.path, called)
 
     def emit(
         self,

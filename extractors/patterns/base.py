@@ -103,6 +103,9 @@ def _lines(where: Iterable[Where], home: str) -> tuple[tuple[Lines, ...], str]:
             continue
         node = place.node if isinstance(place, Access) else place
         if node.op.span.line > 0:
-            found.setdefault(node.op.span.path or home, set()).add(node.lines)
+            lines = found.setdefault(node.op.span.path or home, set())
+            lines.add(node.lines)
+            if node.op.span.call:
+                lines.add((node.op.span.call, node.op.span.call))
     path = home if home in found or not found else next(iter(found))
     return tuple(sorted(found.get(path, ()))), path

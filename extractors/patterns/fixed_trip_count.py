@@ -103,7 +103,7 @@ class FixedTripCount(Pattern):
                 continue
             clipped = [n for g in facts.guards(loop.node) for n in self._clips(facts, loop, g)]
             if clipped:
-                where: list[Where] = [loop.node.head, *clipped]
+                where: list[Where] = [loop.node, *clipped]
                 yield self.decide(facts, "fixed cdiv(LEN,TILE) + mask", where)
 
     def _fixed(self, facts: Facts, loop: Loop) -> bool:

@@ -51,11 +51,11 @@ class LoopStructure(Pattern):
             or (loop in facts.item_loops and not facts.contractions)
         ]
         for loop in outer:
-            yield self.decide(facts, "persistent outer loop", (loop.node.head,))
+            yield self.decide(facts, "persistent outer loop", (loop.node,))
         inner = [
             loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)
         ]
-        heads: list[Where] = [loop.node.head for loop in inner]
+        heads: list[Where] = [loop.node for loop in inner]
         reduced = [*facts.reductions, *facts.contractions]
         if inner:
             yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)

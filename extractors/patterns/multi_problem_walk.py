@@ -84,7 +84,7 @@ class MultiProblemWalk(Pattern):
                 for inner in facts.loops:
                     ends = self._ends(facts, problems, inner, cursor)
                     if ends:
-                        where: list[Where] = [problems.node.head, inner.node.head, *ends]
+                        where: list[Where] = [problems.node, inner.node, *ends]
                         yield self.decide(facts, "persistent walk with running problem end", where)
                         return
 

@@ -86,7 +86,7 @@ class PersistentBlockedPartition(Pattern):
             chunk = self._chunk(facts, loop)
             if chunk:
                 value = "persistent blocked (contiguous chunk per CTA)"
-                yield self.decide(facts, value, (*chunk, loop.node.head))
+                yield self.decide(facts, value, (*chunk, loop.node))
 
     def _chunk(self, facts: Facts, loop: Loop) -> list[Node]:
         carried = loop.of(Role.SUM, Role.ACCUMULATOR)

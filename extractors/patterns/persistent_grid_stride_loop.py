@@ -40,4 +40,4 @@ class PersistentGridStrideLoop(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
             if persistent(loop, facts.values):
-                yield self.decide(facts, "persistent grid-stride", (loop.range, loop.node.head))
+                yield self.decide(facts, "persistent grid-stride", (loop.range, loop.node))

@@ -90,7 +90,7 @@ class PrefetchDepth(Pattern):
         if not hinted and not staged:
             fed = self._fed(facts)
             if fed:
-                heads = [a.loop.head for a in fed if a.loop is not None]
+                heads = [a.loop for a in fed if a.loop is not None]
                 yield self.decide(facts, "compiler-inferred", [*fed, *heads])
 
     def _fed(self, facts: Facts) -> list[Access]:

@@ -55,7 +55,7 @@ class StaticUnrolling(Pattern):
             walked = facts.threads.producer(facts.threads.through(node.op.inputs[0], VIEWS))
             value = self._asked(facts, walked) if walked is not None else ""
             if value:
-                found.setdefault(value, []).extend((walked, node.head))
+                found.setdefault(value, []).extend((walked, node))
         for value, places in found.items():
             yield self.decide(facts, value, places)
 

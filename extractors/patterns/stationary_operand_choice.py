@@ -49,7 +49,7 @@ class StationaryOperandChoice(Pattern):
             found = self._name(facts, product, sides, loop)
             if found is not None:
                 value, kept = found
-                yield self.decide(facts, value, (*kept, loop.head))
+                yield self.decide(facts, value, (*kept, loop))
                 return
 
     def _name(
