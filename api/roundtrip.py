@@ -137,7 +137,8 @@ def roundtrip(request: Request, progress: Progress | None = None) -> tuple[Kerne
         ThreadPoolExecutor(request.jobs) as checkers,
     ):
         running: dict[Future[tuple[KernelCheck, ...]], Path] = {}
-        for file in request.tree.files:
+        # Large files hold many kernels: begun last, one would keep the other processes waiting.
+        for file in sorted(request.tree.files, key=lambda file: -file.stat().st_size):
             known = journal.load(file)
             if known is not None:
                 done[file] = known

@@ -49,6 +49,8 @@ def _taken(kernel: Kernel) -> frozenset[str]:
 
 
 def _constant(name: str, value: Literal, spelling: Spelling) -> str:
+    if value is None:
+        return f"{name} = None  # chosen by the host"
     text = spelling.literal(value).text
     wrapper = spelling.dialect.constant_wrapper
     return f"{name} = {spelling.native(wrapper)}({text})" if wrapper else f"{name} = {text}"
@@ -72,9 +74,7 @@ def _decorator(kernel: Kernel, function: Function, spelling: Spelling) -> list[s
     if helper and (not spelling.dialect.marks_helpers or _runs_in_python(kernel, function)):
         return []
     name = spelling.native(spelling.dialect.kernel_mark)
-    options = [
-        f"{key}={_option(key, value, spelling, function)}" for key, value in function.options
-    ]
+    options = [f"{key}={_option(key, value, spelling)}" for key, value in function.options]
     return [f"@{name}({', '.join(options)})" if options else f"@{name}"]
 
 
@@ -89,13 +89,13 @@ def _runs_in_python(kernel: Kernel, function: Function) -> bool:
     return not function.decorated and bool(callers) and all(outside)
 
 
-def _option(key: str, value: Literal, spelling: Spelling, function: Function) -> str:
-    if value is None:
-        raise CannotEmit(
-            f"option `{key}` of {function.name} is not a constant.",
-            where=str(function.span),
-            hint="Set it with the tuning axis of that name.",
-        )
+def _option(key: str, value: Literal, spelling: Spelling) -> str:
+    """An option of the decorator; one that the host computes is a constant of the module, which
+    leaves it to the compiler until it is set.
+    """
+    if value is None and key.upper() not in spelling.reserved:
+        spelling.constants[key.upper()] = None
+        return key.upper()
     if isinstance(value, str) and value.startswith("by_target("):
         return f"{spelling.native('cuda.tile.ByTarget')}({value[10:-1]})"
     if isinstance(value, str) and value.startswith("names("):

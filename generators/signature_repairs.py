@@ -10,17 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from generators.compile_model import Argument, ArgumentKind, Scalar, Signature
+from generators.signature_shapes import Shapes
 from generators.usage import Usage
 from kb.analysis.graph import Graph, Node
 from kb.analysis.inline import inline
 from kb.analysis.sort_model import Kind
 from kb.analysis.sorts import Sorts
 from kb.analysis.values import Values
-from kb.errors import TileloreError
 from kb.ir import Kernel
 from kb.ops import READS, OpKind
-from kb.planner.evaluation import evaluate
-from kb.planner.expressions import parse
 
 _FLOATS = frozenset(
     {OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.SIN,
@@ -41,12 +39,14 @@ class Repairs:
     graph: Graph = field(init=False)
     values: Values = field(init=False)
     sorts: Sorts = field(init=False)
+    shapes: Shapes = field(init=False)
 
     def __post_init__(self) -> None:
-        entry = inline(self.kernel).entry
-        self.graph = Graph(entry)
+        inlined = inline(self.kernel)
+        self.graph = Graph(inlined.entry)
         self.values = Values(self.graph)
-        self.sorts = Sorts(entry, self.graph, self.values)
+        self.sorts = Sorts(inlined.entry, self.graph, self.values)
+        self.shapes = Shapes(inlined, self.graph, self.values)
 
     def repaired(self, signature: Signature) -> Signature:
         """The signature with every demand met that it did not meet; the same when it met all."""
@@ -59,6 +59,9 @@ class Repairs:
                 arguments[name] = _floating(argument)
         for name, value in self._sizes(_numbers(arguments)).items():
             arguments[name] = replace(arguments[name], value=value)
+        for name, shape in self.shapes.blocks(arguments, _numbers(arguments)).items():
+            if arguments[name].kind is ArgumentKind.DESCRIPTOR:
+                arguments[name] = replace(arguments[name], shape=shape)
         return replace(signature, arguments=tuple(arguments.values()))
 
     # -- dtypes
@@ -120,10 +123,10 @@ class Repairs:
             found |= self._divisible(node, known | found)
         for node in self.graph.of(OpKind.ARANGE):
             start, end = (node.op.operand(role) for role in ("start", "size"))
-            low, high = (self._number(value, known | found) for value in (start, end))
+            low, high = (self.shapes.number(value, known | found) for value in (start, end))
             if low and high and high <= low and start in known:
                 found[str(start)] = high // 2
-        return found
+        return found | self.shapes.gathered(known | found)
 
     def _divisible(self, asserted: Node, known: Mapping[str, int]) -> dict[str, int]:
         """`K % d == 0` of a constant K: the product with d when d does not divide it."""
@@ -133,20 +136,10 @@ class Repairs:
         rest = self.graph.producer(equal.op.inputs[0])
         if rest is None or rest.op.kind != OpKind.MOD:
             return {}
-        name, divisor = rest.op.inputs[0], self._number(rest.op.inputs[1], known)
+        name, divisor = rest.op.inputs[0], self.shapes.number(rest.op.inputs[1], known)
         if name not in known or not divisor or known[name] % divisor == 0:
             return {}
         return {name: known[name] * divisor}
-
-    def _number(self, value: str | None, known: Mapping[str, int]) -> int | None:
-        literal = self.values.literal(value)
-        if isinstance(literal, int):
-            return literal
-        try:
-            found = evaluate(parse(str(self.values.expr(value))), known)
-        except TileloreError:
-            return None
-        return found if isinstance(found, int) else None
 
 
 def _floating(argument: Argument) -> Argument:

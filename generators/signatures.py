@@ -71,7 +71,7 @@ def candidates(kernel: Kernel, tuning: Tuning | None = None) -> Iterator[Signatu
                 yield signature
     repairs = Repairs(kernel, usage)
     others = [_with_elements(found[0], dtype) for dtype in _OTHER_ELEMENTS]
-    for signature in (*others, *found):
+    for signature in (found[0], *others, *found[1:]):
         repaired = repairs.repaired(signature)
         if repaired not in seen and len(seen) < MAX_CANDIDATES + MAX_REPAIRED:
             seen.add(repaired)
@@ -188,6 +188,8 @@ def _value(parameter: Parameter, facts: Facts, profile: _Profile) -> Scalar:
         return 1.0
     if parameter.has_default and parameter.default is not None and profile.rotate == 0:
         return parameter.default
+    if facts.flags and profile.truth:
+        return facts.flags
     if Role.UNROLL in facts.roles:
         return _UNROLLED_EXTENT if Role.EXTENT in facts.roles else _COUNT
     if Role.EXTENT in facts.roles:

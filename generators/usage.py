@@ -56,7 +56,7 @@ class Usage(Classes):
 
     def _size(self) -> tuple[int, int]:
         total = sum(
-            len(f.roles) + len(f.compared) + f.rank + len(f.stored | f.exact)
+            len(f.roles) + len(f.compared) + f.rank + len(f.stored | f.exact) + f.flags
             for f in self._facts.values()
         )
         return total, len(self._parent)
@@ -285,6 +285,8 @@ class Usage(Classes):
         if op.kind in (OpKind.AND, OpKind.OR, OpKind.NOT):
             for value in op.inputs:
                 self._add(f"{function}:{value}", Role.CONDITION)
+        if op.kind == OpKind.BIT_AND and self._has(f"{function}:{op.result}", Role.CONDITION):
+            self._flags(function, op)
         if op.kind in (OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.POW):
             self._add(f"{function}:{op.inputs[1]}", Role.SMALL)
         if op.kind == OpKind.STATIC_RANGE:
@@ -300,6 +302,13 @@ class Usage(Classes):
                         self._add(f"{function}:{value}", Role.SMALL)
         if op.kind in TESTS | {OpKind.IS, OpKind.IS_NOT}:
             self._compare(function, op)
+
+    def _flags(self, function: str, op: Op) -> None:
+        """The bits of a number that a condition looks at: `stage & 2`."""
+        for value, other in zip(op.inputs, reversed(op.inputs), strict=True):
+            mask = self.constant(f"{function}:{other}")
+            if isinstance(mask, int):
+                self.facts(f"{function}:{value}").flags |= mask
 
     def _compare(self, function: str, op: Op) -> None:
         sides = [f"{function}:{value}" for value in op.inputs]

@@ -44,7 +44,7 @@ class Facts:
 
     `compared` are constants that it is tested against; of an element, `stored` are the sorts of the
     values written there and `exact` their dtypes where the program says them; `rank` counts axes,
-    -1 when unknown.
+    -1 when unknown; `flags` are the bits that conditions look at.
     """
 
     roles: set[Role] = field(default_factory=set)
@@ -53,6 +53,7 @@ class Facts:
     element: str = ""
     stored: set[str] = field(default_factory=set)
     exact: set[str] = field(default_factory=set)
+    flags: int = 0
 
 
 class Classes:
@@ -140,6 +141,7 @@ class Classes:
         kept.compared += [item for item in gone.compared if item not in kept.compared]
         kept.stored |= gone.stored
         kept.exact |= gone.exact
+        kept.flags |= gone.flags
         kept.rank = max(kept.rank, gone.rank)
         elements = [item for item in (kept.element, gone.element) if item]
         kept.element = elements[0] if elements else ""

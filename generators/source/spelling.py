@@ -43,7 +43,7 @@ class Spelling:
 
     dialect: Dialect
     imports: set[str] = field(default_factory=set)
-    constants: dict[str, float | int | bool | str] = field(default_factory=dict)
+    constants: dict[str, float | int | bool | str | None] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()
 
     def native(self, path: str) -> str:

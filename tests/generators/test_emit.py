@@ -113,6 +113,25 @@ def test_an_operation_of_another_dialect_is_refused_by_name() -> None:
         emit_program(kernel, "triton")
 
 
+FACTORY = """import cuda.tile as ct
+
+def make(blocks):
+    @ct.kernel(occupancy=blocks)
+    def k(a):
+        ct.store(a, index=(0,), tile=ct.load(a, index=(0,), shape=(16,)))
+    return k
+"""
+
+
+def test_an_option_that_the_host_computes_is_a_constant_to_set() -> None:
+    program = read(ModuleText("", "k.py", FACTORY)).kernels[0]
+    text = emit_program(program, "cutile")
+    assert "OCCUPANCY = None" in text
+    assert "@ct.kernel(occupancy=OCCUPANCY)" in text
+    again = read(ModuleText("", "k.py", text.replace("OCCUPANCY = None", "OCCUPANCY = 6")))
+    assert again.kernels[0].entry.options == (("occupancy", 6),)
+
+
 def test_a_plain_function_of_compile_time_functions_stays_plain() -> None:
     text = (
         f"{HEAD}def plain(o):\n    return o.value\n\n"

@@ -37,6 +37,26 @@ def k(a, c, B: ct.Constant[int]):
     x = ct.gather(a, at, padding_value=ct.float8_e4m3fn(0.0))
     ct.scatter(c, at, ct.astype(x, ct.float32))
 """
+BLOCKS = """def order(b, n, s, d, layout: tl.constexpr):
+    if layout == "bnsd":
+        return [b, n, s, d]
+    elif layout == "nsbd":
+        return [n, s, b, d]
+    else:
+        raise ValueError("no such layout")
+
+@triton.jit
+def k(x, y, M: tl.constexpr, D: tl.constexpr, layout: tl.constexpr):
+    row = tl.program_id(0)
+    tile = tl.reshape(x.load(order(0, row, 0, 0, layout)), (M, D)) * 2.0
+    y.store([row, 0, 0], tl.reshape(tile, (M, 1, D)))
+"""
+PAGES = """@ct.kernel
+def k(cache, table, c, PAGES: ct.Constant[int], ROWS: ct.Constant[int], N: ct.Constant[int]):
+    ids = ct.gather(table, ct.arange(PAGES, dtype=ct.int32))
+    rows = ct.load_advanced_indexing(cache, (ids, ct.Slice(0, ROWS), ct.Slice(0, 16)))
+    ct.store(c, index=(0, 0), tile=ct.reshape(rows, (N, 16)))
+"""
 PLAIN = """def k(a, n, B: tl.constexpr):
     at = tl.arange(0, B)
     tl.store(a + at, tl.exp(tl.load(a + at, mask=at < n)), mask=at < n)
@@ -77,6 +97,18 @@ def test_what_reaches_a_function_of_floats_is_a_float() -> None:
 )
 def test_a_dtype_is_told_by_what_stands_beside(text: str, name: str, dtype: str) -> None:
     assert repaired(text)[name].dtype == dtype
+
+
+def test_the_block_of_a_descriptor_has_the_shape_that_the_kernel_gives_it() -> None:
+    found = repaired(TRITON_HEAD + BLOCKS)
+    assert found["x"].shape == (1, 1, 64, 64)
+    assert found["y"].shape == (64, 1, 64)
+
+
+def test_rows_that_are_gathered_fill_the_tile_that_they_become() -> None:
+    found = repaired(CUTILE_HEAD + PAGES)
+    sizes = [int(str(found[name].value)) for name in ("PAGES", "ROWS", "N")]
+    assert sizes[0] * sizes[1] == sizes[2]
 
 
 def test_nothing_is_repaired_that_holds() -> None:

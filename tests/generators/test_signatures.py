@@ -48,6 +48,14 @@ CHOSEN = """def k(a, s: tl.constexpr, t: tl.constexpr, W: tl.constexpr):
         x = x + 1.0
     tl.store(a + at, x)
 """
+STAGED = """def k(a, s: tl.constexpr, W: tl.constexpr):
+    x = tl.load(a + tl.arange(0, W))
+    if s & 1:
+        x = x * 0.5
+    if s & 2:
+        x = x + 1.0
+    tl.store(a + tl.arange(0, W), x)
+"""
 PARTED = """def k(a, b, c, d, W: tl.constexpr, P: tl.constexpr):
     at = tl.arange(0, W // P)
     slot = tl.atomic_add(c + at, 1)
@@ -86,6 +94,7 @@ def test_triton_arguments(text: str, name: str, kind: ArgumentKind, dtype: str) 
         pytest.param(ROWS, "f", 64, id="extent"),
         pytest.param(ROWS, "g", True, id="condition"),
         pytest.param(CHOSEN, "s", "mean", id="word that it is compared with"),
+        pytest.param(STAGED, "s", 3, id="bits that conditions look at"),
         pytest.param(PARTED, "W", 64, id="extent that is parted"),
         pytest.param(PARTED, "P", 2, id="number of parts"),
         pytest.param(CHOSEN, "t", 4, id="unrolled loop stays short"),
