@@ -125,11 +125,16 @@ class Origins:
         return found
 
     def sources(self, name: ast.Name) -> tuple[list[ast.expr], list[ast.expr]]:
-        """What the nearest scope assigns to a name, and, where the name is a parameter that
-        nothing assigns to, what the callers in the module pass for it."""
-        rows = list(self._made(name, callers=True))
-        assigned = [made for place, made in rows if place is not made]
-        return assigned, [made for place, made in rows if place is made]
+        """What the function around a name assigns to it on earlier lines, and, where there is no
+        such line and the name is a parameter, what the callers in the module pass for it."""
+        scope = self._owner.get(name)
+        rows = self._assigned.get(scope, [])
+        assigned = [v for _, to, v in rows if _binds(to, name.id) and v.lineno < name.lineno]
+        if assigned or scope is None or name.id not in _parameters(scope):
+            return assigned, []
+        return [], [
+            value for value, _ in self._passed(scope, name.id) if isinstance(value, ast.expr)
+        ]
 
     def _made(self, name: ast.Name, callers: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Assignments to a name in the nearest scope that has any, or what callers pass."""
