@@ -180,6 +180,13 @@ ADD_THREADS = """__global__ void plus(const float* x, const float* y, float* out
 """
 """An elementwise sum."""
 
+FIRST_THREAD = """__global__ void last(const float* x, float* out, int n) {
+    float v = x[blockIdx.x * n + n - 1];
+    if (threadIdx.x == 0) out[blockIdx.x] = v;
+}
+"""
+"""The last element of every row, stored by one thread."""
+
 CONVOLUTION_THREADS = """template <int T, int CG, int R, int S, int STEP, int PAD, int DIL>
 __global__ void conv(const float* x, const float* w, float* out, int batch, int H, int V, int P, int Q, int KO,
                      int xn, int xc, int xh, int xv, int wk, int wc, int wr, int ws, int yn, int yk, int yp, int yq) {

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -39,6 +40,7 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
         NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
+        NearMiss(FIRST_THREAD, why="one thread is picked out"),
         NearMiss(_EXACT_THREADS, why="nothing is compared"),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
-from extractors.patterns.cases_rows_threads import ADD_THREADS, LAYER_NORM_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, FIRST_THREAD, LAYER_NORM_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -31,6 +31,7 @@ class WholeExtentTile(Pattern):
     near_misses = (
         NearMiss(ADD_POINTER, why="the block id moves the lanes"),
         NearMiss(PRODUCT, why="every axis is tiled"),
+        NearMiss(FIRST_THREAD, why="one thread is picked out"),
         NearMiss(ADD_THREADS, why="the block id moves the lanes"),
     )
 

@@ -67,8 +67,10 @@ def between_lanes(facts: Facts, comparison: Node) -> bool:
 
 
 def against_extent(facts: Facts, comparison: Node) -> bool:
-    """True when positions of one axis are compared with something that has no lanes, as a tail
-    mask does."""
+    """True when positions of one axis are held below something that has no lanes, as a tail mask
+    does; that one position is picked out is none."""
+    if comparison.op.kind in (OpKind.EQ, OpKind.NE):
+        return False
     left, right = sides(facts, comparison)
     return left.has(AtomKind.LANE) != right.has(AtomKind.LANE)
 
@@ -254,24 +256,48 @@ def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normalisation:
-    """A root of a reduced row that enters the output; `centres` are the subtractions of a mean."""
+    """A root that enters the output: of sums over a row, or of a loaded number when `sums` is
+    empty. `row` are the arrays that the normalised row comes from, `centres` the subtractions of a
+    mean that was summed."""
 
     root: Node
     sums: tuple[Node, ...]
     centres: tuple[Node, ...]
+    row: frozenset[str | None]
 
 
 def normalisations(facts: Facts) -> list[Normalisation]:
-    """Roots of sums of squares whose inverse multiplies what is stored."""
+    """Roots of sums of squares, or of single loaded numbers, whose inverse multiplies what is
+    stored."""
     if facts.contractions:
         return []
     found = []
     for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
         sums = facts.graph.roots(root.result, OpKind.REDUCE_SUM)
-        if sums and any(facts.graph.rests_on(s.value, root) for s in facts.stores):
+        if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
+            continue
+        if sums:
             centres = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root, sums)]
-            found.append(Normalisation(root, tuple(sums), tuple(centres)))
+            row = {a.array for total in sums for a in facts.feeding(total.op.inputs[0])}
+            found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
+        elif row := _scaled_by_stored(facts, root):
+            found.append(Normalisation(root, (), (), frozenset(row)))
     return found
+
+
+def _scaled_by_stored(facts: Facts, root: Node) -> set[str | None]:
+    """Arrays of the tile that the inverse root of a loaded number multiplies; empty when the root
+    is of something else."""
+    if _wide(facts, root.result) or not facts.feeding(root.result):
+        return set()
+    factors = [
+        value
+        for node in facts.graph.downstream(root.result, 12)
+        if node.op.kind in (OpKind.MUL, OpKind.DIV)
+        for value in node.op.inputs[:2]
+        if _wide(facts, value) and not facts.graph.rests_on(value, root)
+    ]
+    return {a.array for v in factors for a in facts.feeding(v) if _wide(facts, a.value)}
 
 
 def _takes_mean(facts: Facts, node: Node, root: Node, sums: list[Node]) -> bool:
