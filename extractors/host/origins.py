@@ -88,6 +88,9 @@ class Origins:
             if keyword.arg == name:
                 return keyword.value
         last = call.args[-1] if call.args else None
+        if isinstance(last, ast.Name) and not isinstance(call.func, ast.Subscript):
+            made = self.sources(last)[0]
+            last = made[0] if len(made) == 1 else last
         given = last.elts if isinstance(last, ast.Tuple) else call.args
         plain = not any(isinstance(item, ast.Starred) for item in given)
         return given[position] if plain and position < len(given) else None
