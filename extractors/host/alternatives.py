@@ -102,7 +102,9 @@ def _nodes(value: Value) -> Iterator[Expr]:
     """Every operation inside an expression, within bounds."""
     pending = [value]
     for _ in range(400):
-        item = pending.pop() if pending else None
+        if not pending:
+            return
+        item = pending.pop()
         if isinstance(item, Expr):
             yield item
             pending.extend(item.args)
@@ -111,9 +113,11 @@ def _nodes(value: Value) -> Iterator[Expr]:
 def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     """A compile-time flag computed from what is left when a tile divides an extent."""
     constexprs = {name for name, flag in material.signature.params if flag}
-    for name, value in launch.args:
+    for name, value in launch.args if constexprs else ():
+        if name not in constexprs:
+            continue
         rests = [node for leaf in leaves(value) for node in _nodes(leaf) if _no_rest(node)]
-        if name in constexprs and rests:
+        if rests:
             yield Decision(
                 axis="tail_handling",
                 value="constexpr EVEN flag removes mask",

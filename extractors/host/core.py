@@ -4,13 +4,11 @@ another."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extractors.host.assume import resolve, truth
 from extractors.host.events import KernelSignature, MadeConfig, SearchRecord, TargetProfile
-from extractors.host.limits import OutOfBounds
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.values import (
@@ -83,19 +81,6 @@ class Core:
     def module_value(self, name: str, package: str) -> Value:
         """A module of the package by absolute name, or a library."""
         raise NotImplementedError
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """One level of nesting; too many levels are refused."""
-        machine = self.machine
-        machine.tick()
-        machine.depth += 1
-        try:
-            if machine.depth > machine.limits.depth:
-                raise OutOfBounds(f"code nested deeper than {machine.limits.depth} levels")
-            yield
-        finally:
-            machine.depth -= 1
 
     def resolve(self, value: Value) -> Value:
         """The alternative of a choice that this path takes."""

@@ -41,9 +41,10 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += variants(material, search)
     rows += _fallback(material)
     rows += _hints(material)
+    picked = {name for pick in first_picks(material) for point in pick.points for name, _ in point}
     for launch in material.launches:
         rows += _layout(material, launch)
-        rows += _sizes(material, launch)
+        rows += _sizes(material, launch, picked)
         rows += _sentinels(material, launch)
         rows += flattened(material, launch)
         rows += split_counts(material, launch)
@@ -242,8 +243,9 @@ def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
         )
 
 
-def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
-    """Compile-time arguments: rounded extents, extents themselves, computed tiles."""
+def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterator[Decision]:
+    """Compile-time arguments: rounded extents, extents themselves, computed tiles; without what is
+    `picked` by position."""
     constexprs = {name for name, flag in material.signature.params if flag}
     rounds: dict[Value, Lines] = {}
     near: set[Expr] = set()
@@ -253,7 +255,6 @@ def _sizes(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
             if outer or event.result not in near:
                 rounds[event.result] = event.lines
             near |= {event.result} if outer else set()
-    picked = {name for pick in first_picks(material) for point in pick.points for name, _ in point}
     where = dict(launch.arg_lines)
     extents: list[tuple[str, Lines]] = []
     for name, value in launch.args:

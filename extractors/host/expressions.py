@@ -98,8 +98,11 @@ class Expressions(Items):
         )
         if handler is None:
             return Unknown(f"a {type(node).__name__} expression is not evaluated")
-        with self.deeper():
+        self.machine.deeper()
+        try:
             return handler(node, frame)
+        finally:
+            self.machine.depth -= 1
 
     def _eval_Constant(self, node: ast.Constant, frame: Frame) -> Value:
         return node.value if not isinstance(node.value, complex) else Unknown("a complex number")

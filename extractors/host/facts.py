@@ -55,6 +55,8 @@ class Material:
     events: Mapping[int, list[object]] = field(default_factory=dict)
     origins: Origins | None = None
     loader: ModuleLoader | None = None
+    _numbers: dict[tuple[Expr, bool], int] = field(default_factory=dict)
+    _demands: dict[int, list[frozenset[int]]] = field(default_factory=dict)
 
     def launched_here_only(self) -> bool:
         """Whether no other module of the package takes the kernel to launch it, too."""
@@ -105,20 +107,30 @@ class Material:
 
     def before(self, launch: LaunchRecord) -> list[object]:
         """Events that happened before a launch, on conditions the launch shares."""
-        held = {(guard.cond, guard.holds) for guard in launch.path.guards}
+        demands = self._demanded(self.roots.get(id(launch), -1))
+        held = {self._numbers.get((guard.cond, guard.holds)) for guard in launch.path.guards}
         found = []
-        for event in self.of_root(launch):
+        for event, demand in zip(self.of_root(launch), demands, strict=True):
             if event is launch:
                 break
-            path = getattr(event, "path", None)
-            own = (
-                []
-                if path is None
-                else [guard for guard in path.guards if not _self_check(event, guard.cond)]
-            )
-            if all((guard.cond, guard.holds) in held or mentions_memo(guard.cond) for guard in own):
+            if demand <= held:
                 found.append(event)
         return found
+
+    def _demanded(self, root: int) -> list[frozenset[int]]:
+        """For each event of an entry function the numbers of the conditions that a launch after it
+        must share. Made once: a file may have a thousand launches and two thousand events."""
+        if root not in self._demands:
+            self._demands[root] = [
+                frozenset(
+                    self._numbers.setdefault((guard.cond, guard.holds), len(self._numbers))
+                    for guard in (path.guards if path is not None else ())
+                    if not _self_check(event, guard.cond) and not mentions_memo(guard.cond)
+                )
+                for event in self.events.get(root, ())
+                for path in (getattr(event, "path", None),)
+            ]
+        return self._demands[root]
 
     def unread(self) -> frozenset[str]:
         """Parameters of the kernel that its body never reads."""

@@ -114,6 +114,16 @@ class Machine:
         if self.steps > self.limits.steps:
             raise OutOfBounds(f"more than {self.limits.steps} steps of host code")
 
+    def deeper(self) -> None:
+        """Enter one level of nesting, which the caller leaves with `depth -= 1`.
+
+        Raises OutOfBounds when that is one too many.
+        """
+        self.tick()
+        if self.depth >= self.limits.depth:
+            raise OutOfBounds(f"code nested deeper than {self.limits.depth} levels")
+        self.depth += 1
+
     def emit(self, event: object) -> None:
         """Record an event, unless events are muted here."""
         if not self.muted and len(self.events) < self.limits.events:

@@ -104,13 +104,14 @@ class Statements(Assignments):
         machine = self.machine
         path = machine.path
         arms = []
-        with self.deeper():
+        machine.deeper()
+        try:
             for holds, arm in ((True, flow.then), (False, flow.other)):
                 machine.heap, machine.path = arm.heap, path.under(flow.cond, holds, not flow.check)
-                try:
-                    arms.append(Arm(self._resume(arm.flow, rest), machine.heap))
-                finally:
-                    machine.path = path
+                arms.append(Arm(self._resume(arm.flow, rest), machine.heap))
+        finally:
+            machine.path = path
+            machine.depth -= 1
         return self._settle(flow.cond, arms[0], arms[1], flow.check)
 
     def _settle(self, cond: Expr, then: Arm, other: Arm, check: bool = False) -> AnyFlow:
@@ -129,8 +130,11 @@ class Statements(Assignments):
         handler = getattr(self, f"_do_{type(node).__name__}", None)
         if handler is None:
             return NORMAL
-        with self.deeper():
+        self.machine.deeper()
+        try:
             return handler(node, frame) or NORMAL
+        finally:
+            self.machine.depth -= 1
 
     def _do_Expr(self, node: ast.Expr, frame: Frame) -> AnyFlow:
         if isinstance(node.value, ast.Constant):

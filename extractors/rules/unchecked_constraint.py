@@ -124,11 +124,12 @@ class UncheckedConstraint(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         found: dict[str, Finding] = {}
+        divisors = _divisors(material) if material is not None else None
         for launch in material.launches if material is not None else ():
             if material is not None and len(launch.args) <= len(material.signature.params):
                 looked_at = _looked_at(material, launch)
                 for key, finding in (
-                    *self._powers(subject, material, launch, looked_at),
+                    *self._powers(subject, material, launch, looked_at, divisors),
                     *self._multiples(subject, material, launch, looked_at),
                     *self._contiguous(subject, material, launch),
                 ):
@@ -136,17 +137,16 @@ class UncheckedConstraint(Rule):
         return found.values()
 
     def _powers(
-        self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
+        self,
+        subject: Subject,
+        material: Material,
+        launch: LaunchRecord,
+        looked_at: set[Expr],
+        divisors: set[Value] | None,
     ) -> Iterator[tuple[str, Finding]]:
-        if _checks_powers(material):
+        if divisors is None:
             return
         given = dict(launch.args)
-        divisors = {
-            part.args[1]
-            for one in material.launches
-            for part in _parts(one.grid)
-            if part.op in ("cdiv", "//")
-        }
         extents = powers_of_two(subject.facts) - steps(subject.facts)
         for name in sorted(extents & given.keys()):
             for leaf in leaves(given[name]):
@@ -255,6 +255,18 @@ def _given(material: Material, extent: Expr) -> bool:
         fact = material.machine.tensors.get(tensor)
         tensor = (fact.base or fact.like) if fact is not None else None
     return False
+
+
+def _divisors(material: Material) -> set[Value] | None:
+    """What the grids of the launches divide by; None where the module checks powers of two."""
+    if _checks_powers(material):
+        return None
+    return {
+        part.args[1]
+        for launch in material.launches
+        for part in _parts(launch.grid)
+        if part.op in ("cdiv", "//")
+    }
 
 
 def _checks_powers(material: Material) -> bool:
