@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_size import warps_of_blocks
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
 from extractors.host.facts import HostFacts
@@ -56,7 +57,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         if tuning.mechanism == "none" and launches:
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
-        facts[kernel.name] = HostFacts(tuning=tuning, launches=launches)
+        warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
+        facts[kernel.name] = HostFacts(tuning=tuning, launches=launches, decisions=warps)
     return facts
 
 

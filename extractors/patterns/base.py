@@ -11,6 +11,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines, Node
 from kb.evidence import AxisKind, Decision
+from kb.ir import Function, ParameterKind
 
 KINDS: dict[str, AxisKind] = {
     **dict.fromkeys(
@@ -90,6 +91,13 @@ class Pattern:
             kind=KINDS.get(self.axis, AxisKind.DESIGN), subject=subject,
             file=path if path != home else None,
         )  # fmt: skip
+
+
+def head_of(entry: Function) -> Lines:
+    """The lines of a function's head, down to its first parameter that is no compile-time one."""
+    first = entry.span.line
+    given = [p.span.line for p in entry.parameters if p.kind is not ParameterKind.CONSTEXPR]
+    return (first, max(first, given[0] if given else first))
 
 
 def _lines(where: Iterable[Where], home: str) -> tuple[tuple[Lines, ...], str]:

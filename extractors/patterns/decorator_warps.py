@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, head_of
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -48,8 +48,6 @@ class DecoratorWarps(Pattern):
                     facts, str(value), ((max(entry.span.line - 1, 1), entry.span.line),)
                 )
             elif name == "max_threads" and isinstance(value, int) and value >= WARP:
-                line = entry.span.line
-                yield self.decide(facts, str(value // WARP), ((line, line),))
+                yield self.decide(facts, str(value // WARP), (head_of(entry),))
             elif name == "max_threads" and isinstance(value, str):
-                line = entry.span.line
-                yield self.decide(facts, f"{value} / {WARP}", ((line, line),))
+                yield self.decide(facts, f"{value} / {WARP}", (head_of(entry),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, head_of
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
@@ -22,6 +22,7 @@ class OccupancyHint(Pattern):
         Case(SOFTMAX, "fixed: 4"),
         Case(vary(SOFTMAX, ("occupancy=4", "occupancy=ct.ByTarget(sm_90=4)")), "ByTarget"),
         Case(FLASH_THREADS, "fixed: 1"),
+        Case(FLASH_THREADS.replace("(1024, 1)", "(1024)"), "launch bounds, threads only"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the decorator has no options"),
@@ -37,5 +38,6 @@ class OccupancyHint(Pattern):
                 # The decorator stands on the line above the function.
                 yield self.decide(facts, text, ((max(entry.span.line - 1, 1), entry.span.line),))
             elif name == "min_blocks" and isinstance(value, int):
-                line = entry.span.line
-                yield self.decide(facts, f"fixed: {value}", ((line, line),))
+                yield self.decide(facts, f"fixed: {value}", (head_of(entry),))
+            elif name == "max_threads" and "min_blocks" not in dict(entry.options):
+                yield self.decide(facts, "launch bounds, threads only", (head_of(entry),))

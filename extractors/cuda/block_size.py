@@ -1,0 +1,106 @@
+"""How many warps a block gets: what the host writes as its extents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from extractors.cuda import nodes as n
+from extractors.cuda.render import shown
+from kb.evidence import AxisKind, Decision, Lines
+
+WARP = 32
+"""Threads of a warp. Source: CUDA C++ Programming Guide, SIMT architecture."""
+
+MAX_STEPS = 4
+"""Names behind names that an extent is followed through."""
+
+MAX_VALUES = 8
+"""Block sizes that one decision names."""
+
+Names = Mapping[str, n.Expr | n.Variable]
+
+
+def warps_of_blocks(
+    launches: Sequence[tuple[n.Expr | n.Variable | None, Names, n.Place]],
+) -> tuple[Decision, ...]:
+    """What the launches of a kernel give as extents of the block, as one decision with the lines
+    where they are made and launched."""
+    values: list[str] = []
+    lines: set[Lines] = set()
+    for block, names, launch in launches:
+        made, places = _followed(block, names)
+        extents = _parts(made)
+        if not extents:
+            continue
+        numbers = [_number(extent, names, places) for extent in extents]
+        known = [number for number in numbers if number is not None]
+        whole = len(known) == len(extents)
+        text = " * ".join(shown(extent) for extent in extents)
+        values.append(str(-(-prod(known) // WARP)) if whole else f"{text} threads")
+        lines |= {*places, _place(launch)}
+    if not values:
+        return ()
+    kept = list(dict.fromkeys(values))
+    found = Decision(
+        axis="num_warps", value=" or ".join(kept[:MAX_VALUES]), pattern="worker-warp-count-hint",
+        lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
+    )  # fmt: skip
+    return (found,)
+
+
+def _place(at: n.Place) -> Lines:
+    return (at.line, max(at.line, at.end_line))
+
+
+def _number(node: n.Expr, names: Names, lines: list[Lines], depth: int = 0) -> int | None:
+    """The whole number that an expression of names and constants is; `lines` gains where the names
+    were given."""
+    given, places = _followed(node, names)
+    lines += places
+    match given:
+        case n.Constant(value=int() as value):
+            return value
+        case n.Binary(operator="*" | "+" | "-" | "/" as operator, left=left, right=right):
+            if depth > MAX_STEPS:
+                return None
+            sides = [_number(side, names, lines, depth + 1) for side in (left, right)]
+            if sides[0] is None or sides[1] is None:
+                return None
+            return _COMPUTED[operator](sides[0], sides[1])
+    return None
+
+
+_COMPUTED: dict[str, Callable[[int, int], int | None]] = {
+    "*": lambda a, b: a * b, "+": lambda a, b: a + b, "-": lambda a, b: a - b,
+    "/": lambda a, b: a // b if b else None,
+}  # fmt: skip
+
+
+def _parts(made: n.Expr | n.Variable | None) -> tuple[n.Expr, ...]:
+    """Extents of a dim3, or the one number."""
+    if isinstance(made, n.Variable):
+        return made.arguments or ()
+    if isinstance(made, n.Braces):
+        return made.items
+    if isinstance(made, n.Call) and shown(made.function) == "dim3":
+        return made.arguments
+    return (made,) if made is not None else ()
+
+
+def _followed(
+    node: n.Expr | n.Variable | None, names: Names
+) -> tuple[n.Expr | n.Variable | None, list[Lines]]:
+    """What a name was last given, step by step, with the lines of the steps."""
+    lines: list[Lines] = []
+    for _ in range(MAX_STEPS):
+        if not isinstance(node, n.Name):
+            break
+        given = names.get(node.text)
+        if given is None or given == node:
+            break
+        node = given
+        lines.append(_place(node.at))
+    if isinstance(node, n.Variable) and not lines:
+        lines.append(_place(node.at))
+    return node, lines
