@@ -19,6 +19,8 @@ NS = PREFIXES["tl"]
 CHOICES = PREFIXES["tlr"] + "graph/choices"
 CHOSE = NamedNode(NS + "chose")
 CHOSEN_BY = NamedNode(NS + "chosenBy")
+COUNTED = f"ASK {{ GRAPH <{CHOICES}> {{ ?value {CHOSEN_BY} ?kernels }} }}"
+"""Whether there are counts."""
 
 _CHANGE = """
 DELETE { GRAPH CHOICES { ?value tl:chosenBy ?before } }

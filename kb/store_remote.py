@@ -22,6 +22,7 @@ from kb.questions import QUESTIONS, prepare
 from kb.results import BindingsFormat, Formats, Result, ResultKind, Rows, Serialized, parse
 from kb.sparql_text import form, syntax_problem, with_prefixes
 from kb.store_ask import kernel_entries, kernel_names, read_stats
+from kb.store_choices import COUNTED, counted_anew
 from kb.store_records import (
     AddResult,
     Binding,
@@ -226,6 +227,8 @@ class RemoteSparqlStore:
 
     def set_vocabulary(self, folder: Path) -> bool:
         """Hold these ontology modules in the vocabulary graph; False when it does already."""
+        if not self._select(COUNTED):  # filled by an earlier version or by other means
+            self.update(counted_anew())
         content = sq.vocabulary_digest(folder)
         if content == self.content_digest(sq.VOCABULARY):
             return False

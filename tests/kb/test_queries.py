@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from kb.errors import InputError, UnknownName
-from kb.questions import FOLDER, QUESTIONS, read_question
+from kb.questions import FOLDER, QUESTIONS, prepare, read_question
 from kb.results import Rows
 from kb.store import ONTOLOGY, LocalStore
+from kb.store_records import KernelName
 from kb.validation import require_conformance
 
 SAMPLE = Path(__file__).with_name("sample") / "kernels.trig"
 ROOT = "https://w3id.org/tilelore/"
+FMHA = KernelName(f"{ROOT}kernel/sample/fmha/{'0' * 16}", "fmha")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,17 @@ def test_there_are_enough_questions_and_each_says_what_it_gives(store: LocalStor
         assert time.monotonic() - began < 2, name
         assert isinstance(answer, Rows)
         assert answer.variables == tuple(column for column, _ in question.columns), name
+
+
+def test_rows_are_not_ordered_by_what_is_the_same_in_all() -> None:
+    def ordered(**bindings: str) -> str:
+        text = prepare(QUESTIONS, "decisions_of_kernel", bindings, lambda _: [FMHA])
+        return text.splitlines()[-1]
+
+    assert ordered() == "ORDER BY ?kernel ?kind ?axis ?start_line"
+    assert ordered(kernel="fmha") == "ORDER BY ?kind ?axis ?start_line"
+    text = prepare(QUESTIONS, "popular_choices", {"axis": "softmax_scheme"}, lambda _: [])
+    assert text.splitlines()[-1] == "ORDER BY DESC(?kernels) ?value"
 
 
 EXPECTED: list[tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = [
@@ -184,7 +197,8 @@ EXPECTED: list[tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = [
         "value kernels",
         [("after the maximum", 1), ("pre-scale q", 1)],
     ),
-    ("similar_kernels", {"kernel": "fmha"}, "other shared", [("forward", 1)]),
+    ("similar_kernels", {"kernel": "fmha", "percent": 25}, "other shared", [("forward", 1)]),
+    ("similar_kernels", {"kernel": "fmha", "percent": 26}, "other", []),
     ("opaque_kernels", {}, "kernel opaque operations", [("fmha", 2, 120)]),
     (
         "targets_that_hold",

@@ -17,7 +17,8 @@ import pytest
 from kb.errors import DoesNotConform, StoreError, SyntaxProblem
 from kb.query_pool import Query, QueryTimeout, ServiceRefused, UpdateRefused
 from kb.results import BindingsFormat, Formats, Rows
-from kb.store import AddResult, LocalStore, RemoteSparqlStore, open_store
+from kb.store import ONTOLOGY, AddResult, LocalStore, RemoteSparqlStore, open_store
+from kb.store_choices import CHOICES
 from kb.store_remote import endpoints
 from tests.kb.store_sample import kernel_graph
 
@@ -68,6 +69,24 @@ def test_add_ask_and_remove(store: RemoteSparqlStore) -> None:
     assert store.stats().programs == 1
     with pytest.raises(StoreError, match="no files to rebuild"):
         store.rebuild()
+
+
+def test_what_kernels_chose_is_counted(store: RemoteSparqlStore) -> None:
+    def counts() -> dict[str, int]:
+        found = store.query(
+            "SELECT ?value ?kernels { GRAPH ?choices { ?value tl:chosenBy ?kernels } }"
+        )
+        assert isinstance(found, Rows)
+        return {str(row["value"])[-1]: int(row["kernels"] or 0) for row in found}
+
+    store.add(*kernel_graph("one"))
+    store.add(*kernel_graph("two", decisions=1))
+    assert counts() == {"0": 2, "1": 1}
+    store.remove(kernel_graph("one")[0])
+    assert counts() == {"0": 1}
+    store.update(f"DROP GRAPH <{CHOICES}>")
+    store.set_vocabulary(ONTOLOGY)
+    assert counts() == {"0": 1}
 
 
 def test_refusals_leave_the_server_as_it_was(store: RemoteSparqlStore) -> None:
