@@ -89,7 +89,7 @@ class Origins:
                 return keyword.value
         last = call.args[-1] if call.args else None
         if isinstance(last, ast.Name) and not isinstance(call.func, ast.Subscript):
-            made = self.sources(last)[0]
+            made = self._before(last)
             last = made[0] if len(made) == 1 else last
         given = last.elts if isinstance(last, ast.Tuple) else call.args
         plain = not any(isinstance(item, ast.Starred) for item in given)
@@ -130,14 +130,17 @@ class Origins:
     def sources(self, name: ast.Name) -> tuple[list[ast.expr], list[ast.expr]]:
         """What the function around a name assigns to it on earlier lines, and, where there is no
         such line and the name is a parameter, what the callers in the module pass for it."""
-        scope = self._owner.get(name)
-        rows = self._assigned.get(scope, [])
-        assigned = [v for _, to, v in rows if _binds(to, name.id) and v.lineno < name.lineno]
+        scope, assigned = self._owner.get(name), self._before(name)
         if assigned or scope is None or name.id not in _parameters(scope):
             return assigned, []
         return [], [
             value for value, _ in self._passed(scope, name.id) if isinstance(value, ast.expr)
         ]
+
+    def _before(self, name: ast.Name) -> list[ast.expr]:
+        """What the function around a name assigns to it on earlier lines."""
+        rows = self._assigned.get(self._owner.get(name), [])
+        return [v for _, to, v in rows if _binds(to, name.id) and v.lineno < name.lineno]
 
     def _made(self, name: ast.Name, callers: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Assignments to a name in the nearest scope that has any, or what callers pass."""

@@ -60,3 +60,11 @@ def test_a_name_that_stands_for_itself_ends() -> None:
     call = loop.call_at((3, 3))
     assert call is not None
     assert loop.of(call.args[0]) == ((2, 2),)
+
+
+def test_a_function_that_hands_its_last_parameter_to_itself_ends() -> None:
+    text = "def f(x, size):\n    f(x, size)\n    k[(1,)](x, size)\n"
+    origins = Origins(ast.parse(text))
+    call = origins.call_at((3, 3))
+    assert call is not None
+    assert origins.of(origins.argument(call, "size", 1)) == ((2, 2),)
