@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -23,6 +23,14 @@ _VALUES = {
     Mode.POINTER: "element gather/pointer",
     Mode.ADVANCED: "advanced-indexing (sparse row + dense slices)",
 }
+_SINGLE = (Mode.POINTER, Mode.TILE)
+"""Modes in which single numbers are read as well."""
+
+_WEIGHED = vary(
+    ROW_NORM,
+    ("eps: ct.Constant[float]", "eps"),
+    ("+ eps)", "+ ct.load(eps, 0, shape=()))"),
+)
 _SCALAR = (
     POINTER
     + """
@@ -48,6 +56,11 @@ class AccessMode(Pattern):
     )
     near_misses = (
         NearMiss(_SCALAR, why="single numbers are read and written, no tile"),
+        NearMiss(
+            _WEIGHED,
+            why="a single number is no tile that a copy engine moves",
+            value="tile-indexed (TMA-able) load",
+        ),
         NearMiss(PRODUCT, why="whole tiles are loaded", value="element gather/pointer"),
         NearMiss(
             PRODUCT_THREADS, why="threads load elements", value="tile-indexed (TMA-able) load"
@@ -57,7 +70,7 @@ class AccessMode(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}
         for access in facts.accesses:
-            if facts.types.shape(access.value) or access.mode is not Mode.POINTER:
+            if facts.types.shape(access.value) or access.mode not in _SINGLE:
                 found.setdefault(_VALUES[access.mode], []).append(access)
         for value, members in found.items():
             places = [node for access in members for node in _address(facts, access)]

@@ -6,13 +6,19 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
-from extractors.patterns.cases_rows import LAYER_NORM_POINTER, NORM_PERSISTENT, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows import (
+    LAYER_NORM_POINTER,
+    NORM_PERSISTENT,
+    ROW_NORM,
+    RUNNING_NORM,
+    SOFTMAX,
+)
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.idioms import normalisations
+from kb.analysis.idioms import Normalisation, normalisations
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -33,6 +39,7 @@ class AffineAfterNorm(Pattern):
         Case(vary(ROW_NORM, ("v * r * g", "v * r * (1.0 + g)")), "weight + offset"),
         Case(vary(ROW_NORM, ("v * r * g", "v * r")), "none"),
         Case(ROW_NORM_THREADS, "weight"),
+        Case(RUNNING_NORM, "weight and bias"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="no normalisation by a root"),
@@ -42,32 +49,41 @@ class AffineAfterNorm(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for norm in normalisations(facts):
-            own = {a.array for s in norm.sums for a in facts.feeding(s.op.inputs[0])}
             made = [s for s in facts.stores if facts.graph.rests_on(s.value, norm.root)]
             wide = [s for s in made if len(facts.types.shape(s.value)) > 0]
             if not wide:
                 return
-            gains = self._others(facts, wide, own, OpKind.MUL)
-            shifts = self._others(facts, wide, own, OpKind.ADD)
+            gains = self._others(facts, wide, norm, OpKind.MUL)
+            shifts = self._others(facts, wide, norm, OpKind.ADD)
             yield self.decide(facts, *self._value(facts, norm.root, gains, shifts, wide))
             return
 
     def _others(
-        self, facts: Facts, stores: list[Access], own: set[str | None], kind: str
+        self, facts: Facts, stores: list[Access], norm: Normalisation, kind: str
     ) -> list[Node]:
         """Operations on the way to the output that take another array's load in, from outside the
         row."""
+        own = norm.row
         found = []
         for store in stores:
             for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _THROUGH):
                 if node.op.kind != kind:
                     continue
-                sides = [{a.array for a in facts.feeding(v)} for v in node.op.inputs[:2]]
+                sides = [
+                    {a.array for a in facts.feeding(v)} - self._of_root(facts, norm, v)
+                    for v in node.op.inputs[:2]
+                ]
                 if any(side and not side & own for side in sides) and any(
                     side & own for side in sides
                 ):
                     found.append(node)
         return found
+
+    def _of_root(self, facts: Facts, norm: Normalisation, value: str) -> set[str | None]:
+        """Arrays that only the root brings in."""
+        if norm.sums or not facts.graph.rests_on(value, norm.root):
+            return set()
+        return {a.array for a in facts.feeding(norm.root.result)}
 
     def _value(
         self, facts: Facts, root: Node, gains: list[Node], shifts: list[Node], stores: list[Access]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, TILE
+from extractors.patterns.cases_pointer import FLASH_STAGED
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
@@ -27,7 +28,8 @@ def power(x, out, T: Int):
 
 
 class Base2Exponential(Pattern):
-    """exp2 whose argument holds the factor log2(e), or exp as it is."""
+    """exp2 whose argument holds the factor log2(e) or, folded elsewhere or not wanted, does not;
+    or exp as it is."""
 
     name = "base-2-exponential-with-folded-log2"
     axis = "math_approximation"
@@ -36,10 +38,16 @@ class Base2Exponential(Pattern):
         Case(ATTENTION, "exp2 with log2e folded into the scale"),
         Case(ATTENTION_POINTER, "exp"),
         Case(SOFTMAX, "exp"),
+        Case(_POWER, "exp2"),
+        Case(FLASH_STAGED, "exp2"),
         Case(FLASH_THREADS, "exp2 with log2e folded into the scale"),
     )
     near_misses = (
-        NearMiss(_POWER, why="a power of two is wanted here, no factor is folded"),
+        NearMiss(
+            _POWER,
+            why="a power of two is wanted here, no factor is folded",
+            value="exp2 with log2e folded into the scale",
+        ),
         NearMiss(ADD_POINTER, why="there is no exponential"),
         NearMiss(ADD_THREADS, why="there is no exponential"),
     )
@@ -59,6 +67,8 @@ class Base2Exponential(Pattern):
                 else "exp2(x*LOG2E + bias) FMA form"
             )
             yield self.decide(facts, value, (*factors, *powers))
+        elif powers:
+            yield self.decide(facts, "exp2", powers)
 
 
 def _factors(facts: Facts, power: Node) -> list[Node]:

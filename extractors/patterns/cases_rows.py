@@ -110,6 +110,27 @@ def norm(y, sy, x, sx, w, b, mean_out, rstd_out, n, eps, T: tl.constexpr):
 )
 """Layer normalisation of one row by pointers."""
 
+RUNNING_NORM = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, y, w, b, means, squares, rstd_out, n, C, eps, T: tl.constexpr, GAIN: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    inside = at < n
+    v = tl.load(x + row * n + at, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.load(means + row % C)
+    r = tl.rsqrt(tl.load(squares + row % C) + eps)
+    tl.store(rstd_out + row, r)
+    if GAIN:
+        v = (v - mean) * r * tl.load(w + row % C) + tl.load(b + row % C)
+    else:
+        v = (v - mean) * r
+    tl.store(y + row * n + at, v, mask=inside)
+"""
+)
+"""Normalisation by statistics that are loaded, one mean and one square per channel."""
+
 SOFTMAX = (
     TILE
     + """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import ROW_NORM_CHUNKS_POINTER, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
@@ -14,6 +14,27 @@ from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
+
+_MADE = frozenset({OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE})
+_GROUPS = """import cuda.tile as ct
+Int = ct.Constant[int]
+
+@ct.kernel
+def spread(x, out, N: Int, G: Int, T: Int):
+    g = ct.bid(0)
+    total = ct.full((T,), 0.0, dtype=ct.float32)
+    for c in range(G):
+        for i in range(ct.cdiv(N, T)):
+            v = ct.gather(x, (g * G + c, i * T + ct.arange(T, dtype=ct.int32)))
+            total = total + v * v
+    ct.scatter(out, g, ct.sum(total, 0))
+"""
+_GROUPS_ROWS = vary(
+    _GROUPS,
+    ("total = ct.full((T,), 0.0, dtype=ct.float32)", "total = 0.0"),
+    ("total = total + v * v", "total = total + ct.sum(v * v, 0)"),
+    ("ct.sum(total, 0))", "total)"),
+)
 
 
 class DeferredCrossLaneReduction(Pattern):
@@ -28,8 +49,15 @@ class DeferredCrossLaneReduction(Pattern):
         Case(SOFTMAX_CHUNKS, "reduce every iteration to a scalar/row"),
         Case(ROW_NORM_CHUNKS_POINTER, "accumulate lane-wise, reduce once after the loop"),
         Case(ROW_NORM_CHUNKS_THREADS, "accumulate lane-wise, reduce once after the loop"),
+        Case(_GROUPS, "accumulate lane-wise, reduce once after the loop"),
+        Case(_GROUPS_ROWS, "reduce every iteration to a scalar/row"),
     )
     near_misses = (
+        NearMiss(
+            _GROUPS_ROWS,
+            why="every chunk is reduced on its own",
+            value="accumulate lane-wise, reduce once after the loop",
+        ),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
         NearMiss(PRODUCT, why="a product, no reduction"),
         NearMiss(ROW_NORM_POINTER, why="no loop runs over the row"),
@@ -73,12 +101,13 @@ class DeferredCrossLaneReduction(Pattern):
         ]  # fmt: skip
 
     def _added_to(self, facts: Facts, value: str, tile: str, limit: int = 8) -> bool:
-        """True for a tile itself, and for what a branch or an addition makes of it."""
+        """True for a tile itself, and for what a branch, an addition or a loop around makes of
+        it."""
         core = facts.graph.core(value)
         if core == tile:
             return True
         node = facts.graph.producer(core)
-        if node is None or limit == 0 or node.op.kind not in (OpKind.IF, OpKind.ADD):
+        if node is None or limit == 0 or node.op.kind not in _MADE:
             return False
         feeds = facts.graph.feeds(core or "")
         return any(self._added_to(facts, feed, tile, limit - 1) for feed in feeds)

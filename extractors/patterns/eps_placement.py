@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
@@ -30,12 +30,20 @@ class EpsPlacement(Pattern):
             "after sqrt",
         ),
         Case(ROW_NORM_THREADS, "inside rsqrt"),
+        Case(RUNNING_NORM, "inside rsqrt"),
         Case(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.rsqrt(tl.maximum(var, eps))")),
             "clamp",
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                RUNNING_NORM,
+                ("tl.rsqrt(tl.load(squares + row % C) + eps)", "tl.load(squares + row % C) + eps"),
+            ),
+            why="a number is added to what is loaded, no root is taken",
+        ),
         NearMiss(PRODUCT, why="no root"),
         NearMiss(vary(ROW_NORM, (" / N + eps)", " / N)")), why="nothing is added"),
         NearMiss(PRODUCT_POINTER, why="no root"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, TILE
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
@@ -17,6 +17,19 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _SUMS = VIEWS | CASTS | {OpKind.ADD}
+
+
+_FLAT = (
+    TILE
+    + """
+@ct.kernel
+def scale(x, out, G: int, S: int, L: int, T: Int):
+    g = ct.bid(0)
+    at = (g // L) * S + (g % L) * G + ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, (at,), check_bounds=True, padding_value=0.0)
+    ct.scatter(out, (at,), v / ct.max(ct.abs(v), axis=0), check_bounds=True)
+"""
+)
 
 
 class FlattenedSideBuffer(Pattern):
@@ -33,6 +46,7 @@ class FlattenedSideBuffer(Pattern):
     )
     near_misses = (
         NearMiss(ATTENTION, why="every array is addressed by its own axes"),
+        NearMiss(_FLAT, why="all there is lies in flat arrays, nothing is beside the tiles"),
         NearMiss(ROW_NORM, why="rows and columns are two indices"),
         NearMiss(FLASH_POINTER, why="every array is addressed by its own axes"),
         NearMiss(FLASH_POINTER, why="every array is addressed by strides of its own"),
@@ -47,11 +61,13 @@ class FlattenedSideBuffer(Pattern):
 
 
 def _beside(facts: Facts, access: Access) -> bool:
-    """An element access; of pointers, all of which are linear, a row beside wider tiles."""
-    if access.mode is not Mode.POINTER:
-        return access.mode is Mode.ELEMENT
+    """A row of elements or pointers beside wider tiles, or beside elements of several axes."""
+    if access.mode not in (Mode.POINTER, Mode.ELEMENT):
+        return False
     widths = [len(facts.types.shape(a.value)) for a in facts.accesses]
-    return len(facts.types.shape(access.value)) == 1 and max(widths) > 1
+    axes = [len(a.index) for a in facts.accesses if access.mode is Mode.ELEMENT]
+    row = access.mode is Mode.ELEMENT or len(facts.types.shape(access.value)) == 1
+    return row and max((*widths, *axes)) > 1
 
 
 def _linear(access: Access) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
@@ -13,6 +13,11 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
+
+_COMMON = vary(
+    PRODUCT,
+    ("acc = ct.mma(x, y, acc)", "acc = ct.mma(x.astype(out.dtype), y.astype(out.dtype), acc)"),
+)
 
 
 class IoCast(Pattern):
@@ -25,6 +30,7 @@ class IoCast(Pattern):
         Case(ROW_NORM, "upcast on load, downcast on store"),
         Case(LAYER_NORM_POINTER, "upcast on load, downcast on store"),
         Case(PRODUCT, "downcast on store"),
+        Case(_COMMON, "operands cast to a common type, downcast on store"),
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
     )
     near_misses = (
@@ -35,21 +41,20 @@ class IoCast(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
-        if common:
-            yield self.decide(facts, "operands cast to a common type", common)
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
         narrow = [n for a in facts.stores for n in self._before(facts, a.value)]
-        if wide and narrow:
-            yield self.decide(facts, "upcast on load, downcast on store", [*wide, *narrow])
-        elif narrow:
-            yield self.decide(facts, "downcast on store", narrow)
-        elif wide:
-            value = "upcast on load, implicit cast on store"
-            yield self.decide(facts, value, [*wide, *self._silent(facts)])
-        elif not common and stores_cast(facts.kernel.dialect):
+        silent: list[Access] = []
+        if not narrow and (wide or (not common and stores_cast(facts.kernel.dialect))):
             silent = self._silent(facts)
-            if silent:
-                yield self.decide(facts, "implicit cast on store", silent)
+        parts = {
+            "operands cast to a common type": common,
+            "upcast on load": wide,
+            "downcast on store": narrow,
+            "implicit cast on store": [] if narrow else wide or silent,
+        }
+        value = ", ".join(name for name, places in parts.items() if places)
+        if value:
+            yield self.decide(facts, value, [*common, *wide, *narrow, *silent])
 
     def _silent(self, facts: Facts) -> list[Access]:
         """Stores of 32-bit floats into arrays whose type the program does not say."""

@@ -59,16 +59,16 @@ class LoopBoundsClipped(Pattern):
             if facts.walks_chunk(loop) and not facts.contractions:
                 end = facts.graph.producer(facts.graph.core(loop.high))
                 if end is not None and end.op.kind == OpKind.MINIMUM:
-                    yield self.decide(facts, "clipped to valid range", (end, loop.node.head))
+                    yield self.decide(facts, "clipped to valid range", (end, loop.node))
             if persistent(loop, facts.values) or facts.walks_chunk(loop) or loop.range is None:
                 continue
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue
             low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
             if low or high:
-                yield self.decide(facts, _value(low, high), (*low, *high))
+                yield self.decide(facts, _value(low, high), (*low, *high, loop.node.head))
             elif any(m.node.inside(loop.node) for m in causal) and self._innermost(facts, loop):
-                yield self.decide(facts, "full extent + mask", (loop.node.head,))
+                yield self.decide(facts, "full extent + mask", (loop.node,))
         shifted = self._aligned(facts)
         if shifted:
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
@@ -132,6 +132,9 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
     expr = facts.values.expr(bound)
     if not expr.has(AtomKind.BLOCK) or expr.has(AtomKind.LOADED):
         return []
+    made = facts.graph.producer(facts.graph.core(bound))
+    if made is not None and made.op.kind in (OpKind.MOD, OpKind.BLOCK_ID):
+        return [made]
     return [
         n
         for n in facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
-from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
@@ -31,6 +31,7 @@ class NormKind(Pattern):
     )
     near_misses = (
         NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
+        NearMiss(RUNNING_NORM, why="the statistics were made elsewhere"),
         NearMiss(PRODUCT, why="no root"),
         NearMiss(SOFTMAX_POINTER, why="a sum of exponentials, no root"),
         NearMiss(SOFTMAX_THREADS, why="a sum of exponentials, no root"),
@@ -39,6 +40,8 @@ class NormKind(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for norm in normalisations(facts):
+            if not norm.sums:
+                continue
             where: list[Node] = [*norm.sums, norm.root, *norm.centres]
             plain = "RMSNorm" if self._mean(facts, norm.root) else "L2"
             yield self.decide(facts, "LayerNorm" if norm.centres else plain, where)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
+from extractors.patterns.cases import (
+    ATTENTION,
+    POINTER,
+    PRODUCT,
+    PRODUCT_PERSISTENT,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
@@ -16,6 +23,25 @@ from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_SEARCHED = (
+    POINTER
+    + """
+@triton.jit
+def shift(x, starts, out, n, count, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    low = tl.program_id(0) * 0
+    high = count
+    while low < high:
+        middle = (low + high) // 2
+        if tl.load(starts + middle) <= tl.program_id(0):
+            low = middle + 1
+        else:
+            high = middle
+    to = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + to, tl.load(x + at, mask=at < n) - low, mask=at < n)
+"""
+)
 
 
 class OneOutputTilePerCta(Pattern):
@@ -32,8 +58,13 @@ class OneOutputTilePerCta(Pattern):
         Case(PRODUCT_POINTER, "one tile per CTA"),
         Case(PRODUCT_THREADS, "one tile per CTA"),
         Case(FLASH_STAGED, "one tile per CTA"),
+        Case(_SEARCHED, "one tile per CTA"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SEARCHED, ("to = tl.program_id(0)", "to = low")),
+            why="the search finds out where the tile goes",
+        ),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
             PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
@@ -46,7 +77,7 @@ class OneOutputTilePerCta(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if any(persistent(loop, facts.values) or facts.walks_chunk(loop) for loop in facts.loops):
             return
-        if facts.graph.of(OpKind.WHILE):
+        if any(self._moves(facts, loop) for loop in facts.graph.of(OpKind.WHILE)):
             return
         placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]
@@ -55,13 +86,24 @@ class OneOutputTilePerCta(Pattern):
         value = "one row per CTA" if all(_one_row(facts, a) for a in stores) else "one tile per CTA"
         yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])
 
+    def _moves(self, facts: Facts, loop: Node) -> bool:
+        """True when a `while` loop holds stores or finds out where they go."""
+        return any(
+            store.node.inside(loop) or any(facts.graph.rests_on(v, loop) for v in _places(store))
+            for store in facts.stores
+        )
+
+
+def _places(access: Access) -> list[str]:
+    """The values that say where an access goes."""
+    return [v for role, v in access.node.op.operands if role not in ("value", "mask")]
+
 
 def _by_block(facts: Facts, access: Access) -> bool:
     """True when the place of an access depends on a block id."""
     if any(index.has(AtomKind.BLOCK) for index in access.index):
         return True
-    places = [v for role, v in access.node.op.operands if role not in ("value", "mask")]
-    return any(facts.graph.roots(value, OpKind.BLOCK_ID) for value in places)
+    return any(facts.graph.roots(value, OpKind.BLOCK_ID) for value in _places(access))
 
 
 def _one_row(facts: Facts, access: Access) -> bool:
@@ -87,9 +129,7 @@ def _one_row(facts: Facts, access: Access) -> bool:
 
 def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
     """The block ids that place the stores, with the steps that take them apart."""
-    addresses = [
-        v for a in stores for role, v in a.node.op.operands if role not in ("value", "mask")
-    ]
+    addresses = [v for a in stores for v in _places(a)]
     ids = [
         n
         for n in facts.graph.of(OpKind.BLOCK_ID)

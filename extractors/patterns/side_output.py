@@ -7,12 +7,13 @@ from functools import reduce
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, PRODUCT
-from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import normalisations
 from kb.analysis.types import broadcast
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -29,6 +30,7 @@ class SideOutput(Pattern):
         Case(LAYER_NORM_POINTER, "statistics saved for backward"),
         Case(ROW_NORM, "statistics saved for backward"),
         Case(ATTENTION, "none"),
+        Case(RUNNING_NORM, "statistics saved for backward"),
         Case(LAYER_NORM_THREADS, "statistics saved for backward"),
     )
     near_misses = (
@@ -38,7 +40,7 @@ class SideOutput(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.reductions or not facts.stores:
+        if not facts.stores:
             return
         widest = max(_width(facts, s) for s in facts.stores)
         main = [s for s in facts.stores if _width(facts, s) == widest]
@@ -54,7 +56,10 @@ class SideOutput(Pattern):
             yield self.decide(facts, "none", main)
 
     def _reduced(self, facts: Facts, store: Access) -> bool:
-        return bool(facts.graph.roots(store.value, *REDUCTIONS))
+        roots = [norm.root for norm in normalisations(facts)]
+        return bool(facts.graph.roots(store.value, *REDUCTIONS)) or any(
+            facts.graph.rests_on(store.value, root) for root in roots
+        )
 
     def _logarithm(self, facts: Facts, store: Access) -> list[Node]:
         return facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)

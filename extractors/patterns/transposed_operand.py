@@ -11,14 +11,21 @@ from extractors.patterns.cases import (
     BACKWARD_KEYS,
     PRODUCT,
     PRODUCT_POINTER,
+    vary,
 )
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import COPY, TURN
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, PRODUCT_THREADS
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, LOOPS, Node
+from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
+from kb.ops import OpKind
 
+_POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
+_ADDRESSED = "transposed by the addresses of the load"
 _NATURAL = "as stored"
 
 
@@ -33,6 +40,8 @@ class TransposedOperand(Pattern):
         Case(BACKWARD_KEYS, "permute/transpose the loaded tile"),
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
+        Case(FLASH_POINTER, _ADDRESSED),
+        Case(FLASH_STAGED, _ADDRESSED),
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
     near_misses = (
@@ -40,6 +49,17 @@ class TransposedOperand(Pattern):
             PRODUCT,
             why="both operands are loaded as they lie",
             value="permute/transpose the loaded tile",
+        ),
+        NearMiss(
+            PRODUCT_POINTER, why="numbers of a row lie side by side in the tile", value=_ADDRESSED
+        ),
+        NearMiss(
+            vary(
+                FLASH_POINTER,
+                ("cols[None, :] * tn + lane[:, None]", "cols[None, :] * tn + lane[:, None] * tb"),
+            ),
+            why="neither axis is known to lie side by side",
+            value=_ADDRESSED,
         ),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
         NearMiss(
@@ -79,9 +99,26 @@ class TransposedOperand(Pattern):
             key = ("permute/transpose the loaded tile", loads[0].array)
             found.setdefault(key, []).extend((turn, *loads))
             return
+        swapped = [a for a in loads if _swapped(a)]
+        if swapped:
+            made = [n for a in swapped for n in self._address(facts, a)]
+            found.setdefault((_ADDRESSED, loads[0].array), []).extend((*swapped, *made))
+            return
         viewed = [a for a in loads if a.transposed]
         key = (_VIEWED if viewed else _NATURAL, loads[0].array)
         found.setdefault(key, []).extend(viewed or loads)
+
+    def _address(self, facts: Facts, access: Access) -> list[Node]:
+        """Where rows and columns come together in the pointers of an access."""
+        return [
+            node
+            for node in facts.graph.upstream(
+                access.base or "", lambda n: n.op.kind not in _POINTERS
+            )
+            if node.op.kind == OpKind.ADD
+            and _both(facts.values.expr(node.result))
+            and not any(_both(facts.values.expr(v)) for v in node.op.inputs[:2])
+        ]
 
     def _stored(self, facts: Facts, found: dict[tuple[str, str | None], list[Where]]) -> None:
         """A kernel that only moves data and turns it on the way."""
@@ -91,3 +128,23 @@ class TransposedOperand(Pattern):
             if turn is not None and loads:
                 key = ("permute/transpose the loaded tile", loads[0].array)
                 found.setdefault(key, []).extend((*loads, turn, store))
+
+
+def _swapped(access: Access) -> bool:
+    """True when neighbours in memory lie below each other in the tile: the row lane counts single
+    elements, the column lane a stride."""
+    if access.mode is not Mode.POINTER:
+        return False
+    for expr in nested(access.index[0]):
+        strides: dict[str, list[bool]] = {}
+        for factors, number in expr.terms:
+            for lane in (atom for atom in factors if atom.kind is AtomKind.LANE):
+                strides.setdefault(lane.value, []).append(number == 1 and len(factors) == 1)
+        if strides.get("-2") == [True] and strides.get("-1") == [False]:
+            return True
+    return False
+
+
+def _both(expr: Expr) -> bool:
+    """True for positions that run over rows and columns."""
+    return {"-1", "-2"} <= {a.value for a in expr.atoms() if a.kind is AtomKind.LANE}

@@ -3,7 +3,7 @@ accesses, exponentials."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind, nested
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
@@ -137,7 +137,7 @@ class Facts:
             return False
         starts = [
             (set(factors), number)
-            for expr in _nested(self.values.expr(loop.low))
+            for expr in nested(self.values.expr(loop.low))
             for factors, number in expr.terms
             if any(atom.kind is AtomKind.BLOCK for atom in factors)
             and (len(factors) > 1 or number != 1)
@@ -238,12 +238,3 @@ class Facts:
         in."""
         chosen = [n.node if isinstance(n, Access) else n for n in nodes if n is not None]
         return tuple(sorted({node.lines for node in chosen if node.op.span.line > 0}))
-
-
-def _nested(expr: Expr) -> Iterator[Expr]:
-    """An expression and those inside its choices, minima and maxima."""
-    yield expr
-    for atom in expr.top():
-        if atom.kind in (AtomKind.CHOICE, AtomKind.MAXIMUM, AtomKind.MINIMUM):
-            for inner in atom.args:
-                yield from _nested(inner)

@@ -122,6 +122,15 @@ class Expr:
         return text
 
 
+def nested(expr: Expr) -> Iterator[Expr]:
+    """An expression and those inside its choices, minima and maxima."""
+    yield expr
+    for atom in expr.top():
+        if atom.kind in (AtomKind.CHOICE, AtomKind.MAXIMUM, AtomKind.MINIMUM):
+            for inner in atom.args:
+                yield from nested(inner)
+
+
 def make(terms: list[Term]) -> Expr:
     """Collect equal products, drop zeros, sort: symbols first, the plain number last."""
     sums: dict[tuple[Atom, ...], int] = {}
