@@ -44,6 +44,10 @@ class CallReader(VectorReader):
         """Read a helper in place; None when its control flow does not allow that."""
         raise NotImplementedError
 
+    def kept(self, name: str, kind: Kind, read: Val, at: n.Place, frame: Frame) -> bool:
+        """Bind a name to a struct taken apart."""
+        raise NotImplementedError
+
     def call(self, node: n.Call, hint: str) -> Val:
         """The value of a call."""
         function = node.function
@@ -306,6 +310,8 @@ class CallReader(VectorReader):
             read = self.pointer_cast(read, kind, value.at, parameter.name)
         elif kind != UNKNOWN:
             read = self.convert(read, kind, value.at, parameter.name)
+        if self.kept(parameter.name, read.kind if kind == UNKNOWN else kind, read, value.at, frame):
+            return
         key = self.key(parameter.name)
         self.kinds[key] = read.kind if kind == UNKNOWN else kind
         if kind.to is not None:

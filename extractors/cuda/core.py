@@ -43,6 +43,8 @@ class Core(Typing):
         self.kinds: dict[str, Kind] = {}
         self.trail: list[n.Definition] = []
         self.symbols: dict[str, Val] = {}
+        self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
+        self.parts: dict[tuple[str, str], dict[str, Val]] = {}
         self._moves: dict[tuple[str, str], str | None] = {}
         self._count = 0
 
@@ -150,7 +152,9 @@ class Core(Typing):
                 key = slot.key if isinstance(slot, Slot) else ""
                 if isinstance(found, Memory):
                     yield found.address
-                if key in self.names:
+                if key in self.divided:
+                    yield from (v for k, v in self.names.items() if k.startswith(f"{key}."))
+                elif key in self.names:
                     yield self.names[key]
 
     def axis(self, kind: OpKind, axis: int, at: n.Place) -> Val:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.calls import CallReader
+from extractors.cuda.structs import StructReader
 from extractors.cuda.values import (
     UNKNOWN,
     Closure,
@@ -24,7 +24,7 @@ from kb.ops import OpKind
 _GROUPS = ("thread_block_tile", "thread_block", "coalesced_group", "grid_group", "cluster_group")
 
 
-class DeclarationReader(CallReader):
+class DeclarationReader(StructReader):
     """Binds names to what they stand for."""
 
     def declare(self, node: n.Variable) -> None:
@@ -80,10 +80,15 @@ class DeclarationReader(CallReader):
 
     def _register(self, node: n.Variable, value: n.Expr | None) -> None:
         kind = self.kind(node.type, self.frame)
+        if node.arguments is not None or value is None:
+            if self._struct(node, kind):
+                return
         key = self.key(node.name)
         read = self._initial(node, value, kind)
         if read is not None and kind == UNKNOWN:
             kind = read.kind
+        if read is not None and self.kept(node.name, kind, read, node.at, self.frame):
+            return
         if read is not None and kind.to is not None and read.kind.to is not None:
             space = read.kind.space
             kind = replace(kind, space=space)
@@ -102,6 +107,19 @@ class DeclarationReader(CallReader):
                 return
             self.names[key] = read
         self.bind(node.name, Slot(key, kind))
+
+    def _struct(self, node: n.Variable, kind: Kind) -> bool:
+        """A struct that its constructor or its members begin; False when it stays whole."""
+        key = self.key(node.name)
+        if not self.divide(key, kind):
+            return False
+        if node.arguments and not self.constructed(key, kind, node.arguments, node.at):
+            del self.divided[key]
+            return False
+        if not node.arguments:
+            self.begun(key, kind, node.at)
+        self.bind(node.name, Slot(key, kind))
+        return True
 
     def _initial(self, node: n.Variable, value: n.Expr | None, kind: Kind) -> Val | None:
         if isinstance(value, n.Braces) and value.type is None:

@@ -17,7 +17,8 @@ class EffectReader(OperatorReader):
         """Keys of variables made before `node` that it may write, through references too."""
         found: set[str] = set()
         self._walk(node, frozenset(), found, [0], self.frame)
-        return {key for key in found if key in self.kinds}
+        split = tuple(f"{key}." for key in found if key in self.divided)
+        return {k for k in self.kinds if k in found or (split and k.startswith(split))}
 
     def _walk(
         self, node: object, hidden: frozenset[str], found: set[str], visits: list[int],

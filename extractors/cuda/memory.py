@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.core import Core
+from extractors.cuda.fields import FieldReader
 from extractors.cuda.values import UNKNOWN, Fixed, Kind, Memory, Pointing, Slot, Val, Where
 from kb.ir import Literal, MemorySpace
 from kb.ops import OpKind
@@ -14,7 +14,7 @@ from kb.ops import OpKind
 _FIELDS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
-class MemoryReader(Core):
+class MemoryReader(FieldReader):
     """Places of expressions; loads and stores."""
 
     # -- places
@@ -94,6 +94,11 @@ class MemoryReader(Core):
                 return replace(where, kind=where.kind.element, path=(*where.path, step))
             return None
         if isinstance(where, Slot) and where.kind.record and where.kind.to is None:
+            fields = self.fields_of(where.kind)
+            if len(fields) == 1 and fields[0][1].shape:
+                name, inner = fields[0]
+                path = (*where.path, name, self.read(index))
+                return replace(where, kind=inner.element, path=path)
             step = self.read(index)
             return replace(where, kind=UNKNOWN, path=(*where.path, step))
         if isinstance(where, Memory) and where.kind.to is None and where.kind.shape:
@@ -151,6 +156,8 @@ class MemoryReader(Core):
     def _local(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Where | None:
         """Part of a variable that a pointer to it reaches; seen as the pointer's type."""
         where = local.where
+        if index is None and where.kind == local.kind:
+            return where
         if where.kind.dtype == local.kind.dtype and not local.kind.shape and where.kind.shape:
             step = self.read(index) if index is not None else self.constant(0, at)
             return replace(where, kind=where.kind.element, path=(*where.path, step))
@@ -218,7 +225,14 @@ class MemoryReader(Core):
                 return self.decayed(where)
             attributes = self.access(where)
             operands = [("pointer", where.address.name)]
-            return self.one(OpKind.LOAD, operands, at, where.kind, hint, attributes)
+            fields = self.fields_of(where.kind)
+            kind = fields[0][1] if len(fields) == 1 else where.kind
+            made = self.one(OpKind.LOAD, operands, at, kind, hint, attributes)
+            return replace(made, kind=where.kind)
+        where = self.resolved(where)
+        if where.key in self.divided:
+            whole = self.composed(where.key, at)
+            return self._taken(whole, where, at, hint) if where.path else whole
         value = self.names.get(where.key)
         if value is None or not value.name:
             kind = self.kinds.get(where.key, UNKNOWN)
@@ -265,7 +279,13 @@ class MemoryReader(Core):
             operands = [("pointer", where.address.name), ("value", value.name)]
             self.writer.emit(OpKind.STORE, operands, at, (), self.access(where))
             return
+        where = self.resolved(where)
         hint = where.key.partition("#")[0]
+        if where.key in self.divided:
+            if where.path:
+                value = self._put(self.composed(where.key, at), where.path, value, at, hint)
+            self.decompose(where.key, value, at)
+            return
         if not where.path:
             self.names[where.key] = self.convert(value, where.kind, at, hint)
             return

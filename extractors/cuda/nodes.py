@@ -319,7 +319,8 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct or class: fields, methods, constants and aliases by name."""
+    """A struct or class: fields, methods, constants and aliases by name. `open` when fields may lie
+    over each other or come from a base."""
 
     name: str
     at: Place
@@ -328,6 +329,7 @@ class Record:
     methods: tuple[Definition, ...] = ()
     aliases: tuple[Alias, ...] = ()
     specialised: tuple[CType | Expr, ...] = ()
+    open: bool = False
 
 
 @dataclass(slots=True)

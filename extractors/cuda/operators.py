@@ -19,6 +19,7 @@ from extractors.cuda.values import (
     Pointing,
     Slot,
     Val,
+    Where,
 )
 from kb.dialects.cuda import BITS, INDICES
 from kb.errors import InputError
@@ -310,14 +311,20 @@ class OperatorReader(ConversionReader):
             else:
                 value = self.read(node.value, hint)
             self.store(where, value, node.at)
-            return self.names[where.key] if isinstance(where, Slot) and not where.path else value
+            return self._held(where, value)
         before = self.load(where, node.at)
         value = self.read(node.value)
         after = self.arithmetic(node.operator, before, value, node.at, hint)
         self.store(where, after, node.at)
         if node.postfix:
             return before
-        return self.names[where.key] if isinstance(where, Slot) and not where.path else after
+        return self._held(where, after)
+
+    def _held(self, where: Where, value: Val) -> Val:
+        """The value of an assignment: what the variable holds now."""
+        if isinstance(where, Slot) and not where.path:
+            return self.names.get(where.key, value)
+        return value
 
     # -- choices
 

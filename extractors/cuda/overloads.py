@@ -35,8 +35,23 @@ def arguments_of(
             bound = reader.frame.find(argument.text)
             if isinstance(bound, Slot | Memory | Val):
                 kind = bound.kind
+        elif not any(isinstance(one, _DOING) for one in n.inside(argument)):
+            kind = _kind_of(reader, argument)
         found.append(kind)
     return tuple(found)
+
+
+_DOING = (n.Call, n.Assign, n.Lambda, n.Assembly, n.Unread, n.Braces)
+"""Expressions that may do more than compute, or take long to read."""
+
+
+def _kind_of(reader: Core, argument: n.Expr) -> Kind | None:
+    """The kind of an expression that only computes; what reading it writes is thrown away."""
+    names = dict(reader.names)
+    with reader.writer.region():
+        kind = reader.read(argument).kind
+    reader.names = names
+    return kind if kind.dtype != "?" or kind.to is not None or kind.record else None
 
 
 def chosen(

@@ -167,7 +167,19 @@ class _UnitBuilder(StatementBuilder):
         for child in body.named_children:
             self._member(child, (), fields, methods, aliases)
         return n.Record(
-            spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases), special
+            spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases),
+            special, self._open(node),
+        )  # fmt: skip
+
+    def _open(self, node: Syntax) -> bool:
+        """A union, a struct with a base, or one that holds a struct or union of its own."""
+        body = node.child_by_field_name("body")
+        inner = body.named_children if body is not None else []
+        own = [c.child_by_field_name("type") for c in inner if c.type == "field_declaration"]
+        return (
+            node.type == "union_specifier"
+            or any(c.type == "base_class_clause" for c in node.children)
+            or any(t is not None and t.type in _RECORDS for t in own)
         )
 
     def _member(

@@ -1,0 +1,101 @@
+"""Structs in registers as one variable per field, so that each field is a value of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.core import Core
+from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
+from kb.ops import OpKind
+
+MAX_FIELDS = 8
+"""Fields of a struct that is taken apart; a larger one stays whole."""
+
+MAX_DEPTH = 3
+"""Structs in structs that are taken apart."""
+
+Parts = dict[str, Val]
+
+
+class FieldReader(Core):
+    """Takes structs apart and puts them together again."""
+
+    def fields_of(self, kind: Kind) -> tuple[tuple[str, Kind], ...]:
+        """Fields of a struct that may be taken apart; none when its definition is not known, is a
+        union, or has a base."""
+        if not kind.record or kind.to is not None or kind.shape:
+            return ()
+        known = self.library.records(kind.record)
+        records = [r for r in known if not r.specialised]
+        if len(known) != 1 or not records or records[0].open:
+            return ()
+        own = [f for f in records[0].fields if "static" not in f.storage]
+        if not 0 < len(own) <= MAX_FIELDS:
+            return ()
+        frame = self.of_record(records[0], kind.arguments, self.frame.depth)
+        return tuple((f.name, self.kind(f.type, frame)) for f in own)
+
+    def divide(self, key: str, kind: Kind, depth: int = 0) -> bool:
+        """Let every field of a variable be a variable; False when the struct stays whole."""
+        fields = self.fields_of(kind) if depth < MAX_DEPTH else ()
+        if not fields:
+            return False
+        self.divided[key] = (kind, tuple(name for name, _ in fields))
+        self.kinds.pop(key, None)
+        self.names.pop(key, None)
+        for name, inner in fields:
+            part = f"{key}.{name}"
+            if not self.divide(part, inner, depth + 1):
+                self.kinds[part] = inner
+        return True
+
+    def resolved(self, where: Slot) -> Slot:
+        """The variable of a field, where a place is part of one."""
+        while where.path and where.key in self.divided:
+            step = where.path[0]
+            if not isinstance(step, str) or step not in self.divided[where.key][1]:
+                break
+            where = replace(where, key=f"{where.key}.{step}", path=where.path[1:])
+        return where
+
+    def composed(self, key: str, at: n.Place) -> Val:
+        """A struct as one value, which remembers its parts; of one field, the value of that."""
+        kind, names = self.divided[key]
+        parts = {name: self.load(self._field_place(f"{key}.{name}"), at) for name in names}
+        return self.joined(kind, parts, at, key.partition("#")[0])
+
+    def joined(self, kind: Kind, parts: Parts, at: n.Place, hint: str = "") -> Val:
+        """A struct made of the values of its fields."""
+        if len(parts) == 1:
+            made = replace(next(iter(parts.values())), kind=kind, const=None, static=False)
+        else:
+            items = [("item", value.name) for value in parts.values()]
+            made = self.one(OpKind.VECTOR, items, at, kind, hint)
+        self.parts[kind.record, made.name] = parts
+        return made
+
+    def decompose(self, key: str, value: Val, at: n.Place) -> None:
+        """Put a struct into the variables of its fields."""
+        kind, names = self.divided[key]
+        known = self.parts.get((kind.record, value.name), {})
+        for name in names:
+            where = self._field_place(f"{key}.{name}")
+            part = known.get(name)
+            if part is None and len(names) == 1:
+                part = self._only(value, where.kind, at)
+            elif part is None:
+                operands = [("x", value.name)]
+                attributes = [("name", name)]
+                part = self.one(OpKind.ATTRIBUTE, operands, at, where.kind, name, attributes)
+            self.store(where, part, at)
+
+    def _only(self, value: Val, kind: Kind, at: n.Place) -> Val:
+        """The only field of a struct: the same value, perhaps its bits seen anew."""
+        if value.kind.record or value.kind == UNKNOWN or value.kind == kind:
+            return replace(value, kind=kind)
+        return replace(self.one(OpKind.BITCAST, [("x", value.name)], at, kind), kind=kind)
+
+    def _field_place(self, key: str) -> Slot:
+        kind = self.divided[key][0] if key in self.divided else self.kinds.get(key, UNKNOWN)
+        return Slot(key, kind)

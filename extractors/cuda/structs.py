@@ -1,0 +1,92 @@
+"""Structs that are made: constructors read in place, members set in braces or by default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.calls import CallReader
+from extractors.cuda.values import Frame, Kind, Slot, Val
+
+
+class StructReader(CallReader):
+    """Makes structs whose fields are known."""
+
+    def braces(self, node: n.Braces, kind: Kind, at: n.Place, hint: str = "") -> Val:
+        """`Type{a, b}`: the constructor that takes them, else the fields in order."""
+        if self.fields_of(kind):
+            key = self.key(hint or "made")
+            self.divide(key, kind)
+            if self.constructed(key, kind, node.items, at) or self._listed(key, kind, node.items):
+                return self.load(Slot(key, kind), at, hint)
+        return super().braces(node, kind, at, hint)
+
+    def converted(self, node: n.Cast, hint: str) -> Val:
+        """`Type(x)` of a struct is its constructor, where there is one that takes an x."""
+        if node.form in ("construct", "static", "c"):
+            kind = self.kind(node.type, self.frame)
+            if self.fields_of(kind):
+                key = self.key(hint or "made")
+                self.divide(key, kind)
+                if self.constructed(key, kind, (node.operand,), node.at):
+                    return self.load(Slot(key, kind), node.at, hint)
+        return super().converted(node, hint)
+
+    def begun(self, key: str, kind: Kind, at: n.Place) -> None:
+        """A struct without an initial value: what its default constructor or its members say."""
+        if self.constructed(key, kind, (), at):
+            return
+        record = self.library.records(kind.record)[0]
+        frame = self.of_record(record, kind.arguments, self.frame.depth)
+        for one in record.fields:
+            if one.value is not None and "static" not in one.storage:
+                with self.inside(frame):
+                    value = self.read(one.value, one.name)
+                self.store(self._field_place(f"{key}.{one.name}"), value, at)
+
+    def constructed(
+        self, key: str, kind: Kind, arguments: Sequence[n.Expr], at: n.Place
+    ) -> bool:  # fmt: skip
+        """Read a constructor in place; False when none takes the arguments. One that only says
+        `= default` has no body and is none."""
+        record = self.library.records(kind.record)[0]
+        found = [m for m in record.methods if m.name == record.name]
+        fitting = [m for m in found if len(m.parameters) == len(arguments)]
+        if len(fitting) != 1:
+            return False
+        where = Slot(key, kind)
+        frame = self.of_record(record, kind.arguments, self.frame.depth)
+        frame.bind("this", where)
+        for name in self.divided[key][1]:
+            frame.bind(name, self._field_place(f"{key}.{name}"))
+        call = n.Call(at, n.Name(at, record.name), tuple(arguments))
+        return self.helper(call, fitting, (), frame) is not None
+
+    def _listed(self, key: str, kind: Kind, items: Sequence[n.Expr]) -> bool:
+        """Fields set in order; False when there are more items than fields, or a constructor."""
+        record = self.library.records(kind.record)[0]
+        names = self.divided[key][1]
+        if len(items) > len(names) or any(m.name == record.name for m in record.methods):
+            return False
+        for name, item in zip(names, items, strict=False):
+            where = self._field_place(f"{key}.{name}")
+            if isinstance(item, n.Braces) and item.type is None:
+                value = self.braces(item, where.kind, item.at, name)
+            else:
+                value = self.read(item, name)
+            self.store(where, value, item.at)
+        return True
+
+    def kept(self, name: str, kind: Kind, read: Val, at: n.Place, frame: Frame) -> bool:
+        """Bind a name to a struct taken apart that starts as a value; False when it stays whole."""
+        if read.kind.to is not None or not self.fields_of(kind):
+            return False
+        known = (kind.record, read.name) in self.parts
+        if not known and len(self.fields_of(kind)) > 1:
+            return False
+        key = self.key(name)
+        self.divide(key, kind)
+        self.decompose(key, replace(read, const=None, static=False), at)
+        frame.bind(name, Slot(key, kind))
+        return True
