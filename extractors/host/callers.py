@@ -52,3 +52,23 @@ def classes(material: Material, launch: LaunchRecord) -> Iterator[ast.ClassDef]:
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
             if any(method in on_the_way or names & set(called(method)) for method in methods):
                 yield node
+
+
+def handed(material: Material, launch: LaunchRecord, name: str) -> ast.expr | None:
+    """What a launch hands over for a parameter as it is written; None where a row of arguments
+    comes from elsewhere."""
+    origins = material.origins
+    call = origins.call_at(launch.lines) if origins is not None else None
+    names = [param for param, _ in material.signature.params]
+    if call is None or origins is None or name not in names:
+        return None
+    position = names.index(name)
+    if isinstance(call.func, ast.Subscript):
+        return origins.argument(call, name, position)
+    last: ast.expr | None = call.args[-1] if call.args else None
+    if isinstance(last, ast.Name):
+        made = origins.sources(last)[0]
+        last = made[0] if len(made) == 1 else None
+    if not isinstance(last, ast.Tuple) or any(isinstance(one, ast.Starred) for one in last.elts):
+        return None
+    return last.elts[position] if position < len(last.elts) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from extractors.host.callers import leading
+from extractors.host.callers import handed, leading
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.patterns.cases import POINTER, TILE, vary
@@ -105,9 +105,8 @@ def _copies(
     if not inner or origins is None or call is None or inner[0].name != launch.stack[-1]:
         return
     function = inner[0]
-    params = [name for name, _ in material.signature.params]
-    for position, param in enumerate(params):
-        value = origins.argument(call, param, position)
+    for param, _ in material.signature.params:
+        value = handed(material, launch, param)
         if param not in written or not isinstance(value, ast.Name):
             continue
         if value.id in {arg.arg for arg in function.args.args}:

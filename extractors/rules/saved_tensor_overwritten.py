@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from extractors.host.callers import handed
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.host.origins import Origins
@@ -96,11 +97,7 @@ def _saved(material: Material | None, launch: LaunchRecord, name: str) -> bool:
     """Whether the array that a launch hands over for a parameter is a saved tensor."""
     if material is None or material.origins is None:
         return False
-    call = material.origins.call_at(launch.lines)
-    names = [param for param, _ in material.signature.params]
-    if call is None or name not in names:
-        return False
-    value = material.origins.argument(call, name, names.index(name))
+    value = handed(material, launch, name)
     return value is not None and _from_saved(material.origins, value, MAX_STEPS)
 
 

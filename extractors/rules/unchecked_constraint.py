@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extractors.host.conditions import looked_at, parts, touched
 from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
 from extractors.host.facts import Material
 from extractors.host.render import leaves
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.assumptions import (
@@ -127,10 +128,10 @@ class UncheckedConstraint(Rule):
         divisors = _divisors(material) if material is not None else None
         for launch in material.launches if material is not None else ():
             if material is not None and len(launch.args) <= len(material.signature.params):
-                looked_at = _looked_at(material, launch)
+                asked = looked_at(material, launch)
                 for key, finding in (
-                    *self._powers(subject, material, launch, looked_at, divisors),
-                    *self._multiples(subject, material, launch, looked_at),
+                    *self._powers(subject, material, launch, asked, divisors),
+                    *self._multiples(subject, material, launch, asked),
                     *self._contiguous(subject, material, launch),
                 ):
                     found.setdefault(key, finding)
@@ -141,7 +142,7 @@ class UncheckedConstraint(Rule):
         subject: Subject,
         material: Material,
         launch: LaunchRecord,
-        looked_at: set[Expr],
+        asked: set[Expr],
         divisors: set[Value] | None,
     ) -> Iterator[tuple[str, Finding]]:
         if divisors is None:
@@ -153,7 +154,7 @@ class UncheckedConstraint(Rule):
                 if not isinstance(leaf, Expr) or leaf.op != "dim" or not _given(material, leaf):
                     continue
                 # The grid divides by tile sizes that somebody chose, not by extents.
-                if leaf not in looked_at and leaf not in divisors:
+                if leaf not in asked and leaf not in divisors:
                     text = material.names(launch).text(leaf)
                     yield (
                         name,
@@ -167,7 +168,7 @@ class UncheckedConstraint(Rule):
                     )
 
     def _multiples(
-        self, subject: Subject, material: Material, launch: LaunchRecord, looked_at: set[Expr]
+        self, subject: Subject, material: Material, launch: LaunchRecord, asked: set[Expr]
     ) -> Iterator[tuple[str, Finding]]:
         given = dict(launch.args)
         grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
@@ -177,12 +178,12 @@ class UncheckedConstraint(Rule):
                 continue
             if part.args[1] == given[tile]:
                 size = part.args[0]
-                if _open(size) and not _touched(size, looked_at):
+                if _open(size) and not touched(size, asked):
                     what = (size, tile, access.node.lines)
                     yield f"% {tile}", self._multiple(subject, material, launch, what)
         for access, size_name, tile in whole_steps(subject.facts):
             size = given.get(size_name)
-            if _open(size) and not _touched(size, looked_at) and tile in given:
+            if _open(size) and not touched(size, asked) and tile in given:
                 what = (size, tile, access.node.lines)
                 yield f"% {tile}", self._multiple(subject, material, launch, what)
 
@@ -264,7 +265,7 @@ def _divisors(material: Material) -> set[Value] | None:
     return {
         part.args[1]
         for launch in material.launches
-        for part in _parts(launch.grid)
+        for part in parts(launch.grid)
         if part.op in ("cdiv", "//")
     }
 
@@ -277,50 +278,12 @@ def _checks_powers(material: Material) -> bool:
         for events in material.events.values()
         for event in events
         if isinstance(event, CheckRecord)
-        for part in _parts(event.cond)
+        for part in parts(event.cond)
     )
 
 
-def _looked_at(material: Material, launch: LaunchRecord) -> set[Expr]:
-    """Everything that a check or a condition on the way to a launch speaks of."""
-    values: list[Value] = [guard.cond for guard in launch.path.guards]
-    values += [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
-    for _, value in (*launch.args, *launch.kernel.hints):
-        values += _conditions(value)
-    found: set[Expr] = set()
-    for value in values:
-        found |= set(_parts(value))
-    return found
-
-
-def _conditions(value: Value) -> Iterator[Value]:
-    if isinstance(value, Choice):
-        yield value.cond
-        yield from _conditions(value.then)
-        yield from _conditions(value.other)
-
-
-def _parts(value: Value) -> Iterator[Expr]:
-    pending, count = [value], 0
-    while pending and count < 4000:
-        item = pending.pop()
-        count += 1
-        if isinstance(item, Expr):
-            yield item
-            pending.extend(item.args)
-        elif isinstance(item, Choice):
-            pending.extend((item.cond, item.then, item.other))
-        elif isinstance(item, tuple):
-            pending.extend(item)
-
-
-def _touched(size: Value, looked_at: set[Expr]) -> bool:
-    """Whether a check takes a remainder of the size, or compares it."""
-    return any(part in looked_at for part in _parts(size) if part.op != "tensor")
-
-
 def _stride_atoms(cond: Value) -> Iterator[Expr]:
-    for part in _parts(cond):
+    for part in parts(cond):
         if part.op in ("stride", "strides"):
             yield part
         if part.op == "attr" and part.args[0] is not None:

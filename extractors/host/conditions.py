@@ -1,0 +1,51 @@
+"""What the conditions on the way to a launch speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extractors.host.events import CheckRecord, LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.values import Choice, Expr, Value
+
+MAX_PARTS = 4000
+"""Expressions inside one value that are looked at."""
+
+
+def looked_at(material: Material, launch: LaunchRecord) -> set[Expr]:
+    """Everything that a check or a condition on the way to a launch speaks of."""
+    values: list[Value] = [guard.cond for guard in launch.path.guards]
+    values += [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+    for _, value in (*launch.args, *launch.kernel.hints):
+        values += _conditions(value)
+    found: set[Expr] = set()
+    for value in values:
+        found |= set(parts(value))
+    return found
+
+
+def _conditions(value: Value) -> Iterator[Value]:
+    if isinstance(value, Choice):
+        yield value.cond
+        yield from _conditions(value.then)
+        yield from _conditions(value.other)
+
+
+def parts(value: Value) -> Iterator[Expr]:
+    """Every expression inside a value, bounded."""
+    pending, count = [value], 0
+    while pending and count < MAX_PARTS:
+        item = pending.pop()
+        count += 1
+        if isinstance(item, Expr):
+            yield item
+            pending.extend(item.args)
+        elif isinstance(item, Choice):
+            pending.extend((item.cond, item.then, item.other))
+        elif isinstance(item, tuple):
+            pending.extend(item)
+
+
+def touched(size: Value, asked: set[Expr]) -> bool:
+    """Whether a check takes a remainder of the size, or compares it."""
+    return any(part in asked for part in parts(size) if part.op != "tensor")

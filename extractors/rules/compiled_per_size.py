@@ -1,0 +1,159 @@
+"""A number of rows or tiles is a compile-time parameter although nothing needs it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.conditions import parts
+from extractors.host.values import Expr, Value
+from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases_rows import SOFTMAX
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.facts import Facts
+from kb.analysis.parameters import parameters_of
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Finding, Severity
+from kb.knowledge import ParameterRole
+from kb.ops import OpKind
+
+_ROLES = (
+    ParameterRole.PROBLEM_SIZE,
+    ParameterRole.SCALAR,
+    ParameterRole.SCALE,
+    ParameterRole.STRIDE,
+)
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def move(x, out, ROWS: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < ROWS, other=0.0), mask=at < ROWS)
+
+def run(x):
+    n = x.shape[0]
+    out = torch.empty_like(x)
+    move[(triton.cdiv(n, 128),)](x, out, n, 128)
+    return out
+"""
+)
+_HEAD = vary(
+    _ROWS,
+    ("ROWS: tl.constexpr", "n, ROWS: tl.constexpr"),
+    ("at < ROWS", "at % ROWS < n"),
+    ("(x, out, n, 128)", "(x, out, n, x.shape[1], 128)"),
+)
+_TILES = (
+    SOFTMAX
+    + """
+import torch
+
+def run(x):
+    out = torch.empty_like(x)
+    ct.launch(None, (min(528, x.shape[0]), 1, 1), soft, (out, x, x.shape[0], 1024))
+    return out
+"""
+)
+
+
+class CompiledPerSize(Rule):
+    """A compile-time parameter follows a size that the number of programs follows too, and the
+    kernel only computes or compares with it."""
+
+    name = "compiled-per-size"
+    matches = (Case(_ROWS, "`ROWS`"), Case(_TILES, "`ROWS`"))
+    near_misses = (
+        NearMiss(
+            vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
+        ),
+        NearMiss(_HEAD, why="the number of programs does not follow the size"),
+        NearMiss(
+            vary(_ROWS, ("tl.arange(0, T)", "tl.arange(0, ROWS)")),
+            why="the extent of a tile must be known to the compiler",
+        ),
+        NearMiss(
+            vary(_ROWS, ("    at = tl", "    for i in tl.static_range(ROWS):\n        "
+                         "tl.debug_barrier()\n    at = tl")),
+            why="a loop is unrolled by it",
+        ),
+    )  # fmt: skip
+    seen = (
+        Seen("tilegym", "tilegym/ops/cutile/softmax.py", "_softmax_kernel", 33),
+        Seen("liger-kernel", "liger_kernel/ops/layer_norm.py", "_layer_norm_backward_kernel", 108),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material, facts = subject.host.material, subject.facts
+        if material is None:
+            return
+        free = {
+            fact.name
+            for fact in parameters_of(facts)
+            if fact.kind == "constexpr" and fact.role in _ROLES and not _needed(facts, fact.name)
+        }
+        told: set[str] = set()
+        for launch in material.launches:
+            counted = _sizes(launch.grid)
+            for name, value in launch.args:
+                if name not in free or name in told:
+                    continue
+                if _sizes(value) & counted or _shared(value):
+                    told.add(name)
+                    text = material.names(launch).text(value)
+                    yield self.finding(
+                        subject,
+                        f"`{name}` is a compile-time parameter that is given {text[:80]}, a size "
+                        "of the work that the grid follows: every value of it is compiled anew, "
+                        "and nothing in the kernel needs it at compile time",
+                        f"make `{name}` a run-time parameter",
+                        facts.declared(name),
+                        Severity.NOTE,
+                    )
+
+
+def _sizes(value: Value) -> set[Expr]:
+    """Extents of arrays that a value depends on."""
+    return {part for part in parts(value) if part.op == "dim"}
+
+
+def _shared(value: Value) -> bool:
+    """Whether a value shares extents out to the multiprocessors."""
+    found = list(parts(value))
+    divided = any(part.op in ("cdiv", "//", "/") for part in found)
+    return (
+        divided
+        and bool(_sizes(value))
+        and any(part.op == "sym" and part.args[0] == "target.sms" for part in found)
+    )
+
+
+def _needed(facts: Facts, name: str) -> bool:
+    """Whether a parameter decides what is compiled: a branch, an unrolled loop, a type; or takes
+    block indices apart, which is a number of heads and not of rows."""
+    graph = facts.graph
+    for node in graph.of(OpKind.FLOOR_DIV, OpKind.MOD):
+        left, right = (facts.values.expr(value) for value in node.op.inputs[:2])
+        if left.has(AtomKind.BLOCK) and any(atom.value == name for atom in right.atoms()):
+            return True
+    for node in graph.of(
+        OpKind.STATIC_RANGE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.STATIC_ASSERT
+    ):
+        for value in node.op.inputs:
+            if any(atom.value == name for atom in facts.values.expr(value).atoms()):
+                return True
+            if _reaches(facts, value, name):
+                return True
+    return False
+
+
+def _reaches(facts: Facts, value: str, name: str) -> bool:
+    pending, seen = [value], {value}
+    for current in pending:
+        if current == name:
+            return True
+        for feed in facts.graph.feeds(current):
+            if feed not in seen and len(seen) < 200:
+                seen.add(feed)
+                pending.append(feed)
+    return False

@@ -1,0 +1,136 @@
+"""A whole row is one tile, and nothing on the host keeps the row short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.host.conditions import parts
+from extractors.host.events import CheckRecord, LaunchRecord, RoundRecord
+from extractors.host.facts import Material
+from extractors.host.render import leaves
+from extractors.host.values import Expr
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.parameters import tile_extents
+from kb.evidence import Finding, Severity
+
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def total(x, out, sx, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
+    tl.store(out + row, tl.sum(v, axis=0))
+
+def run(x):
+    m, n = x.shape
+    out = torch.empty(m)
+    total[(m,)](x, out, x.stride(0), n, triton.next_power_of_2(n))
+    return out
+"""
+)
+_TILES = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def total(x, out, T: Int):
+    v = ct.load(x, index=(ct.bid(0), 0), shape=(1, T), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, index=(ct.bid(0),), tile=ct.sum(v, axis=1))
+
+def next_power_of_2(n):
+    return 1 << (n - 1).bit_length()
+
+def run(x):
+    out = torch.empty(x.shape[0])
+    ct.launch(None, (x.shape[0], 1, 1), total, (x, out, next_power_of_2(x.shape[1])))
+    return out
+"""
+)
+
+
+class UnboundedRowTile(Rule):
+    """A reduction over a tile whose extent is the next power of two of an extent of an array, and
+    no check or branch of the host speaks of that extent."""
+
+    name = "unbounded-row-tile"
+    matches = (Case(_ROWS, "`T`"), Case(_TILES, "`T`"))
+    near_misses = (
+        NearMiss(
+            vary(_ROWS, ("    out = torch", "    assert n <= 16384\n    out = torch")),
+            why="the host refuses longer rows",
+        ),
+        NearMiss(
+            vary(_ROWS, ("    total[(m,)]",
+                         "    if n > 16384:\n        return x.sum(1)\n    total[(m,)]")),
+            why="longer rows take another way",
+        ),
+        NearMiss(
+            vary(_ROWS, ("triton.next_power_of_2(n))", "min(1024, triton.next_power_of_2(n)))")),
+            why="the extent is at most a number",
+        ),
+        NearMiss(
+            vary(_ROWS, ("tl.store(out + row, tl.sum(v, axis=0))",
+                         "tl.store(out + row * sx + at, v, mask=at < n)")),
+            why="nothing is reduced: the tile may be cut into pieces at will",
+        ),
+    )  # fmt: skip
+    seen = (
+        Seen("tilegym", "tilegym/ops/cutile/softmax.py", "_softmax_kernel_tma", 276),
+    )  # fmt: skip
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        facts = subject.facts
+        if material is None or not facts.reductions or facts.contractions:
+            return
+        reduced = {e for n in facts.reductions for e in facts.types.shape(n.op.inputs[0])}
+        told: set[str] = set()
+        for launch in material.launches:
+            bounded = set(_bounded(material, launch))
+            for name, value in launch.args:
+                if name in told or name not in tile_extents(facts) or name not in reduced:
+                    continue
+                found = leaves(value)
+                sizes = [_rounded(leaf) for leaf in found]
+                if not found or any(size is None or size in bounded for size in sizes):
+                    continue
+                told.add(name)
+                text = material.names(launch).text(sizes[0])
+                yield self.finding(
+                    subject,
+                    f"`{name}` is {text} rounded up: a whole row is one tile, and the host sets no "
+                    "limit to its length; long rows spill registers, and beyond the largest tile "
+                    "the kernel does not compile",
+                    f"check {text} against a limit, or go through longer rows in chunks",
+                    [*_rounding(material, launch, value), launch.lines],
+                    Severity.NOTE,
+                )
+
+
+def _rounded(leaf: object) -> Expr | None:
+    """The extent of an array that is rounded up to a power of two."""
+    if isinstance(leaf, Expr) and leaf.op == "npow2":
+        size = leaf.args[0]
+        return size if isinstance(size, Expr) and size.op == "dim" else None
+    return None
+
+
+def _bounded(material: Material, launch: LaunchRecord) -> Iterator[Expr]:
+    """Whatever a check or a branch on the way to the launch speaks of."""
+    conditions = [guard.cond for guard in launch.path.guards]
+    checks = [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+    for condition in (*conditions, *checks):
+        yield from parts(condition)
+
+
+def _rounding(material: Material, launch: LaunchRecord, value: object) -> list[tuple[int, int]]:
+    """Where the extent is rounded up."""
+    return [
+        event.lines
+        for event in material.before(launch)
+        if isinstance(event, RoundRecord) and event.result in leaves(value)
+    ][-1:]
