@@ -33,6 +33,7 @@ from kb.dialects.model import Row
 from kb.ir import Literal, MemorySpace
 from kb.ops import COMPARISONS, OpKind
 
+_NOWHERE = n.Place(0, 0, 0, "")
 MAX_DEPTH = 16
 """Calls inside calls that are read in place."""
 
@@ -97,7 +98,11 @@ class CallReader(VectorReader):
             records = [r for r in self.library.records(kind.record) if not r.specialised]
             methods = [m for r in records for m in r.methods if m.name == last]
             if methods:
-                frame = self.of_record(records[0], kind.arguments, self.frame.depth)
+                own = self.frame.find("this") if not head else None
+                inner = own.kind if isinstance(own, Slot | Memory) else kind
+                frame = self.of_record(records[0], inner.arguments, self.frame.depth)
+                if isinstance(own, Slot | Memory):
+                    self._own(frame, records[0], own, _NOWHERE)
                 return methods, frame
             if head and records:
                 return [], None
@@ -222,11 +227,15 @@ class CallReader(VectorReader):
         if not methods:
             return None
         frame = self.of_record(record, where.kind.arguments, self.frame.depth)
+        self._own(frame, record, where, node.at)
+        return self.helper(node, methods, function.arguments, frame)
+
+    def _own(self, frame: Frame, record: n.Record, where: Slot | Memory, at: n.Place) -> None:
+        """Let `this` and the names of the fields stand for a struct and its parts."""
         frame.bind("this", where)
         for one in record.fields:
             if one.name not in frame.scopes[0]:
-                frame.bind(one.name, self.part_of(where, one.name, node.at))
-        return self.helper(node, methods, function.arguments, frame)
+                frame.bind(one.name, self.part_of(where, one.name, at))
 
     # -- helpers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from extractors.cuda import nodes as n
-from extractors.cuda.core import INTEGERS, Core
+from extractors.cuda.core import INTEGERS, Core, pure
 from extractors.cuda.values import Kind, Memory, Slot, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
 
@@ -35,14 +35,22 @@ def arguments_of(
             bound = reader.frame.find(argument.text)
             if isinstance(bound, Slot | Memory | Val):
                 kind = bound.kind
-        elif not any(isinstance(one, _DOING) for one in n.inside(argument)):
+        elif not any(_does(one) for one in n.inside(argument)):
             kind = _kind_of(reader, argument)
         found.append(kind)
     return tuple(found)
 
 
-_DOING = (n.Call, n.Assign, n.Lambda, n.Assembly, n.Unread, n.Braces)
-"""Expressions that may do more than compute, or take long to read."""
+_DOING = (n.Assign, n.Lambda, n.Assembly, n.Unread, n.Braces)
+
+
+def _does(node: n.Expr | n.Stmt) -> bool:
+    """Whether an expression may do more than compute, or takes long to read."""
+    if isinstance(node, n.Call):
+        function = node.function
+        row = CUDA.by_path.get(function.text) if isinstance(function, n.Name) else None
+        return row is None or not pure((row.kind,))
+    return isinstance(node, _DOING)
 
 
 def _kind_of(reader: Core, argument: n.Expr) -> Kind | None:

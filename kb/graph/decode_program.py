@@ -103,10 +103,12 @@ def _value(reading: Reading, node: str) -> Value:
 def _span(reading: Reading, node: str) -> Span:
     if not reading.has(node, "tl:startLine"):
         return Span(0)
-    end = reading.json(node).get("endLine")
+    rest = reading.json(node)
+    end = rest.get("endLine")
     return Span(
         reading.integer(node, "tl:startLine"),
         reading.integer(node, "tl:startColumn"),
         reading.integer(node, "tl:endLine") if end is None else int(str(end)),
         reading.optional(node, "tl:file") or "",
+        int(str(rest.get("call", 0))),
     )

@@ -113,12 +113,16 @@ class _Writer:
         self.facts.add(place, "tl:value", value)
 
     def span(self, node: str, span: Span) -> None:
-        """Where it was read; nothing for an absent span. An end before the start is kept apart."""
+        """Where it was read; nothing for an absent span. An end before the start and the line that
+        calls a helper are kept apart."""
         if span == Span(0):
             return
         self.facts.add(node, "tl:startLine", span.lines[0])
         self.facts.add(node, "tl:endLine", span.lines[1])
         self.facts.add(node, "tl:startColumn", span.column)
         self.facts.maybe(node, "tl:file", span.path or None)
-        if span.end_line != span.lines[1]:
-            self.facts.json(node, {"endLine": span.end_line})
+        rest = {"endLine": span.end_line} if span.end_line != span.lines[1] else {}
+        if span.call:
+            rest["call"] = span.call
+        if rest:
+            self.facts.json(node, rest)
