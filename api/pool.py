@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -24,6 +25,9 @@ WAITING = 3
 
 PER_PROCESS = 1_000
 """Things after which a process makes room for a fresh one, so that its memory stays bounded."""
+
+GARBAGE = 20_000
+"""Objects that a process makes before it looks for cycles: a reading makes many and few cycles."""
 
 SECONDS = 120.0
 """Time for one thing."""
@@ -88,7 +92,13 @@ def each(
 
 def _executor(jobs: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=PER_PROCESS)
+    return ProcessPoolExecutor(
+        jobs,
+        mp_context=context,
+        initializer=gc.set_threshold,
+        initargs=(GARBAGE,),
+        max_tasks_per_child=PER_PROCESS,
+    )
 
 
 def _pooled(

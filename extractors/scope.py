@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from extractors.modules import ModuleLoader, ModuleText
 from extractors.syntax.python import parse_module
@@ -102,7 +102,7 @@ class Modules:
             found = self._loader.load(dotted)
             if found is not None:
                 try:
-                    self._scopes[dotted] = self.open(found)
+                    self._scopes[dotted] = self.open(found, _sibling(found.text, found.path))
                 except TileloreError:
                     self._scopes[dotted] = None
         return self._scopes[dotted]
@@ -114,6 +114,13 @@ class Modules:
         if module.dotted:
             self._scopes[module.dotted] = scope
         return scope
+
+
+@lru_cache(maxsize=128)
+def _sibling(text: str, path: str) -> ast.Module:
+    """The tree of a module that others import: kept, because the next file imports it, too. Nobody
+    changes a tree."""
+    return parse_module(text, path)
 
 
 @dataclass(eq=False)

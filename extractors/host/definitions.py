@@ -159,7 +159,7 @@ class Definitions(Statements):
     def _do_Try(self, node: ast.Try, frame: Frame) -> AnyFlow:
         """The body as if nothing was raised; each handler on its own, under a condition of its
         own."""
-        before = dict(self.machine.heap)
+        before = self.machine.heap.copy()
         flow = self.run(node.body, frame)
         if node.handlers and _gives_up(flow):
             self.machine.heap = before

@@ -10,6 +10,7 @@ from extractors.host.assume import Path
 from extractors.host.builtin_calls import BuiltinCalls
 from extractors.host.core import lines_of
 from extractors.host.expr import make, sym
+from extractors.host.heap import Heap
 from extractors.host.limits import OutOfBounds
 from extractors.host.modules import parse_quietly
 from extractors.host.values import (
@@ -51,7 +52,8 @@ class Interpreter(BuiltinCalls):
         saved = (machine.heap, machine.path, machine.steps, machine.stack, machine.depth)
         sibling = module.name != self.main
         head_start = machine.limits.steps - machine.limits.sibling_steps if sibling else 0
-        machine.heap, machine.path = {frame.oid: {}}, Path()
+        machine.heap, machine.path = Heap(), Path()
+        machine.heap[frame.oid] = {}
         machine.steps, machine.depth = head_start, 0
         machine.foreign += sibling
         machine.muted += sibling
@@ -169,7 +171,7 @@ class Interpreter(BuiltinCalls):
     def enter(self, func: Func) -> None:
         """Read one entry function with its parameters as symbols."""
         machine = self.machine
-        machine.heap, machine.path, machine.steps, machine.depth = {}, Path(), 0, 0
+        machine.heap, machine.path, machine.steps, machine.depth = Heap(), Path(), 0, 0
         machine.muted, machine.budgets, machine.stack, self.calls = 0, (), (func.name,), []
         frame = machine.new_frame(func.frame, func.frame.module, func.name)
         table: dict[Value, Value] = {}

@@ -1,5 +1,4 @@
-"""The state of one reading: heap, path, events, bounds; and how two branches become one state
-again."""
+"""The state of one reading: heap, path, events, bounds."""
 
 from __future__ import annotations
 
@@ -7,19 +6,12 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from operator import eq, is_
 
 from extractors.host.assume import Path, resolve
 from extractors.host.expr import choose
+from extractors.host.heap import Content, Heap, merge_heaps
 from extractors.host.limits import Limits, OutOfBounds
 from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unknown, Value
-
-MAX_ALTERNATIVES = 16
-"""Ways in which conditions of the problem may choose from a list before all its items are kept."""
-
-Content = object
-"""Contents of a heap object: a dict (frame, dict, record) or a tuple, or a Choice of tuples
-(list, set)."""
 
 
 @dataclass(slots=True)
@@ -42,7 +34,7 @@ class Machine:
     """Everything that changes while host code is read."""
 
     limits: Limits = field(default_factory=Limits)
-    heap: dict[int, Content] = field(default_factory=dict)
+    heap: Heap = field(default_factory=Heap)
     base: dict[int, Content] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
     tensors: dict[Value, TensorFact] = field(default_factory=dict)
@@ -158,12 +150,12 @@ class Machine:
         other: Callable[[], Value],
         *,
         shown: bool = True,
-    ) -> tuple[tuple[Value, dict[int, Content]], tuple[Value, dict[int, Content]]]:
+    ) -> tuple[tuple[Value, Heap], tuple[Value, Heap]]:
         """Run both sides and give each result with its heap, unmerged."""
         before, path = self.heap, self.path
         results = []
         for holds, side in ((True, then), (False, other)):
-            self.heap, self.path = dict(before), path.under(cond, holds, shown)
+            self.heap, self.path = before.copy(), path.under(cond, holds, shown)
             try:
                 results.append((side(), self.heap))
             finally:
@@ -205,62 +197,6 @@ def merge(cond: Expr, left: Value, right: Value) -> Value:
     if right is NEVER:
         return left
     return choose(cond, left, right)
-
-
-def merge_heaps(
-    cond: Expr,
-    left: dict[int, Content],
-    right: dict[int, Content],
-    base: dict[int, Content],
-    widened: set[Value],
-) -> dict[int, Content]:
-    """One heap from two branches, object by object.
-
-    Both sides began as copies of one heap, so most often they hold the same objects in one order.
-    A list of records that too many conditions choose from becomes all that it may hold; the records
-    that some branch leaves out are put into `widened`.
-    """
-    if len(left) == len(right) and all(map(eq, left, right)):
-        if all(map(is_, left.values(), right.values())):
-            return left
-    merged = dict(left)
-    for oid, content in right.items():
-        first = left.get(oid)
-        if first is content:
-            continue
-        first = base.get(oid) if first is None else first
-        merged[oid] = content if first is None else _merge_content(cond, first, content, widened)
-    for oid in left.keys() - right.keys():
-        if oid in base:
-            merged[oid] = _merge_content(cond, left[oid], base[oid], widened)
-    return merged
-
-
-def _merge_content(cond: Expr, left: Content, right: Content, widened: set[Value]) -> Content:
-    if left is right:
-        return left
-    if isinstance(left, dict) and isinstance(right, dict):
-        merged = {}
-        for key in (*left, *(key for key in right if key not in left)):
-            first, second = left.get(key, ABSENT), right.get(key, ABSENT)
-            merged[key] = first if first is second else choose(cond, first, second)
-        return merged
-    rows = [*_alternatives(left), *_alternatives(right)]
-    if len(rows) > MAX_ALTERNATIVES or not widened.isdisjoint(item for row in rows for item in row):
-        every = dict.fromkeys(item for row in rows for item in row)
-        records = [one for one in every if isinstance(one, Ref) and one.kind in ("record", "dict")]
-        if len(records) == len(every):
-            widened.update(item for item in every if not all(item in row for row in rows))
-            return tuple(sorted(records, key=lambda one: one.oid))
-    return choose(cond, left, right)
-
-
-def _alternatives(value: Content) -> list[tuple[Value, ...]]:
-    """The rows that the contents of a list may be; none when one of them is no row."""
-    if isinstance(value, Choice):
-        then, other = _alternatives(value.then), _alternatives(value.other)
-        return [*then, *other] if then and other else []
-    return [value] if isinstance(value, tuple) else []
 
 
 def present(value: Value) -> Value:

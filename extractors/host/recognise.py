@@ -65,7 +65,7 @@ def _match(core: Core, func: Func) -> str | None:
     machine.muted += 1
     try:
         for sample in SAMPLES:
-            machine.heap = dict(heap)
+            machine.heap = heap.copy()
             result = _apply(core, func, sample)
             candidates = [row for row in candidates if _agrees(row[1](sample), result)]
             if not candidates:

@@ -10,8 +10,9 @@ from enum import Enum
 from extractors.host.assignments import Assignments, as_load
 from extractors.host.events import CheckRecord
 from extractors.host.expr import negate, sym
+from extractors.host.heap import Heap, merge_heaps
 from extractors.host.limits import OutOfBounds
-from extractors.host.machine import Content, merge, merge_heaps
+from extractors.host.machine import merge
 from extractors.host.values import NEVER, Choice, Expr, Frame, Ref, Unknown, Value
 
 
@@ -38,7 +39,7 @@ class Arm:
     """One side of a branch: how it ended and the heap it left."""
 
     flow: Flow | Split
-    heap: dict[int, Content]
+    heap: Heap
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,7 @@ class Statements(Assignments):
         self._join_heaps(flow.cond, values[0] is not NEVER, values[1] is not NEVER, heaps)
         return merge(flow.cond, values[0], values[1])
 
-    def _join_heaps(
-        self, cond: Expr, first: bool, second: bool, heaps: list[dict[int, Content]]
-    ) -> None:
+    def _join_heaps(self, cond: Expr, first: bool, second: bool, heaps: list[Heap]) -> None:
         machine = self.machine
         if first and second:
             machine.heap = merge_heaps(cond, heaps[0], heaps[1], machine.base, machine.widened)
