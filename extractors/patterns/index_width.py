@@ -45,6 +45,7 @@ class IndexWidth(Pattern):
         Case(FLASH_THREADS, "int32"),
         Case(_ROW_THREADS, "int64 opt-in"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(size_t)(row * n)"), "int32"),
+        Case(_ROW_THREADS.replace("(size_t)row * n", "(int)((size_t)row * n)"), "int32"),
     )
     near_misses = (
         NearMiss(TURN, why="tiles are addressed by block ids, no position is computed"),
@@ -92,9 +93,9 @@ class IndexWidth(Pattern):
         """The type that the offset of a moved pointer was computed in."""
         if node.op.kind != OpKind.ADD or len(node.op.inputs) < 2:
             return ""
-        below = facts.threads.upstream(node.op.inputs[1], lambda n: n.op.kind not in _SUMMED)
+        below = facts.threads.upstream(node.op.inputs[1], _settles)
         made = facts.threads.producer(facts.threads.through(node.op.inputs[1], CASTS))
-        products = [n for n in below if n.op.kind == OpKind.MUL]
+        products = [n for n in below if n.op.kind == OpKind.MUL or _narrows(n)]
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
         dtypes = [row.type.dtype for n in products or own for row in n.op.results if row.type]
         return max(dtypes, key=lambda dtype: dtype in _WIDE, default="")
@@ -131,3 +132,14 @@ class IndexWidth(Pattern):
             for role, value in access.node.op.operands
             if role in ("pointer", "index", "offsets", "mask")
         )
+
+
+def _narrows(node: Node) -> bool:
+    """A cast to 32 bits: whatever was computed before, the position is kept in them."""
+    rows = node.op.results
+    return node.op.kind in CASTS and any(r.type and r.type.dtype in _NARROW for r in rows)
+
+
+def _settles(node: Node) -> bool:
+    """Where the type of a position is settled: no sum goes further down."""
+    return node.op.kind not in _SUMMED or _narrows(node)

@@ -10,9 +10,11 @@ from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -54,6 +56,7 @@ class PrefetchDepth(Pattern):
         Case(PRODUCT, "compiler-inferred"),
         Case(PRODUCT_THREADS, "compiler-inferred"),
         Case(_BUFFERED, "manual double buffering"),
+        Case(_BUFFERED.replace("wait_prior(1)", "wait_prior(0)"), "num_stages 1"),
     )
     near_misses = (
         NearMiss(COPY, why="no loop, no hint"),
@@ -80,13 +83,11 @@ class PrefetchDepth(Pattern):
                     f"num_stages {number if number is not None else 'by parameter'}",
                     (loop.range,),
                 )
-        for wait in facts.threads.of(OpKind.ASYNC_WAIT):
-            pending = _pending(facts, wait)
-            if wait.loop is not None and pending:
-                staged = True
-                value = "manual double buffering" if pending == 1 else f"num_stages {pending + 1}"
-                copies = facts.threads.of(OpKind.ASYNC_COPY)
-                yield self.decide(facts, value, [*copies, wait])
+        copies = facts.threads.of(OpKind.ASYNC_COPY, OpKind.BULK_COPY)
+        waits = [n for n in facts.threads.of(OpKind.ASYNC_WAIT) if n.loop and _of_copies(n)]
+        for wait in waits if copies else ():
+            staged = True
+            yield self.decide(facts, _stages(facts, wait), [*copies, wait])
         if not hinted and not staged:
             fed = self._fed(facts)
             if fed:
@@ -103,11 +104,19 @@ class PrefetchDepth(Pattern):
         ]
 
 
-def _pending(facts: Facts, wait: Node) -> int:
-    """Groups of copies that a wait leaves under way."""
-    made = facts.threads.producer(wait.op.operand("pending"))
-    number = made.op.attribute("value") if made is not None else None
-    return number if isinstance(number, int) else 0
+def _of_copies(wait: Node) -> bool:
+    """Whether a wait is for copies, not for matrix products."""
+    return not str(wait.op.attribute("opcode") or "").startswith(("wgmma", "tcgen05"))
+
+
+def _stages(facts: Facts, wait: Node) -> str:
+    """Groups of copies that a wait leaves under way, and the one that it waits for."""
+    given = wait.op.operand("pending")
+    made = facts.threads.producer(given)
+    number = made.op.attribute("value") if made is not None else 0
+    if isinstance(number, int):
+        return "manual double buffering" if number == 1 else f"num_stages {number + 1}"
+    return f"num_stages {s.add(Values(facts.threads).expr(given or ''), s.number(1))}"
 
 
 def _depth(facts: Facts, access: Access) -> str:

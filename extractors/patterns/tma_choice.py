@@ -11,10 +11,27 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
+from kb.ops import OpKind
+
+_COPIES = (
+    (OpKind.ASYNC_COPY, "asynchronous copies by threads"),
+    (OpKind.BULK_COPY, "bulk copies by the copy engine"),
+)
+_ASYNC = """#include <cuda_pipeline.h>
+__global__ void turn(const float4* x, float4* out) {
+    __shared__ float4 buf[256];
+    __pipeline_memcpy_async(&buf[threadIdx.x], &x[blockIdx.x * 256 + threadIdx.x], 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[blockIdx.x * 256 + threadIdx.x] = buf[255 - threadIdx.x];
+}
+"""
 
 
 class TmaChoice(Pattern):
-    """The flag of an access that allows or forbids the tensor memory accelerator."""
+    """The flag of an access that allows or forbids the tensor memory accelerator; or copies into
+    shared memory that no register holds."""
 
     name = "per-access-tma-opt-in-opt-out"
     axis = "copy_engine"
@@ -22,6 +39,7 @@ class TmaChoice(Pattern):
     matches = (
         Case(NORM_PERSISTENT, "allow_tma=False"),
         Case(vary(NORM_PERSISTENT, ("allow_tma=False", "allow_tma=True")), "allow_tma=True"),
+        Case(_ASYNC, "asynchronous copies by threads"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the compiler may choose"),
@@ -41,3 +59,7 @@ class TmaChoice(Pattern):
             found.setdefault(value, []).append(access)
         for value, members in found.items():
             yield self.decide(facts, value, members)
+        for kind, value in _COPIES:
+            copies = facts.threads.of(kind)
+            if copies:
+                yield self.decide(facts, value, copies)

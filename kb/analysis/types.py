@@ -198,7 +198,9 @@ class Types:
         acc = self.of(node.op.operand("acc"))
         shape = (*left[:-1], right[-1]) if len(left) >= 2 and len(right) >= 2 else acc.shape
         named = node.op.operand("out_dtype")
-        dtype = self.named(named) if named else (acc.dtype if acc.dtype != "?" else "f32")
+        said = node.op.results[0].type if node.op.attribute("opcode") else None
+        told = said.dtype if said is not None and said.dtype != "?" else acc.dtype
+        dtype = self.named(named) if named else (told if told != "?" else "f32")
         return _shaped(dtype, shape)
 
     def _cast(self, node: Node) -> TileType:
