@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from extractors.host.expr import make
 from extractors.host.expressions import Expressions
 from extractors.host.machine import merge
 from extractors.host.operations import text_of
@@ -65,11 +66,15 @@ class Comprehensions(Expressions):
         return Unknown("a value that cannot be iterated")
 
     def symbolic_sequence(self, value: Expr) -> Value:
-        """The extents of a shape whose rank is known."""
+        """The extents or strides of a tensor whose rank is known."""
         if value.op == "shape":
             rank = self.machine.tensor(value.args[0]).rank
             if rank is not None:
                 return tuple(self.dim(value.args[0], place) for place in range(rank))
+        if value.op == "strides":
+            count = self.rank(value.args[0])
+            if isinstance(count, int):
+                return tuple(make("stride", value.args[0], place) for place in range(count))
         return Unknown("a sequence whose length depends on the problem")
 
     def _eval_List(self, node: ast.List, frame: Frame) -> Value:

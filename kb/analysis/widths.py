@@ -103,37 +103,58 @@ def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Nod
         return  # what looks like the array is a factor: the base of the offset is not known
     address = access.node.op.operand("pointer") or access.node.op.operand("index") or ""
     starts = facts.values.items(address)
-    pending, seen = list(starts), set(starts)
+    pending, seen = [(value, False) for value in starts], set(starts)
     found: list[Node] = []
-    for value in pending:
+    for value, moved in pending:
         node = facts.graph.producer(value)
         if node is None or len(seen) > 400:
             continue
         if widths.width(value) == 64:
             return  # the outer part of the offset was widened, the rest stays within it
         if node.op.kind == OpKind.MUL:
-            if widths.width(node.result) == 32 and _grows(facts, node):
+            if widths.width(node.result) == 32 and _grows(facts, node, moved):
                 found.append(node)
         elif node.op.kind in _SUMS:
             for feed in node.op.inputs:
                 if feed not in seen:
                     seen.add(feed)
-                    pending.append(feed)
+                    pending.append((feed, moved or _moves(facts, feed, value)))
     yield from found
 
 
-def _grows(facts: Facts, product: Node) -> bool:
+def _places(expr: Expr) -> set[str]:
+    """The axes that the lanes of an expression lie along, counted from the last."""
+    return {atom.value for atom in expr.atoms() if atom.kind is AtomKind.LANE}
+
+
+def _moves(facts: Facts, value: str, view: str) -> bool:
+    """Whether a view puts the lanes of the last axis along another one."""
+    return _places(facts.values.expr(value)) == {"-1"} and "-1" not in _places(
+        facts.values.expr(view)
+    )
+
+
+def _grows(facts: Facts, product: Node, moved: bool) -> bool:
     """One side counts blocks, the other is a size or stride that is known at the launch only.
 
-    Lanes of the last axis alone are columns: their offset is less than a row.
+    Lanes of the last axis alone are columns: their offset is less than a row. `moved` says that a
+    view puts them along another axis before they are added to the address.
     """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
-    places = {
-        atom.value for side in (left, right) for atom in side.atoms() if atom.kind is AtomKind.LANE
-    }
-    return places != {"-1"} and any(
-        one.has(AtomKind.BLOCK) and _runtime(facts, other)
+    columns = _places(left) | _places(right) == {"-1"}
+    return any(
+        (_counts(one) if columns else one.has(AtomKind.BLOCK)) and _runtime(facts, other)
         for one, other in ((left, right), (right, left))
+        if moved or not columns
+    )
+
+
+def _counts(expr: Expr) -> bool:
+    """Whether an expression grows with a block index, outside of remainders."""
+    return any(
+        atom.kind is AtomKind.BLOCK
+        or (atom.kind is not AtomKind.MOD and any(_counts(inner) for inner in atom.args))
+        for atom in expr.top()
     )
 
 
