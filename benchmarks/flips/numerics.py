@@ -41,8 +41,8 @@ _ROUNDED = {2: 4e-3, 4: 2e-5, 8: 1e-12}
 same roundings: 4 units in the last place of f16, some 200 of f32."""
 
 EXACT = frozenset(
-    {"denormal_mode", "mask_application", "mask_placement", "operand_layout", "rounding_mode",
-     "side_output"}
+    {"cache_hint", "denormal_mode", "empty_row_handling", "mask_application", "mask_placement",
+     "operand_layout", "rounding_mode", "side_output"}
 )  # fmt: skip
 """Axes that move no rounding: the interpreters round every operation to nearest and keep denormals,
 so that these flips must give the same bits there. Roundings and flags show on a GPU only
@@ -55,6 +55,8 @@ class Numerics:
 
     `rebased` are outputs that hold logarithms to another base after the flip (the axis
     `statistic_encoding` follows `math_approximation`); they are compared in one base.
+    `empty` counts elements of rows without a key, of which one side says zero and the other NaN:
+    that is all that `empty_row_handling` changes.
     """
 
     launches: int = 0
@@ -64,6 +66,7 @@ class Numerics:
     interpreters: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     rebased: list[str] = field(default_factory=list)
+    empty: int = 0
     reason: str = "no launch could be derived from the program"
 
 
@@ -116,6 +119,8 @@ def _judge(
         one, other = (result[name] for result in results)
         if axis == "math_approximation" and difference(one, other) > tolerance(axis, one):
             other = _in_base(found, name, one, other)
+        if axis == "empty_row_handling":
+            other = _in_empty_rows(found, one, other)
         found.tolerance = max(found.tolerance, tolerance(axis, one))
         found.max_error = max(found.max_error, difference(one, other))
     found.same = found.max_error <= found.tolerance
@@ -132,6 +137,13 @@ def _in_base(found: Numerics, name: str, one: Array, other: Array) -> Array:
             found.rebased = sorted({*found.rebased, name})
             return turned
     return other
+
+
+def _in_empty_rows(found: Numerics, one: Array, other: Array) -> Array:
+    """The other side with the word of this side where one says zero and the other NaN."""
+    empty = (np.isnan(one) & (other == 0)) | (np.isnan(other) & (one == 0))
+    found.empty += int(empty.sum())
+    return np.where(empty, one, other)
 
 
 def tolerance(axis: str, output: Array) -> float:

@@ -178,3 +178,42 @@ def loss(out, x, w, rate: float, tm: Int, tn: Int, wide: Int):
 """
 )
 """A loss: the log-sum-exp is compared with scores, so its base is no free choice."""
+
+NORM = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm(x, y, w, size, eps, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    inside = at < size
+    v = tl.load(x + row * size + at, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(v, axis=0) / size
+    centred = tl.where(inside, v - mean, 0.0)
+    var = tl.sum(centred * centred, axis=0) / size
+    scale = tl.load(w + at, mask=inside, other=0.0)
+    tl.store(y + row * size + at, (v - mean) * tl.rsqrt(var + eps) * scale, mask=inside)
+"""
+"""Layer norm of a row: the variance of the differences, no hint on any access."""
+
+MOMENTS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def moments(x, y, rows, size, T: tl.constexpr, R: tl.constexpr):
+    at = tl.program_id(0) * R + tl.arange(0, R)
+    lanes = tl.arange(0, T)
+    inside = (at < rows)[:, None] & (lanes < size)[None, :]
+    place = at[:, None] * size + lanes[None, :]
+    v = tl.load(x + place, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
+    mean = tl.sum(v, axis=1) / size
+    square = tl.where(inside, v * v, 0.0)
+    var = tl.sum(square, axis=1) / size - mean * mean
+    z = (v - mean[:, None]) * tl.rsqrt(var)[:, None]
+    tl.store(y + place, z, mask=inside, cache_modifier=".cg")
+"""
+"""Several rows by their moments, every access with the same hint."""

@@ -15,14 +15,18 @@ from kb.errors import UnknownName
 from kb.ir import Kernel, alpha_digest
 from kb.ir_text import parse, to_text
 from kb.ir_verify import verify
-from tests.laws.programs import FLASH, LOSS, PLAIN, POINTER, SOFTMAX
+from tests.laws.programs import FLASH, LOSS, MOMENTS, NORM, PLAIN, POINTER, SOFTMAX
 from tests.laws.rewriting import again, choices, digest, kernels_of, on_axis
 
-TEXTS = {"flash": FLASH, "plain": PLAIN, "pointer": POINTER, "softmax": SOFTMAX, "loss": LOSS}
+TEXTS = {
+    "flash": FLASH, "plain": PLAIN, "pointer": POINTER, "softmax": SOFTMAX, "loss": LOSS,
+    "norm": NORM, "moments": MOMENTS,
+}  # fmt: skip
 
 FLIPS = {
     "flash": {
         "denormal_mode": ("ftz", "ieee denormals"),
+        "empty_row_handling": ("none (NaN)", "l init = 1"),
         "mask_application": ("additive -inf", "select -inf before max"),
         "mask_placement": (
             "single loop + iv>=bound branch (compiler splits)", "mask every iteration",
@@ -37,6 +41,7 @@ FLIPS = {
         "softmax_scheme": ("divide once in the epilogue", "multiply by reciprocal"),
     },
     "plain": {
+        "empty_row_handling": ("none (NaN)", "l init = 1"),
         "mask_application": ("select -inf before max", "additive -inf"),
         "mask_placement": (
             "mask every iteration", "single loop + iv>=bound branch (compiler splits)",
@@ -51,6 +56,8 @@ FLIPS = {
         "softmax_scheme": ("multiply by reciprocal", "divide once in the epilogue"),
     },
     "pointer": {
+        "cache_hint": ("none", "evict_first"),
+        "empty_row_handling": ("none (NaN)", "l init = 1"),
         "index_width": ("int32", "int64 opt-in"),
         "mask_application": ("select -inf before max", "additive -inf"),
         "mask_placement": (
@@ -64,6 +71,14 @@ FLIPS = {
         "denormal_mode": ("ftz", "ieee denormals"),
         "division_strength": ("divide per element", "one reciprocal per row"),
         "index_width": ("int32", "int64 opt-in"),
+    },
+    "norm": {
+        "cache_hint": ("none", "cache at L2 (.cg)"),
+        "variance_algorithm": ("two-pass centred", "one-pass E[x^2]-E[x]^2"),
+    },
+    "moments": {
+        "cache_hint": ("cache at L2 (.cg)", "none"),
+        "variance_algorithm": ("one-pass E[x^2]-E[x]^2", "two-pass centred"),
     },
 }  # fmt: skip
 """Value that a program has, and the other one, for every axis that a rewrite changes in it."""
@@ -92,7 +107,7 @@ def flipped(name: str, axis: str, value: str) -> Kernel:
 def test_every_rewrite_is_collected_and_tried() -> None:
     tried = {axis for flips in FLIPS.values() for axis in flips}
     assert set(axes()) == tried
-    assert len(ROWS) == 26
+    assert len(ROWS) == 34
 
 
 @pytest.mark.parametrize(("name", "axis", "has", "wanted"), ROWS)
@@ -179,6 +194,11 @@ def test_all_axes_at_once_and_back(name: str) -> None:
         pytest.param("pointer", "denormal_mode", "ftz", "no operation says", id="no flag"),
         pytest.param("plain", "index_width", "int64 opt-in", "counts tiles", id="tiles counted"),
         pytest.param("pointer", "side_output", "log-sum-exp", "stored by tiles", id="pointers"),
+        pytest.param("flash", "cache_hint", "evict_first", "through pointers", id="no pointer"),
+        pytest.param("norm", "empty_row_handling", "l init = 1", "no loop carries",
+                     id="no softmax"),
+        pytest.param("plain", "variance_algorithm", "two-pass centred", "no variance is",
+                     id="no variance"),
         pytest.param("flash", "division_strength", "one reciprocal per row", "no tile is divided",
                      id="another axis"),
     ],
@@ -234,3 +254,30 @@ def test_flags_that_base_e_could_not_keep_are_a_refusal() -> None:
     assert kernel != program("flash")
     with pytest.raises(NotApplicable, match="flushes denormals"):
         apply(kernel, "math_approximation", "exp")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "change", "says"),
+    [
+        pytest.param("pointer", 'tl.full([TM], float("-inf"), tl.float32)',
+                     "tl.zeros([TM], tl.float32) + sm", ("empty_row_handling", "l init = 1"),
+                     "a number that a row can have", id="a maximum that counts"),
+        pytest.param("norm", "other=0.0)\n    tl", 'other=0.0, cache_modifier=".ca")\n    tl',
+                     ("cache_hint", "none"), "hint of its own", id="one access with another hint"),
+        pytest.param("moments", ', mask=inside, cache_modifier=".cg"', ", mask=inside",
+                     ("cache_hint", "none"), "in some places", id="a hint on some accesses"),
+        pytest.param("norm", "tl.where(inside, v - mean, 0.0)", "v - mean",
+                     ("variance_algorithm", "one-pass E[x^2]-E[x]^2"), "outside the row",
+                     id="lanes outside the row"),
+        pytest.param("norm", "axis=0) / size\n    scale", "axis=0) / (size - 1)\n    scale",
+                     ("variance_algorithm", "one-pass E[x^2]-E[x]^2"), "no variance is",
+                     id="over one less than the count"),
+    ],
+)  # fmt: skip
+def test_what_would_compute_something_else_is_a_refusal(
+    name: str, old: str, new: str, change: tuple[str, str], says: str
+) -> None:
+    assert old in TEXTS[name]
+    (kernel,) = kernels_of(TEXTS[name].replace(old, new)).values()
+    with pytest.raises(NotApplicable, match=says):
+        apply(kernel, *change)
