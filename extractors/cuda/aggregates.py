@@ -81,7 +81,9 @@ class AggregateReader(MemoryReader):
         value = LIMITS.get((kind.dtype, last))
         return None if value is None else self.constant(value, at, kind, hint)
 
-    def static_member(self, head: str, name: str, at: n.Place, hint: str) -> Val | None:
+    def static_member(
+        self, head: str, name: str, at: n.Place, hint: str, scope: n.CType | None = None
+    ) -> Val | None:
         """`Type::name`: a constant of a struct, or a member of a type parameter, kept as one."""
         bound = self.frame.find(head)
         if isinstance(bound, Named):
@@ -91,7 +93,7 @@ class AggregateReader(MemoryReader):
         elif isinstance(bound, Val):
             return self._of_parameter(bound, name, at, hint)
         else:
-            kind = self.kind(n.CType(head), self.frame)
+            kind = self.kind(scope or n.CType(head), self.frame)
         if kind.dtype.startswith("dtypeof("):
             held = self.symbols.get(kind.dtype[8:-1])
             return self._of_parameter(held, name, at, hint) if held is not None else None

@@ -25,6 +25,7 @@ from extractors.cuda.writing import MAX_IN_PLACE
 from kb.dialects.cuda import (
     APPROXIMATE,
     ATTRIBUTES,
+    BITS,
     COLLECTIVES,
     CUDA,
     RESULT_DTYPES,
@@ -90,12 +91,12 @@ class CallReader(VectorReader):
         head, _, last = function.text.rpartition("::")
         owner = head.partition("<")[0] or self.frame.owner
         if owner:
-            written = n.CType(owner)
+            written = function.scope or n.CType(owner)
             bound = self.frame.find(owner)
             kind = self.kind(bound.type, bound.frame) if isinstance(bound, Named) else (
                 bound if isinstance(bound, Kind) else self.kind(written, self.frame)
             )  # fmt: skip
-            records = [r for r in self.library.records(kind.record) if not r.specialised]
+            records = self._records(kind)
             methods = [m for r in records for m in r.methods if m.name == last]
             if methods:
                 own = self.frame.find("this") if not head else None
@@ -108,6 +109,28 @@ class CallReader(VectorReader):
                 return [], None
         free = [f for f in self.library.functions(last) if not f.owner or f.owner == owner]
         return free, None
+
+    def _records(self, kind: Kind) -> list[n.Record]:
+        """The definition of a struct for its arguments: the specialisation that they fit, else the
+        general one."""
+        found = self.library.records(kind.record) if kind.record else []
+        fitting = [r for r in found if r.specialised and not r.template and self._fits(r, kind)]
+        return fitting[:1] or [r for r in found if not r.specialised]
+
+    def _fits(self, record: n.Record, kind: Kind) -> bool:
+        """Whether the arguments of a struct are those that a record is written for."""
+        if len(record.specialised) != len(kind.arguments):
+            return False
+        for one, given in zip(record.specialised, kind.arguments, strict=True):
+            if isinstance(one, n.CType) and isinstance(given, Kind):
+                wanted = self.kind(one, Frame("file"))
+                if wanted != given or not (wanted.dtype in BITS or wanted.record):
+                    return False
+            elif not (isinstance(one, n.Constant) and isinstance(given, Val)) or (
+                given.const is None or given.const != one.value
+            ):
+                return False
+        return True
 
     def _is_type(self, function: n.Name) -> bool:
         found = self.frame.find(function.text)

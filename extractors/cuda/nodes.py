@@ -52,10 +52,12 @@ class Expr(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
-    """A variable, function or constant; `arguments` are those of a template."""
+    """A variable, function or constant; `arguments` are those of a template, `scope` is the type
+    that it belongs to when that has template arguments."""
 
     text: str
     arguments: tuple[CType | Expr, ...] = ()
+    scope: CType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class OperatorReader(ConversionReader):
         if same is not None:
             return same
         head, _, last = name.rpartition("::")
-        member = self.static_member(head, last, node.at, hint) if head else None
+        member = self.static_member(head, last, node.at, hint, node.scope) if head else None
         if member is not None:
             return member
         if last in _LIMITS:

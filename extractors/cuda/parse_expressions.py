@@ -71,7 +71,11 @@ class ExpressionBuilder:
     def _qualified(self, node: Syntax) -> n.Expr:
         """`a::b<c>`: the arguments are those of the last part."""
         last = node
+        scope: n.CType | None = None
         while last.type == "qualified_identifier":
+            around = last.child_by_field_name("scope")
+            if around is not None and around.type == "template_type":
+                scope = self.written(around)
             inner = last.child_by_field_name("name")
             if inner is None:
                 break
@@ -84,8 +88,8 @@ class ExpressionBuilder:
             whole = (node.text or b"").decode("ascii", "replace")
             end = (base.end_byte if base else last.end_byte) - start
             name = MARK.sub("", whole[:end]).replace(" ", "")
-            return n.Name(self.at(node), name, self._template_arguments(last))
-        return n.Name(self.at(node), self.text(node).replace(" ", ""))
+            return n.Name(self.at(node), name, self._template_arguments(last), scope)
+        return n.Name(self.at(node), self.text(node).replace(" ", ""), (), scope)
 
     def _template(self, node: Syntax) -> n.Expr:
         name = self.text(node.child_by_field_name("name"))

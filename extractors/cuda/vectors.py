@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from extractors.cuda import nodes as n
 from extractors.cuda.bytes import ByteReader
-from extractors.cuda.values import Kind, Memory, Slot, Val
+from extractors.cuda.values import Kind, Memory, Pointing, Slot, Val
 from kb.ops import OpKind
 
 
@@ -37,6 +37,29 @@ class VectorReader(ByteReader):
         extent = str(count.const) if count.const is not None else count.text or count.name
         self.frame.scopes[0].setdefault(extent, count)
         return replace(types[0], shape=(extent,))
+
+    def pointing(self, node: n.Expr) -> Pointing | None:
+        """What a pointer points at; a method without arguments that gives the address of the own
+        elements points at them."""
+        found = super().pointing(node)
+        match node:
+            case n.Call(function=n.Field(operand=operand, name=name), arguments=()) if not found:
+                where = self.place(operand)
+                vector = self.vector_of(where.kind) if isinstance(where, Slot) else None
+                if vector is None or not isinstance(where, Slot):
+                    return None
+                records = self.library.records(where.kind.record)
+                if self._points_inside(where.kind.record, name, records):
+                    return Pointing(replace(where, kind=vector), vector.element)
+        return found
+
+    def _points_inside(self, record: str, name: str, records: Sequence[n.Record]) -> bool:
+        """Whether every body of a method only returns the address of a field, or an array."""
+        fields = {f.name for r in records for f in r.fields}
+        last = record.rpartition("::")[2]
+        bodies = [m.body for r in records for m in r.methods if m.name == name]
+        bodies += [f.body for f in self.library.functions(name) if f.owner == last]
+        return bool(bodies) and all(_returns_address(body, fields) for body in bodies)
 
     def vector_method(
         self, node: n.Call, name: str, where: Slot | Memory, records: Sequence[n.Record]
@@ -105,6 +128,15 @@ def _moves(function: n.Definition, fields: set[str]) -> Move | None:
         elif to & fields and taken & given:
             found.add(Move.FILL)
     return found.pop() if len(found) == 1 else None
+
+
+def _returns_address(body: n.Block, fields: set[str]) -> bool:
+    one = body.body[0] if len(body.body) == 1 else None
+    value = one.value if isinstance(one, n.Leave) else None
+    address = isinstance(value, n.Unary) and value.operator == "&"
+    if value is None or not (address or isinstance(value, n.Cast | n.Name | n.Field)):
+        return False
+    return bool(_names(value) & fields) and not any(isinstance(x, n.Call) for x in n.inside(value))
 
 
 def _names(node: n.Expr) -> set[str]:
