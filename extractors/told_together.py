@@ -38,11 +38,12 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     chooses extents of tiles, that choice is the decision, and the program shows where they enter.
     """
     program = detection.decisions
-    extents = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
+    shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
+    extents = shown | detection.facts.tile_extents
     rules = [
         d
         for d in facts.decisions
-        if d.axis in RULED and (d.value not in GIVEN or d.subject in extents)
+        if d.axis in RULED and (d.axis != "tile_selection" or d.subject in extents)
     ]
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
     found: list[Decision] = []

@@ -56,12 +56,11 @@ class Containers(Attributes):
         if name == "update":
             more = self.resolve(args[0]) if args else machine.alloc("dict", {})
             joined = self.merged(Ref(owner.oid, "dict"), more)
-            rows_after: dict[Value, Value] = (
-                dict(machine.mapping(joined.oid))
-                if isinstance(joined, Ref)
-                else dict.fromkeys(table, joined)
-            )
-            machine.heap[owner.oid] = {**rows_after, **kwargs}
+            unknown: dict[Value, Value] = {key: joined for key in table}  # noqa: C420
+            known = machine.mapping(joined.oid) if isinstance(joined, Ref) else unknown
+            after: dict[Value, Value] = dict(known)
+            after.update(kwargs)
+            machine.heap[owner.oid] = after
             return None
         if name == "copy":
             return machine.alloc("dict", dict(table))

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
+from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import by_rule, closed_form, compiled_in, flattened, hint_lines
 from extractors.host.dispatch import chosen_kernel, demanded_layout, on_device, shared_buffers
 from extractors.host.events import (
@@ -84,7 +85,7 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             axis="autotuning",
             value=value,
             pattern="exhaustive-search-with-memoised-winner",
-            lines=(search.lines,),
+            lines=search_lines(material, search),
             kind=kind,
         )
     conds = [cond for case in search.cases for cond, _ in case.conds]
@@ -104,14 +105,7 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             lines=(*_managed(material, search), search.lines),
             kind=kind,
         )
-    if search.prune is not None:
-        yield Decision(
-            axis="search_pruning",
-            value="predicate",
-            pattern="config-pruning-predicate",
-            lines=(search.lines,),
-            kind=kind,
-        )
+    yield from pruned(material, search)
     yield from _isolated(search, search.resets, "zero accumulators")
     yield from _isolated(search, search.restores, "clone inputs")
 
@@ -132,13 +126,13 @@ def _isolated(search: SearchRecord, names: tuple[str, ...], value: str) -> Itera
 def _searched_tiles(material: Material, search: SearchRecord) -> Iterator[Decision]:
     """Compile-time parameters that the search gives values."""
     constexprs = {name for name, flag in material.signature.params if flag}
-    place = search.generator[1] if search.generator else search.lines
+    places = config_lines(material, search)
     for name in sorted(effective_axes(material, search) & constexprs):
         yield Decision(
             axis="tile_selection",
             value="tuned",
             pattern="searched-tile-extent",
-            lines=(place,),
+            lines=places,
             kind=AxisKind.TUNING,
             subject=name,
         )

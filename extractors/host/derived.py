@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from extractors.host.configurations import config_lines
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
@@ -58,9 +59,7 @@ def hint_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     """Where the hints of a search come from: the table of configurations and the function that
     makes hints of one."""
     origins = material.origins
-    found: set[Lines] = set()
-    if search.generator is not None:
-        found.add(search.generator[1])
+    found: set[Lines] = {*config_lines(material, search)} - {search.lines}
     if origins is not None:
         for place in (SEARCH_CONFIGS, SEARCH_HINTS):
             value = _searched(origins, search, place)

@@ -1,0 +1,149 @@
+"""Where the configurations of a search are written down, and where some are left out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.events import SearchRecord
+from extractors.host.facts import Material, function_at
+from extractors.host.origins import Origins, lines_of
+from kb.evidence import AxisKind, Decision, Lines
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+_HOOK = "pre_hook"
+"""What a configuration runs before each launch; source: Triton documentation, triton.Config."""
+
+_PRUNE = "prune_configs_by"
+
+
+def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
+    """Lines of the function that makes the configurations, else of the assignments behind what
+    the search is given; the search itself when it says them in place."""
+    if search.generator is not None:
+        return (search.generator[1],)
+    given = _given(material.origins, search, "configs", 0)
+    made = material.origins.of(given) if material.origins is not None else ()
+    return made or (search.lines,)
+
+
+def pruned(material: Material, search: SearchRecord) -> Iterator[Decision]:
+    """Configurations left out by a test of their values, or by a function that prunes."""
+    found = _pruning(material, search)
+    if found or search.prune is not None:
+        yield Decision(
+            axis="search_pruning",
+            value="predicate",
+            pattern="config-pruning-predicate",
+            lines=tuple(dict.fromkeys((search.lines, *found))),
+            kind=AxisKind.HOST,
+        )
+
+
+def search_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
+    """All that makes up a search: where it is attached or called, its configurations, what leaves
+    some out, and what they run before each launch."""
+    parts = (config_lines(material, search), _pruning(material, search), _hooks(material, search))
+    return tuple(dict.fromkeys((search.lines, *(line for part in parts for line in part))))
+
+
+def _pruning(material: Material, search: SearchRecord) -> list[Lines]:
+    origins = material.origins
+    if origins is None:
+        return []
+    found: list[Lines] = []
+    rule = _given(origins, search, _PRUNE)
+    if rule is not None:
+        found += [lines_of(rule), *origins.functions(rule)]
+    for root in _roots(material, origins, search):
+        for test in _tests(root):
+            found += [lines_of(test), *origins.functions(test)]
+    return found
+
+
+def _hooks(material: Material, search: SearchRecord) -> list[Lines]:
+    """Functions that configurations run before each launch."""
+    origins = material.origins
+    found: list[Lines] = []
+    for root in _roots(material, origins, search) if origins is not None else ():
+        given = _defaults(root)
+        for call in (node for node in ast.walk(root) if isinstance(node, ast.Call)):
+            for hook in (word.value for word in call.keywords if word.arg == _HOOK):
+                name = hook.id if isinstance(hook, ast.Name) else ""
+                found += origins.functions(given.get(name, hook)) if origins is not None else ()
+    return found
+
+
+def _defaults(root: ast.AST) -> dict[str, ast.expr]:
+    """Parameters of a function with the values that they have when nothing is passed."""
+    if not isinstance(root, ast.FunctionDef):
+        return {}
+    places = [*root.args.posonlyargs, *root.args.args]
+    last = places[len(places) - len(root.args.defaults) :]
+    rows = [*zip(last, root.args.defaults, strict=True)]
+    named = zip(root.args.kwonlyargs, root.args.kw_defaults, strict=True)
+    rows += [(place, value) for place, value in named if value is not None]
+    return {place.arg: value for place, value in rows}
+
+
+def _given(
+    origins: Origins | None, search: SearchRecord, name: str, place: int = -1
+) -> ast.expr | None:
+    """An argument of the decorator that attaches the search."""
+    call = origins.call_at(search.lines) if origins is not None else None
+    if origins is None or call is None or search.kind == "exhaustive_search":
+        return None
+    by_name = next((word.value for word in call.keywords if word.arg == name), None)
+    in_place = call.args[place] if 0 <= place < len(call.args) else None
+    return by_name if by_name is not None else in_place
+
+
+def _roots(material: Material, origins: Origins, search: SearchRecord) -> list[ast.AST]:
+    """Code that makes the configurations: a function, an expression, the assignments behind it."""
+    roots: list[ast.AST] = []
+    if search.generator is not None:
+        made = function_at(material.tree, *search.generator[:2])
+        roots += [made] if made is not None else []
+    given = _given(origins, search, "configs", 0)
+    if given is not None:
+        roots += [given, *origins.statements(given)]
+    return roots
+
+
+def _tests(root: ast.AST) -> Iterator[ast.expr]:
+    """Tests of values that a loop around them runs through, which leave a turn out."""
+    pending: list[tuple[ast.AST, frozenset[str]]] = [(root, frozenset())]
+    while pending:
+        node, bound = pending.pop()
+        if isinstance(node, _COMPREHENSIONS):
+            bound |= {name for one in node.generators for name in _bound(one.target)}
+            yield from (t for one in node.generators for t in one.ifs if _reads(t, bound))
+        elif isinstance(node, ast.For):
+            bound |= _bound(node.target)
+        elif isinstance(node, ast.If) and _skips(node) and _reads(node.test, bound):
+            yield node.test
+        elif isinstance(node, ast.Call) and len(node.args) == 2 and _is_filter(node):
+            yield node.args[0]
+        pending += [(child, bound) for child in ast.iter_child_nodes(node)]
+
+
+def _skips(branch: ast.If) -> bool:
+    """A branch that goes on to the next turn, or that alone keeps this one."""
+    if any(isinstance(node, ast.Continue) for node in branch.body):
+        return True
+    return not branch.orelse and any(
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Yield)
+        for node in branch.body
+    )
+
+
+def _is_filter(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "filter"
+
+
+def _bound(target: ast.expr) -> frozenset[str]:
+    return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+
+
+def _reads(test: ast.expr, names: frozenset[str]) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))

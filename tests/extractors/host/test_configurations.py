@@ -1,0 +1,87 @@
+"""Where configurations are written, what leaves some out, what they run before a launch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.extractors.host.conftest import Read
+
+TEXT = """import triton
+import triton.language as tl
+def fits(c):
+    return c.kwargs['B'] * c.num_warps <= 512
+def limit(b, w):
+    return b * w
+def fresh(nargs):
+    nargs['X'].zero_()
+{space}
+@triton.autotune(configs={given}, key=['n'])
+@triton.jit
+def k(X, n, B: tl.constexpr):
+    tl.store(X + tl.arange(0, B), n)
+def run(x):
+    k[(1,)](x, x.shape[0])
+"""
+LIST = """SPACE = [
+    triton.Config({'B': b}, num_warps=w)
+    for b in (64, 128) for w in (4, 8)
+]"""
+TESTED = LIST.replace("w in (4, 8)", "w in (4, 8) if limit(b, w) <= 512")
+LOOP = """def space():
+    found = []
+    for b in (64, 128):
+        for w in (4, 8):
+            if limit(b, w) > 512:
+                continue
+            found.append(triton.Config({'B': b}, num_warps=w))
+    return found"""
+CHOSEN = LOOP.replace(
+    "limit(b, w) > 512:\n                continue", "b > 64:\n                w = 2"
+)
+HOOK = LIST.replace("num_warps=w", "num_warps=w, pre_hook=fresh")
+BOUND = """def space(hook=fresh):
+    return [triton.Config({'B': b}, pre_hook=hook) for b in (64, 128)]"""
+
+FITS, LIMIT, FRESH = (3, 4), (5, 6), (7, 8)
+
+
+def lines(read: Read, space: str, given: str, axis: str) -> set[tuple[int, int]]:
+    facts = read(TEXT.format(space=space, given=given))
+    return {line for row in facts.decisions if row.axis == axis for line in row.lines}
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "places"),
+    [
+        pytest.param(LIST, "list(filter(fits, SPACE))", {FITS}, id="filter"),
+        pytest.param(TESTED, "SPACE", {LIMIT, (11, 11)}, id="test of a comprehension"),
+        pytest.param(LOOP, "space()", {LIMIT, (13, 13)}, id="turn left out"),
+        pytest.param(LIST, "SPACE", set(), id="near miss: nothing is left out"),
+        pytest.param(CHOSEN, "space()", set(), id="near miss: a value is chosen"),
+    ],
+)
+def test_what_leaves_configurations_out(
+    read: Read, space: str, given: str, places: set[tuple[int, int]]
+) -> None:
+    found = lines(read, space, given, "search_pruning")
+    assert places <= found
+    assert bool(found) == bool(places)
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "runs"),
+    [
+        pytest.param(HOOK, "SPACE", True, id="named"),
+        pytest.param(BOUND, "space()", True, id="default of a parameter"),
+        pytest.param(LIST, "SPACE", False, id="near miss: none"),
+    ],
+)
+def test_what_configurations_run_first_belongs_to_the_search(
+    read: Read, space: str, given: str, runs: bool
+) -> None:
+    assert (FRESH in lines(read, space, given, "autotuning")) == runs
+
+
+@pytest.mark.parametrize("axis", ["num_warps", "tile_selection", "autotuning"])
+def test_values_come_from_where_the_configurations_are_written(read: Read, axis: str) -> None:
+    assert (9, 12) in lines(read, LIST, "SPACE", axis)
