@@ -72,7 +72,7 @@ def variants() -> dict[str, Kernel]:
 
 def test_every_flip_computes_the_same(tmp_path: Path) -> None:
     kernels = variants()
-    assert len(kernels) == 8
+    assert len(kernels) == 10
     for name, kernel in kernels.items():
         tmp_path.joinpath(f"{name}.py").write_text(emit_program(kernel, "triton"))
     result = subprocess.run(
