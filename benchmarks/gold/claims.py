@@ -34,6 +34,7 @@ DEFECTS = {
     "padding": re.compile(r"padding|masked load|other="),
     "recompiled": re.compile(r"recompil|compiled? (?:anew|per)|Constants?\b"),
     "tuned apart": re.compile(r"never (?:timed|benchmarked)|not (?:timed|tuned)"),
+    "overwritten": re.compile(r"overwrit|destroys"),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
 }
 """Kinds of defect, as texts speak of them."""

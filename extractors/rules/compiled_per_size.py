@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
 from extractors.host.values import Expr, Value
@@ -65,6 +65,10 @@ class CompiledPerSize(Rule):
     matches = (Case(_ROWS, "`ROWS`"), Case(_TILES, "`ROWS`"))
     near_misses = (
         NearMiss(
+            vary(_ROWS, ("at < ROWS", "at < 4 * T"), ("out + at", "out + at * ROWS")),
+            why="it only multiplies indices, as a number of heads does",
+        ),
+        NearMiss(
             vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
         ),
         NearMiss(_HEAD, why="the number of programs does not follow the size"),
@@ -90,15 +94,18 @@ class CompiledPerSize(Rule):
         free = {
             fact.name
             for fact in parameters_of(facts)
-            if fact.kind == "constexpr" and fact.role in _ROLES and not _needed(facts, fact.name)
+            if fact.kind == "constexpr"
+            and fact.role in _ROLES
+            and _bounds(facts, fact.name)
+            and not _needed(facts, fact.name)
         }
         told: set[str] = set()
         for launch in material.launches:
-            counted = _sizes(launch.grid)
+            counted = set(_counted(launch.grid))
             for name, value in launch.args:
                 if name not in free or name in told:
                     continue
-                if _sizes(value) & counted or _shared(value):
+                if value in counted or _shared(value):
                     told.add(name)
                     text = material.names(launch).text(value)
                     yield self.finding(
@@ -112,9 +119,19 @@ class CompiledPerSize(Rule):
                     )
 
 
-def _sizes(value: Value) -> set[Expr]:
-    """Extents of arrays that a value depends on."""
-    return {part for part in parts(value) if part.op == "dim"}
+def _counted(grid: Value) -> Iterator[Expr]:
+    """Extents that a grid has programs for: as they stand, in tiles, or at most so many."""
+    if isinstance(grid, tuple):
+        for part in grid:
+            yield from _counted(part)
+    elif isinstance(grid, Expr) and grid.op == "dim":
+        if grid.args[1] != -1:
+            yield grid
+    elif isinstance(grid, Expr) and grid.op in ("min", "*"):
+        for part in grid.args:
+            yield from _counted(part)
+    elif isinstance(grid, Expr) and grid.op == "cdiv":
+        yield from _counted(grid.args[0])
 
 
 def _shared(value: Value) -> bool:
@@ -123,9 +140,20 @@ def _shared(value: Value) -> bool:
     divided = any(part.op in ("cdiv", "//", "/") for part in found)
     return (
         divided
-        and bool(_sizes(value))
+        and any(part.op == "dim" for part in found)
         and any(part.op == "sym" and part.args[0] == "target.sms" for part in found)
     )
+
+
+def _bounds(facts: Facts, name: str) -> bool:
+    """Whether a parameter is where rows end: the end of a loop, or what places are compared with.
+
+    What only multiplies indices, such as a number of heads, is part of a layout.
+    """
+    ends = [loop.high for loop in facts.loops] + [loop.low for loop in facts.loops]
+    for node in facts.graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE):
+        ends += node.op.inputs[:2]
+    return any(atom.value == name for end in ends if end for atom in facts.values.expr(end).atoms())
 
 
 def _needed(facts: Facts, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.host.events import CheckRecord
 from extractors.host.expr import atoms
@@ -12,11 +12,14 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.widths import Widths, short_products
 from kb.evidence import Finding
+from kb.ops import OpKind
 
 _DEVICE = ("capability", "target.", "condition@", "exception@")
 LARGE = 1 << 30
@@ -49,6 +52,23 @@ def flat(x, out, n: int, T: Int):
     ct.scatter(out, at, ct.gather(x, at))
 """
 )
+_LATE = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def scale(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    far = at.to(tl.int64)
+    v = tl.load(x + far, mask=at < n, other=0.0)
+    tl.store(out + far, v * 2.0, mask=at < n)
+
+def run(x):
+    out = torch.empty_like(x)
+    scale[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), 128)
+    return out
+"""
+)
 
 
 class IndexOverflow(Rule):
@@ -61,6 +81,7 @@ class IndexOverflow(Rule):
     matches = (
         Case(_SCALE, "`x`"),
         Case(_FLAT, "`out`"),
+        Case(_LATE, "afterwards"),
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="the block index is widened before it is multiplied"),
@@ -72,10 +93,20 @@ class IndexOverflow(Rule):
             vary(_FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
             why="the block index is widened before it is multiplied",
         ),
+        NearMiss(
+            vary(_LATE, ("tl.program_id(0) * T", "tl.program_id(0).to(tl.int64) * T")),
+            why="the block index is widened before it is multiplied",
+        ),
     )
 
     seen = (
         Seen("flag-gems", "flag_gems/ops/_safe_softmax.py", "_safe_softmax_kernel", 19),
+        Seen(
+            "flag-gems",
+            "flag_gems/experimental_ops/replication_pad2d.py",
+            "replication_pad2d_kernel",
+            26,
+        ),
         Seen("tilegym", "tilegym/ops/triton/rms_norm.py", "_rms_norm_kernel", 80),
     )
 
@@ -99,6 +130,15 @@ class IndexOverflow(Rule):
             found.update(dict.fromkeys(products))
             if products:
                 arrays[f"`{access.array}`"] = None
+        late = [node for node in _widened_late(facts, widths) if node not in found]
+        if late and not found:
+            yield self.finding(
+                subject,
+                "an offset is computed in 32 bits and widened to 64 only afterwards: past "
+                "2147483647 elements it has wrapped around before it is widened",
+                "widen the block index before it is multiplied",
+                late,
+            )
         if found:
             first = next(iter(found))
             text = " * ".join(f"({facts.values.expr(v)})" for v in first.op.inputs[:2])
@@ -112,6 +152,32 @@ class IndexOverflow(Rule):
                 "elements on the host",
                 found,
             )
+
+
+def _widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
+    """Casts to 64 bits of places that were computed in 32: a block index times the size of a tile,
+    and lanes."""
+    for node in facts.graph.of(OpKind.CAST):
+        value = node.op.inputs[0]
+        wide = facts.types.dtype(node.result) in ("i64", "u64")
+        if not wide or widths.width(value) != 32 or not facts.values.expr(value).has(AtomKind.LANE):
+            continue
+        products = [
+            (factors, number)
+            for factors, number in facts.values.expr(value).terms
+            if any(atom.kind is AtomKind.BLOCK for atom in factors)
+        ]
+        if any(len(factors) > 1 or number != 1 for factors, number in products):
+            if any(access.mode is Mode.POINTER for access in _addressed(facts, node)):
+                yield node
+
+
+def _addressed(facts: Facts, node: Node) -> Iterator[Access]:
+    """Accesses whose address rests on a value."""
+    for access in facts.accesses:
+        address = access.node.op.operand("pointer")
+        if address is not None and facts.graph.rests_on(address, node):
+            yield access
 
 
 def _grows(subject: Subject, product: symbolic.Expr) -> bool:

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from extractors.host.events import SearchRecord
 from extractors.host.expr import is_number
-from extractors.host.spaces import complete, space_lines, tried
+from extractors.host.facts import Material
+from extractors.host.spaces import complete, passed, space_lines, tried
 from extractors.host.tuning import axis_names, effective_axes
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
+from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Severity
+from kb.knowledge import ParameterRole
+
+_CHOSEN = (ParameterRole.TILE_SIZE, ParameterRole.GROUPING)
+_PASSED = vary(
+    AUTOTUNED,
+    ('{"T": t, "D": d}', '{"D": d}'),
+    ("for t in (64, 128) ", ""),
+    ("(x, out, n)", "(x, out, n, 64)"),
+    ('meta["T"]', "64"),
+)
 
 
 class SingleValueAxis(Rule):
-    """An axis that reaches the kernel, with one number in a space of several configurations. A name
+    """An axis that reaches the kernel, with one number in a space of several configurations, or a
+    tile size or grouping that every launch of a search writes as one number. A name
     that tells variants apart, and a size that follows from the problem, are no such axis."""
 
     name = "single-value-axis"
     matches = (
         Case(vary(SEARCHED, ("occupancy=2", "occupancy=1")), "`occupancy`"),
         Case(vary(AUTOTUNED, ("for w in (4, 8)", "for w in (4,)")), "`num_warps`"),
+        Case(_PASSED, "every launch"),
     )
     near_misses = (
+        NearMiss(
+            vary(_PASSED, ("(x, out, n, 64)", "(x, out, n, n)")),
+            why="the size follows the problem",
+        ),
         NearMiss(SEARCHED, why="every axis has several values"),
         NearMiss(
             vary(AUTOTUNED, ("in (64, 128) for d in (0, 1) for w in (4, 8)",
@@ -57,3 +76,27 @@ class SingleValueAxis(Rule):
                         space_lines(search),
                         Severity.NOTE,
                     )
+            yield from self._passed(subject, material, search)
+
+    def _passed(
+        self, subject: Subject, material: Material, search: SearchRecord
+    ) -> Iterator[Finding]:
+        """Tile sizes and groupings that stand as one number in every launch of the search."""
+        launches = material.tied(search)
+        for fact in parameters_of(subject.facts):
+            if fact.kind != "constexpr" or fact.role not in _CHOSEN:
+                continue
+            values = [passed(material, launch, fact.name) for launch in launches]
+            numbers = {value for row in values for value in row or (None,)}
+            if not values or len(numbers) != 1 or fact.name in axis_names(search):
+                continue
+            (number,) = numbers
+            if is_number(number) and number != 1:
+                yield self.finding(
+                    subject,
+                    f"`{fact.name}` is {number} in every launch, and no configuration lists it: "
+                    "nothing is searched",
+                    f"list `{fact.name}` in the space, or make it a constant of the kernel",
+                    [dict(launch.arg_lines).get(fact.name, launch.lines) for launch in launches],
+                    Severity.NOTE,
+                )
