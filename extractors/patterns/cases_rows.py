@@ -110,6 +110,19 @@ def norm(y, sy, x, sx, w, b, mean_out, rstd_out, n, eps, T: tl.constexpr):
 )
 """Layer normalisation of one row by pointers."""
 
+PARTIAL_SUM = (
+    POINTER
+    + """
+@triton.jit
+def first(x, parts, n, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = own * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(parts + own, tl.sum(v, axis=0))
+"""
+)
+"""The sum of a block's own part of a flat array."""
+
 RUNNING_NORM = (
     POINTER
     + """

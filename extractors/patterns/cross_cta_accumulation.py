@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_rows import NORM_BACKWARD
+from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -37,10 +38,26 @@ class CrossCtaAccumulation(Pattern):
         Case(NORM_BACKWARD, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partial buffer + second stage"),
+        Case(PARTIAL_SUM, "per-CTA partial buffer + second stage"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC_THREADS, "atomics"),
     )
     near_misses = (
+        NearMiss(
+            vary(PARTIAL_SUM, ("at = own * T + tl.arange(0, T)", "at = own * n + tl.arange(0, T)")),
+            why="every block has a row of its own",
+        ),
+        NearMiss(
+            vary(
+                PARTIAL_SUM,
+                ("    v = tl", "    y = tl"),
+                (
+                    "tl.sum(v, axis=0))",
+                    "tl.sum(y, axis=0))\n    tl.store(x + at, y / tl.sum(y, axis=0), mask=at < n)",
+                ),
+            ),
+            why="the whole group is the block's, which divides it by its own sum",
+        ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(PRODUCT_POINTER, why="one block owns its output tile"),
@@ -60,6 +77,12 @@ class CrossCtaAccumulation(Pattern):
         ]
         if sums:
             yield self.decide(facts, "atomics", sums)
+        parts = partial_reductions(facts)
+        if parts:
+            kept = [a for a in facts.stores if not a.is_atomic]
+            if kept:
+                yield self.decide(facts, "per-CTA partial buffer + second stage", [*parts, *kept])
+            return
         for loop in facts.loops:
             for state in loop.of(Role.SUM):
                 stores = [

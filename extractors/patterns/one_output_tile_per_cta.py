@@ -14,11 +14,12 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_PERSISTENT_POINTER
-from extractors.patterns.cases_rows import ROW_NORM
+from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -58,6 +59,7 @@ class OneOutputTilePerCta(Pattern):
         Case(PRODUCT_POINTER, "one tile per CTA"),
         Case(PRODUCT_THREADS, "one tile per CTA"),
         Case(FLASH_STAGED, "one tile per CTA"),
+        Case(PARTIAL_SUM, "one tile per CTA"),
         Case(_SEARCHED, "one tile per CTA"),
     )
     near_misses = (
@@ -83,7 +85,8 @@ class OneOutputTilePerCta(Pattern):
         stores = [a for a in placed if not a.is_atomic]
         if not stores or len(placed) != len(facts.stores):
             return
-        value = "one row per CTA" if all(_one_row(facts, a) for a in stores) else "one tile per CTA"
+        rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)
+        value = "one row per CTA" if rows else "one tile per CTA"
         yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])
 
     def _moves(self, facts: Facts, loop: Node) -> bool:

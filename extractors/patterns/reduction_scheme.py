@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, PRODUCT
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
+    PARTIAL_SUM,
     ROW_NORM,
     ROW_NORM_CHUNKS,
     SOFTMAX,
@@ -17,6 +18,7 @@ from extractors.patterns.cases_rows_pointer import ADD
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Carried, Loop, Role, leads
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -37,6 +39,7 @@ class ReductionScheme(Pattern):
         Case(SOFTMAX, "two dependent reductions"),
         Case(ROW_NORM_CHUNKS, "streamed partials then combine"),
         Case(ATTENTION, "online with rescale"),
+        Case(PARTIAL_SUM, "one partial per block, combined in a second stage"),
         Case(PRODUCT, "sequential loop into an accumulator"),
         Case(ROW_NORM_THREADS, "one reduction over a resident row"),
     )
@@ -87,6 +90,8 @@ class ReductionScheme(Pattern):
             ]
             nodes = [n for pair in pairs for n in pair] or facts.reductions
             value = "two dependent reductions" if pairs else "one reduction over a resident row"
+            if not pairs and partial_reductions(facts):
+                value = "one partial per block, combined in a second stage"
             yield self.decide(facts, value, nodes)
 
     def _partial(self, facts: Facts, loop: Loop, carried: Carried) -> bool:

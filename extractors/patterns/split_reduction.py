@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import between_lanes
+from kb.analysis.idioms import between_lanes, partial_reductions
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -68,9 +69,15 @@ class SplitReduction(Pattern):
         Case(_ATOMIC, "split with atomics"),
         Case(_SPLIT_POINTER, "split, partials stored for a second stage"),
         Case(_ATOMIC_POINTER, "split with atomics"),
+        Case(PARTIAL_SUM, "split, partials stored for a second stage"),
+        Case(
+            vary(PARTIAL_SUM, ("tl.store(parts + own,", "tl.atomic_add(parts,")),
+            "split with atomics",
+        ),
         Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
     )
     near_misses = (
+        NearMiss(LAYER_NORM_POINTER, why="every row is reduced by one block"),
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
@@ -78,6 +85,11 @@ class SplitReduction(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        parts = partial_reductions(facts)
+        atomics = [s for s in facts.stores if s.is_atomic]
+        if parts:
+            value = "split with atomics" if atomics else "split, partials stored for a second stage"
+            yield self.decide(facts, value, [*parts, *(atomics or facts.stores)])
         if not facts.contractions or any(
             between_lanes(facts, n) for n in facts.graph.of(*COMPARISONS)
         ):

@@ -4,15 +4,17 @@ row axes."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kb.analysis import symbolic
 from kb.analysis.accesses import Access
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ops import COMPARISONS, CONTRACTIONS, REDUCTIONS, OpKind
 
 _LOGIC = VIEWS | CASTS | {
@@ -249,6 +251,43 @@ def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
         for n in facts.graph.upstream(value, lambda n: n.op.kind in REDUCTIONS)
         if n.op.kind == kind
     ]
+
+
+def partial_reductions(facts: Facts) -> list[Node]:
+    """Reductions of an axis that the blocks share out, where nothing but what they give is stored:
+    a second stage must combine what the blocks found."""
+    wide = any(_wide(facts, store.value) for store in facts.stores)
+    if wide or facts.contractions or not facts.stores:
+        return []
+    return [
+        node
+        for node in facts.reductions
+        if not _wide(facts, node.result)
+        and any(facts.graph.rests_on(store.value, node) for store in facts.stores)
+        and any(_shared_out(a) for a in facts.feeding(node.op.inputs[0]))
+    ]
+
+
+def _shared_out(access: Access) -> bool:
+    """True when a block id goes on by as many elements as the tile has lanes."""
+    return any(
+        block in index.terms
+        for index in access.index
+        for factors, number in index.terms
+        for lane in factors
+        if lane.kind is AtomKind.LANE
+        for block in _steps(index, lane, factors, number)
+    )
+
+
+def _steps(
+    index: Expr, lane: Atom, factors: tuple[Atom, ...], number: int
+) -> Iterator[tuple[tuple[Atom, ...], int]]:
+    """The terms in which a block id counts tiles of a lane's extent."""
+    stride = tuple(atom for atom in factors if atom is not lane)
+    for block in {atom for atom in index.top() if atom.kind is AtomKind.BLOCK}:
+        for size, times in lane.args[0].terms:
+            yield from symbolic.make([((*stride, *size, block), number * times)]).terms
 
 
 # -- normalisation

@@ -1,0 +1,82 @@
+"""Pairs that lie side by side: real and imaginary parts, or the two numbers of a rotation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis import symbolic as s
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.evidence import Decision
+
+_TURN = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, c, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    u = tl.load(x + at * 2, mask=at < n)
+    v = tl.load(x + at * 2 + 1, mask=at < n)
+    tl.store(x + at * 2, u * c - v, mask=at < n)
+    tl.store(x + at * 2 + 1, v * c + u, mask=at < n)
+"""
+)
+_JOIN = (
+    TILE
+    + """
+@ct.kernel
+def join(x, y, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    ct.scatter(out, 2 * at, ct.gather(x, at))
+    ct.scatter(out, 2 * at + 1, ct.gather(y, at))
+"""
+)
+MOST = 48
+"""Accesses of a kernel that are compared with each other."""
+
+
+class InterleavedPairs(Pattern):
+    """Two accesses of an array, one element apart, whose lanes step by two."""
+
+    name = "interleaved-pairs"
+    axis = "operand_layout"
+    source = "Su et al., RoFormer (2021), section 3.4.2: pairs of neighbouring dimensions"
+    matches = (Case(_TURN, "interleaved"), Case(_JOIN, "interleaved"))
+    near_misses = (
+        NearMiss(vary(_TURN, ("at * 2", "at")), why="neighbours of a stencil"),
+        NearMiss(vary(_JOIN, ("2 * at + 1", "2 * at + T")), why="halves of a row, a tile apart"),
+        NearMiss(ADD_POINTER, why="every array is read at one place"),
+        NearMiss(PRODUCT, why="whole tiles"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        accesses = facts.accesses[:MOST]
+        found = [
+            access
+            for first in accesses
+            for second in accesses
+            if first.is_store == second.is_store and _paired(first, second)
+            for access in (first, second)
+        ]
+        if found:
+            yield self.decide(facts, "interleaved", found)
+
+
+def _paired(first: Access, second: Access) -> bool:
+    """True when the second lies one element behind the first in the last axis."""
+    if first.array is None or first.array != second.array or not first.index:
+        return False
+    if len(first.index) != len(second.index) or first.index[:-1] != second.index[:-1]:
+        return False
+    index = first.index[-1]
+    return s.sub(second.index[-1], index).constant == 1 and _by_two(index)
+
+
+def _by_two(index: Expr) -> bool:
+    """True when every step of a lane is even."""
+    steps = [n for factors, n in index.terms for a in factors if a.kind is AtomKind.LANE]
+    return bool(steps) and all(step % 2 == 0 for step in steps)
