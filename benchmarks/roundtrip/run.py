@@ -3,9 +3,9 @@
     python -m benchmarks.roundtrip.run [--jobs 2] [--cache DIR] [--out FILE] [SOURCE…]
 
 A SOURCE is a path or a pinned wheel; without one, the four corpora of the report. Prints progress,
-can be stopped and started again, writes a JSON report and a table beside it. `--reuse no` compiles
-everything, also
-what the compiler has seen in the same input form.
+can be stopped and started again (the times of the report are then those of the last start), writes
+a JSON report and a table beside it. `--reuse no` compiles everything, also what the compiler has
+seen in the same input form.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import sys
 import time
 from collections import Counter
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machine": _machine(options.cache),
         "jobs": options.jobs,
         "seconds": seconds,
+        "cpu_seconds": _cpu_seconds(),
         "targets": targets_asked(options.target),
         "packages": {name: [_row(check) for check in checks] for name, checks in packages.items()},
     }
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem:
         print(f"{problem} What is finished is remembered; start the run again.")
         return 2
-    print(f"{seconds} s, {options.out}")
+    print(f"{seconds} s, {report['cpu_seconds']} s of CPU, {options.out}")
     every = [check.identical for checks in packages.values() for check in checks]
     return 0 if False not in every else 1
 
@@ -112,6 +114,12 @@ def _one(tree: SourceTree, options: argparse.Namespace) -> tuple[KernelCheck, ..
               file=sys.stderr, flush=True)  # fmt: skip
 
     return roundtrip(request, show)
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this run and of every process that it started and that has ended."""
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return round(sum(usage.ru_utime + usage.ru_stime for usage in spent), 1)
 
 
 def _machine(cache: Path) -> dict[str, object]:
