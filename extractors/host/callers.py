@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from extractors.host.events import LaunchRecord
-from extractors.host.facts import Material
+from extractors.host.facts import Material, functions_of
 
 
 def leading(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
@@ -17,10 +18,8 @@ def leading(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
         after = launch.stack[position + 1] if position + 1 < len(launch.stack) else None
         meant = [
             node
-            for node in ast.walk(material.tree)
-            if isinstance(node, ast.FunctionDef)
-            and node.name == name
-            and _leads(node, launch, after)
+            for node in functions_of(material.tree)
+            if node.name == name and _leads(node, launch, after)
         ]
         found += meant if len(meant) == 1 else []
     return found
@@ -29,17 +28,23 @@ def leading(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
 def _leads(node: ast.FunctionDef, launch: LaunchRecord, after: str | None) -> bool:
     if after is None:
         return node.lineno <= launch.lines[0] <= (node.end_lineno or node.lineno)
-    return after in set(called(node)) | ({"forward"} if "apply" in called(node) else set())
+    return after in called(node) or (after == "forward" and "apply" in called(node))
 
 
-def called(node: ast.AST) -> list[str]:
+@lru_cache(maxsize=4096)
+def called(node: ast.AST) -> frozenset[str]:
     """Names of the functions and methods that a piece of code calls."""
     functions = [item.func for item in ast.walk(node) if isinstance(item, ast.Call)]
-    return [
+    return frozenset(
         func.id if isinstance(func, ast.Name) else func.attr
         for func in functions
         if isinstance(func, (ast.Name, ast.Attribute))
-    ]
+    )
+
+
+@lru_cache(maxsize=64)
+def _classes(tree: ast.Module) -> tuple[ast.ClassDef, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
 
 
 def classes(material: Material, launch: LaunchRecord) -> Iterator[ast.ClassDef]:
@@ -47,11 +52,10 @@ def classes(material: Material, launch: LaunchRecord) -> Iterator[ast.ClassDef]:
     that is."""
     on_the_way = leading(material, launch)
     names = {node.name for node in on_the_way}
-    for node in ast.walk(material.tree):
-        if isinstance(node, ast.ClassDef):
-            methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
-            if any(method in on_the_way or names & set(called(method)) for method in methods):
-                yield node
+    for node in _classes(material.tree):
+        methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+        if any(method in on_the_way or names & called(method) for method in methods):
+            yield node
 
 
 def handed(material: Material, launch: LaunchRecord, name: str) -> ast.expr | None:

@@ -101,6 +101,14 @@ class Material:
         row = search.args if isinstance(search.args, tuple) else ()
         return names.bind(zip((name for name, _ in self.signature.params), row, strict=False))
 
+    def sites(self) -> list[LaunchRecord]:
+        """One launch for each place in the source and way of calls to it; conditions of the problem
+        may make a thousand of one."""
+        found: dict[tuple[Lines, tuple[str, ...]], LaunchRecord] = {}
+        for launch in self.launches:
+            found.setdefault((launch.lines, launch.stack), launch)
+        return list(found.values())
+
     def of_root(self, launch: LaunchRecord) -> list[object]:
         """Events of the entry function that led to a launch."""
         return self.events.get(self.roots.get(id(launch), -1), [])
@@ -176,7 +184,7 @@ def uses_axis(launch: LaunchRecord, search: int) -> bool:
 
 def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | None:
     """The definition of a function, by name and place."""
-    found = [node for node in _functions(tree) if node.name == name]
+    found = [node for node in functions_of(tree) if node.name == name]
     exact = [
         node
         for node in found
@@ -186,7 +194,8 @@ def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | 
 
 
 @lru_cache(maxsize=64)
-def _functions(tree: ast.Module) -> tuple[ast.FunctionDef, ...]:
+def functions_of(tree: ast.Module) -> tuple[ast.FunctionDef, ...]:
+    """Every function definition of a module."""
     return tuple(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
@@ -230,6 +239,7 @@ __all__ = [
     "SentinelRecord",
     "axis_atoms",
     "function_at",
+    "functions_of",
     "is_extent",
     "read_names",
     "uses_axis",

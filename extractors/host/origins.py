@@ -29,10 +29,11 @@ class Origins:
 
     tree: ast.Module
     _owner: dict[ast.AST, _Function | None] = field(default_factory=dict)
-    _assigned: dict[_Function | None, list[tuple[ast.stmt, ast.expr, ast.expr]]] = field(
+    _assigned: dict[tuple[_Function | None, str], list[tuple[ast.stmt, ast.expr]]] = field(
         default_factory=dict
     )
     _calls: list[ast.Call] = field(default_factory=list)
+    _calls_at: dict[Lines, list[ast.Call]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pending: list[tuple[ast.AST, _Function | None]] = [(self.tree, None)]
@@ -40,22 +41,28 @@ class Origins:
             node, owner = pending.pop()
             self._owner[node] = owner
             if isinstance(node, ast.Assign):
-                rows = [
-                    (node, name, value)
-                    for target in node.targets
-                    for name, value in _pairs(target, node.value)
-                ]
-                self._assigned.setdefault(owner, []).extend(rows)
+                for target in node.targets:
+                    for part, value in _pairs(target, node.value):
+                        self._bind(owner, node, part, value)
             elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
-                self._assigned.setdefault(owner, []).append((node, node.target, node.value))
+                self._bind(owner, node, node.target, node.value)
             elif isinstance(node, ast.Call):
                 self._calls.append(node)
+                self._calls_at.setdefault(lines_of(node), []).append(node)
             inner = node if isinstance(node, _Function) else owner
             pending.extend((child, inner) for child in ast.iter_child_nodes(node))
 
+    def _bind(
+        self, owner: _Function | None, place: ast.stmt, target: ast.expr, value: ast.expr
+    ) -> None:
+        """One assignment, under every name in its target."""
+        names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+        for name in names:
+            self._assigned.setdefault((owner, name), []).append((place, value))
+
     def call_at(self, lines: Lines) -> ast.Call | None:
         """The outermost call that covers exactly these lines."""
-        found = [c for c in self._calls if lines_of(c) == lines]
+        found = self._calls_at.get(lines, [])
         return max(found, key=lambda c: (c.end_col_offset or 0) - c.col_offset, default=None)
 
     def managed(self, lines: Lines) -> tuple[Lines, ...]:
@@ -139,16 +146,16 @@ class Origins:
 
     def _before(self, name: ast.Name) -> list[ast.expr]:
         """What the function around a name assigns to it on earlier lines."""
-        rows = self._assigned.get(self._owner.get(name), [])
-        return [v for _, to, v in rows if _binds(to, name.id) and v.lineno < name.lineno]
+        rows = self._assigned.get((self._owner.get(name), name.id), [])
+        return [value for _, value in rows if value.lineno < name.lineno]
 
     def _made(self, name: ast.Name, callers: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Assignments to a name in the nearest scope that has any, or what callers pass."""
         scope = self._owner.get(name)
         while True:
-            rows = [row for row in self._assigned.get(scope, []) if _binds(row[1], name.id)]
+            rows = self._assigned.get((scope, name.id))
             if rows:
-                yield from ((statement, value) for statement, _, value in rows)
+                yield from rows
                 return
             if scope is None:
                 return
@@ -208,10 +215,6 @@ def _names(value: ast.expr) -> list[ast.Name]:
         for node in ast.walk(value)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     ]
-
-
-def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(target))
 
 
 def _parameters(function: _Function) -> list[str]:

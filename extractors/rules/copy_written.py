@@ -80,7 +80,7 @@ class CopyWritten(Rule):
         material = subject.host.material
         written = {access.array for access in subject.facts.stores}
         told: set[str] = set()
-        for launch in material.launches if material is not None else ():
+        for launch in material.sites() if material is not None else ():
             for name, made in _copies(material, launch, written) if material is not None else ():
                 if name not in told:
                     told.add(name)

@@ -39,7 +39,7 @@ class IgnoredArgument(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         told: set[ast.arg] = set()
-        for launch in material.launches if material is not None else ():
+        for launch in material.sites() if material is not None else ():
             for function in leading(material, launch) if material is not None else ():
                 ignored = [arg for arg in _ignored(function) if arg not in told]
                 told.update(ignored)
@@ -58,7 +58,7 @@ class IgnoredArgument(Rule):
 
 def _ignored(function: ast.FunctionDef) -> Iterator[ast.arg]:
     """Parameters that nothing reads. The signature of a backward pass is not its author's."""
-    if function.name == "backward" or {"locals", "vars", "eval"} & set(called(function)):
+    if function.name == "backward" or {"locals", "vars", "eval"} & called(function):
         return
     read = read_names(function)
     given = function.args

@@ -61,7 +61,7 @@ class StateNeverRead(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         told: set[ast.ClassDef] = set()
-        for launch in material.launches if material is not None else ():
+        for launch in material.sites() if material is not None else ():
             for owner in classes(material, launch) if material is not None else ():
                 if owner not in told and material is not None:
                     told.add(owner)
