@@ -1,8 +1,9 @@
 """The catalogue against code: cases per dialect, decisions in the corpora, example places hit.
 
-Usage: python -m benchmarks.catalogue.run [PACKAGE …] [--out FOLDER]
+Usage: python -m benchmarks.catalogue.run [PACKAGE …] [--kb KB] [--out FOLDER]
 
-Reads the pinned packages (all when none is named), counts for every pattern the kernels of each
+Reads the pinned packages (all when none is named), or takes what a knowledge base has of them,
+counts for every pattern the kernels of each
 dialect in which it is seen, checks which example places of the ontology a decision of the pattern
 overlaps, and lists axis values that neither a case nor a kernel gives. Nothing is imported or run.
 Writes results.json and table.md.
@@ -30,9 +31,25 @@ from benchmarks.host.run import OURS, VENDORS
 from extractors.host.cases import CASES
 from extractors.patterns.registry import patterns as recognisers
 from kb.evidence import Lines
+from kb.graph.names import last_text
 from kb.graph.vocabulary import PatternEntry, axes, patterns
+from kb.results import Rows
+from kb.store import LocalStore, open_store
 
 HERE = Path(__file__).resolve().parent
+KERNEL = ("kernel", "package", "dialect", "path")
+DECIDED = """
+PREFIX tl: <https://w3id.org/tilelore/ns#>
+SELECT ?kernel ?package ?dialect ?path ?decision ?pattern ?axis ?value ?file ?start ?end WHERE {
+  GRAPH ?g {
+    ?kernel tl:dialect ?dialect ; tl:hasSource ?source ; tl:hasDecision ?decision .
+    ?source tl:path ?path ; tl:package ?package .
+    ?decision tl:seenBy ?pattern ; tl:onAxis ?axis ; tl:value ?value ; tl:evidence ?span .
+    ?span tl:startLine ?start ; tl:endLine ?end .
+    OPTIONAL { ?decision tl:file ?file }
+  }
+}
+"""
 _PLACE = re.compile(r"(?P<file>[^:]+):(?P<lines>[\d,-]+)$")
 
 
@@ -52,12 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", nargs="*")
+    parser.add_argument("--kb", help="take what was read from here")
     parser.add_argument("--out", type=Path, default=HERE)
     given = parser.parse_args(argv)
     packages = given.packages or list(pinned())
     started = time.perf_counter()
     seen = Seen()
-    for package in packages:
+    if given.kb:
+        packages = look_up(given.kb, packages, seen)
+    for package in () if given.kb else packages:
         look(package, seen)
         print(f"{package}: {dict(seen.by_dialect)} kernels so far", file=sys.stderr, flush=True)
     report = _report(seen, [pinned().get(name, name) for name in packages])
@@ -84,6 +104,32 @@ def look(package: str, seen: Seen) -> None:
                 seen.values[decision.axis][decision.value] += 1
                 if decision.file is None:
                     seen.places[decision.pattern, name].update(decision.lines)
+
+
+def look_up(location: str, packages: Sequence[str], seen: Seen) -> list[str]:
+    """Add what the kernels of these packages decide by a knowledge base; the packages it has."""
+    wanted = {pinned()[name]: name for name in packages}
+    read: set[str] = set()
+    kernels: set[object] = set()
+    decided: set[object] = set()
+    with open_store(location, read_only=True) as store:
+        assert isinstance(store, LocalStore)
+        told = store.direct(DECIDED)
+    assert isinstance(told, Rows)
+    for row in told:
+        kernel, package, dialect, path = (str(row[k]) for k in KERNEL)
+        if package not in wanted or (VENDORS in path and OURS not in path):
+            continue
+        read.add(wanted[package])
+        pattern, axis = (last_text(str(row[k])) for k in ("pattern", "axis"))
+        seen.by_dialect[dialect] += kernel not in kernels
+        seen.kernels[pattern, dialect] += (kernel, pattern) not in kernels
+        kernels |= {kernel, (kernel, pattern)}
+        seen.values[axis][str(row["value"])] += row["decision"] not in decided
+        decided.add(row["decision"])
+        if row["file"] is None:
+            seen.places[pattern, path].add((int(row["start"] or 0), int(row["end"] or 0)))
+    return [name for name in packages if name in read]
 
 
 def examples(entry: PatternEntry, seen: Seen) -> Iterator[tuple[str, bool]]:

@@ -39,6 +39,8 @@ MAX_BYTES = 200_000
 """Larger files are left out: it is the number of ways to break that counts."""
 
 SECONDS = 60.0
+WRITTEN_EVERY = 100
+"""Files after which what was found is written, so that a run that is ended leaves its part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +161,18 @@ def main() -> None:
     files = source_files([DEFAULT_SET])
     small = [file for file in files if file.path.stat().st_size <= MAX_BYTES]
     work = Work(outcome, failed, SECONDS)
+    options.out.mkdir(parents=True, exist_ok=True)
+    found: list[Outcome] = []
     with copies(small) as places:
         mutations = drawn(options.count, places, options.seed)
-        found = [result for _, result in each(work, mutations, jobs=options.jobs)]
+        for _, result in each(work, mutations, jobs=options.jobs):
+            found.append(result)
+            if len(found) % WRITTEN_EVERY == 0 or len(found) == len(mutations):
+                write(options.out, report(found, options.seed))
+
+
+def report(found: Sequence[Outcome], seed: int) -> dict[str, Any]:
+    """The results so far."""
     ways = {}
     for way in sorted(MUTATIONS):
         rows = [row for row in found if row.way == way]
@@ -172,9 +183,9 @@ def main() -> None:
             crashes=sum(bool(row.crash) for row in rows),
         )
         ways[way] = dict(counted)
-    results = {
+    return {
         "machine": {"platform": platform.platform(), "python": platform.python_version()},
-        "seed": options.seed,
+        "seed": seed,
         "count": len(found),
         "corpora": sorted(pinned().values()),
         "suffixes": dict(Counter(Path(row.path).suffix for row in found)),
@@ -182,9 +193,12 @@ def main() -> None:
         "slowest_s": max((row.seconds for row in found), default=0.0),
         "crashes": [asdict(row) for row in found if row.crash],
     }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    (options.out / "table.md").write_text(table(results))
+
+
+def write(folder: Path, results: dict[str, Any]) -> None:
+    """The results as JSON and as a table."""
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    (folder / "table.md").write_text(table(results))
 
 
 if __name__ == "__main__":
