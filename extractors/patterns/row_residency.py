@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -25,6 +25,23 @@ from kb.ops import OpKind
 
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
+_STAGED = """__device__ float warp_sum(float v) {
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
+    return v;
+}
+__global__ void scale(const float* x, float* out, int n) {
+    extern __shared__ float row[];
+    float part = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) {
+        float v = x[blockIdx.x * n + i];
+        part += v * v;
+        row[i] = v;
+    }
+    float r = rsqrtf(warp_sum(part) / n);
+    for (int i = threadIdx.x; i < n; i += 32) out[blockIdx.x * n + i] = row[i] * r;
+}
+"""
+
 
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
@@ -43,6 +60,7 @@ class RowResidency(Pattern):
         Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
         Case(ROW_NORM_POINTER, "single tile, row cached in registers"),
         Case(ROW_NORM_THREADS, "single tile, row cached in registers"),
+        Case(_STAGED, "row staged in shared memory"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
@@ -52,6 +70,10 @@ class RowResidency(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions or not facts.reductions:
+            return
+        staged = self._staged(facts)
+        if staged:
+            yield self.decide(facts, "row staged in shared memory", staged)
             return
         passes = self._passes(facts)
         if passes:
@@ -63,6 +85,21 @@ class RowResidency(Pattern):
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
+
+    def _staged(self, facts: Facts) -> list[Where]:
+        """Loads of a loop whose value other loops take: shared memory hands it on."""
+        found: list[Where] = []
+        for access in facts.loads:
+            if access.loop is None or not self._chunked(facts, access):
+                continue
+            taken = [
+                user
+                for user in facts.graph.users(access.value)
+                if user.op.kind == OpKind.COPY and not user.inside(access.loop)
+            ]
+            if taken:
+                found += [access, *taken]
+        return found
 
     def _kept(self, facts: Facts, access: Access) -> bool:
         """A load that a reduction reads, and that is used again beside the result of that

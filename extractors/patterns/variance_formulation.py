@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_pointer import LAYER_NORM, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import alike
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -73,7 +74,8 @@ class VarianceFormulation(Pattern):
         for node in facts.graph.upstream(
             total.op.inputs[0], lambda n: n.op.kind in (OpKind.REDUCE_SUM,)
         ):
-            if node.op.kind == OpKind.MUL and node.op.inputs[0] == node.op.inputs[1]:
+            left, right = (*node.op.inputs, "", "")[:2]
+            if node.op.kind == OpKind.MUL and alike(facts.graph, left, right):
                 return node
         return None
 

@@ -12,10 +12,10 @@ from kb.analysis import symbolic
 from kb.analysis.accesses import Access
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Graph, Node
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import Atom, AtomKind, Expr
-from kb.ops import COMPARISONS, CONTRACTIONS, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, EFFECT, REDUCTIONS, OpKind
 
 _LOGIC = VIEWS | CASTS | {
     OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT, OpKind.BIT_NOT, OpKind.IF,
@@ -288,6 +288,22 @@ def _steps(
     for block in {atom for atom in index.top() if atom.kind is AtomKind.BLOCK}:
         for size, times in lane.args[0].terms:
             yield from symbolic.make([((*stride, *size, block), number * times)]).terms
+
+
+def alike(graph: Graph, one: str, other: str, depth: int = 6) -> bool:
+    """True when two values are computed in the same way from the same values."""
+    if one == other:
+        return True
+    left, right = graph.producer(one), graph.producer(other)
+    if left is None or right is None or depth < 0 or left.op.kind in EFFECT:
+        return False
+    a, b = left.op, right.op
+    if a.regions or b.regions or len(a.results) != 1 or len(a.operands) != len(b.operands):
+        return False
+    return (a.kind, a.attributes) == (b.kind, b.attributes) and all(
+        role == other_role and alike(graph, value, other_value, depth - 1)
+        for (role, value), (other_role, other_value) in zip(a.operands, b.operands, strict=True)
+    )
 
 
 # -- normalisation

@@ -188,6 +188,8 @@ class _Rewriter:
             self.emit(OpKind.COPY, op.span, ("x", value), result=op.result)
         elif op.kind in (OpKind.LOAD, OpKind.STORE) or op.kind in ATOMICS:
             self._access(op)
+        elif op.kind == OpKind.BITCAST and self._seen_anew(op):
+            return
         elif (exchanged := combined_shuffle(self.graph, op)) is not None:
             self._reduced(exchanged[0], exchanged[1], op.results[0].name, op.span)
         elif op.kind in REDUCTIONS and op.inputs:
@@ -197,6 +199,25 @@ class _Rewriter:
             self.emit(OpKind.COPY, op.span, ("x", moved), result=op.results[0].name)
         else:
             self._copied(op)
+
+    def _seen_anew(self, op: Op) -> bool:
+        """Bits that are loaded or stored as another type: the access moves what they are seen as
+        where they are computed with. False for other bits."""
+        given = self.name(op.inputs[0])
+        if all(n.op.kind == OpKind.STORE for n in self.graph.users(op.result)):
+            self.names[op.result] = given
+            return True
+        kind = op.results[0].type
+        if kind is None or len(self.graph.users(op.inputs[0])) != 1:
+            return False
+        for number, made in enumerate(reversed(self.out), 1):
+            if made.results and made.results[0].name == given:
+                if made.kind != OpKind.LOAD:
+                    return False
+                self.out[-number] = replace(made, results=(Value(given, kind),))
+                self.names[op.result] = given
+                return True
+        return False
 
     def _copied(self, op: Op, regions: tuple[Region, ...] | None = None) -> None:
         operands = tuple((role, self.name(value)) for role, value in op.operands)

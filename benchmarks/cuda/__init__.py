@@ -1,0 +1,1 @@
+"""How much of the CUDA kernels in the pinned packages is read."""
