@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.host.events import SearchRecord
-from extractors.host.expr import ATOMS, negate
+from extractors.host.expr import ATOMS, make, negate
 from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.tuning import axis_names, key_values
@@ -23,6 +23,16 @@ from kb.ir import ParameterKind
 MAX_PARTS = 4000
 """Expressions of a key that are looked at."""
 
+_LOOPS = "a loop of the kernel runs as long as"
+_WALKED = vary(
+    SEARCHED,
+    ("    ct.store(out", "    for j in range(ct.cdiv(x.shape[1], T)):\n        ct.store(out"),
+    ("(ct.bid(1), i)", "(i, j)"),
+    ("(math.ceil(n / cfg.T), b, 1)", "(b, 1, 1)"),
+    ("(math.ceil(n / best.T), b, 1)", "(b, 1, 1)"),
+    ("n: int", "n: float"),
+    ("out, n,", "out, 1.0,"),
+)
 _DEVICE = ("capability", "target.", "condition@", "exception@")
 
 
@@ -43,9 +53,11 @@ class CacheKeyIncomplete(Rule):
             ),
             "`W`",
         ),
+        Case(vary(_WALKED, ("(b, n, x.dtype)", "(b, x.dtype)")), "loop"),
     )
     near_misses = (
         NearMiss(SEARCHED, why="every size is in the key"),
+        NearMiss(_WALKED, why="the extent that the loop covers is in the key"),
         NearMiss(
             vary(SEARCHED, ("(b, n, x.dtype)", "(x.shape, x.dtype)")), why="the whole shape is"
         ),
@@ -56,7 +68,10 @@ class CacheKeyIncomplete(Rule):
         NearMiss(AUTOTUNED, why="the only size is"),
     )
 
-    seen = (Seen("flag-gems", "flag_gems/ops/count_nonzero.py", "count_nonzero_kernel", 28),)
+    seen = (
+        Seen("flag-gems", "flag_gems/ops/count_nonzero.py", "count_nonzero_kernel", 28),
+        Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 799),
+    )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
@@ -88,7 +103,14 @@ class CacheKeyIncomplete(Rule):
             for atom in _needed(value, key, scalars=not name):
                 if names.text(atom) not in known and atom.args[0] not in whole:
                     missing.setdefault(names.text(atom), name)
+        for atom in _walked(subject.facts, material, dict(zip(params, row, strict=False))):
+            if _uncovered(atom, key) and atom.args[0] not in whole:
+                missing.setdefault(names.text(atom), _LOOPS)
         for text, name in missing.items():
+            if name == _LOOPS:
+                what = f"a loop of the kernel runs as long as {text}"
+                yield self._told(subject, search, what, text)
+                continue
             where = f"the argument `{name}`" if name else "the grid"
             yield self._told(subject, search, f"{where} of the search depends on {text}", text)
 
@@ -145,18 +167,37 @@ def _work(facts: Facts) -> dict[str, str]:
     }
     bounds = [bound for loop in facts.loops for bound in (loop.low, loop.high) if bound is not None]
     for bound in bounds:
-        for name in _trip_counts(facts, facts.values.expr(bound)):
-            if kinds.get(name, ParameterKind.ARRAY) is not ParameterKind.ARRAY:
-                found.setdefault(name, "a loop of the kernel runs as long as")
+        for atom in _trip_counts(facts, facts.values.expr(bound)):
+            if kinds.get(atom.text, ParameterKind.ARRAY) is not ParameterKind.ARRAY:
+                found.setdefault(atom.text, _LOOPS)
     return found
 
 
-def _trip_counts(facts: Facts, bound: symbolic.Expr) -> Iterator[str]:
-    """Parameters that a bound grows with: not those that a block index is taken apart with, nor
-    those that a minimum keeps below a compile-time number."""
+def _walked(facts: Facts, material: Material, given: dict[str, Value]) -> Iterator[Expr]:
+    """Extents of arrays that loops of the kernel run as long as, as the host knows them."""
+    bounds = [bound for loop in facts.loops for bound in (loop.low, loop.high) if bound is not None]
+    for bound in bounds:
+        for atom in _trip_counts(facts, facts.values.expr(bound)):
+            array = given.get(atom.value)
+            if atom.kind is not AtomKind.EXTENT or not isinstance(array, Expr):
+                continue
+            axis = int(atom.text.rsplit("[", 1)[1].rstrip("]"))
+            fact = material.machine.tensors.get(array)
+            if fact is not None and fact.dims is not None and axis < len(fact.dims):
+                extent = fact.dims[axis]
+            elif array.op == "sym":
+                extent = make("dim", array, axis)
+            else:
+                continue
+            yield from (part for part in _parts(extent) if part.op == "dim")
+
+
+def _trip_counts(facts: Facts, bound: symbolic.Expr) -> Iterator[symbolic.Atom]:
+    """Parameters and extents of arrays that a bound grows with: not those that a block index is
+    taken apart with, nor those that a minimum keeps below a compile-time number."""
     for atom in bound.top():
-        if atom.kind is AtomKind.PARAMETER:
-            yield atom.value
+        if atom.kind is AtomKind.PARAMETER or (atom.kind is AtomKind.EXTENT and "[" in atom.text):
+            yield atom
         elif atom.kind in (AtomKind.CEIL_DIV, AtomKind.FLOOR_DIV):
             if not atom.args[0].has(AtomKind.BLOCK):
                 yield from _trip_counts(facts, atom.args[0])
