@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREAD
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.narrowing import narrowing
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 
@@ -21,7 +22,7 @@ _COMMON = vary(
 
 
 class IoCast(Pattern):
-    """Casts right after loads and right before stores."""
+    """Casts right after loads and right before stores, with those of operands in between."""
 
     name = "widen-on-load-narrow-on-store"
     axis = "io_cast"
@@ -54,7 +55,8 @@ class IoCast(Pattern):
         }
         value = ", ".join(name for name, places in parts.items() if places)
         if value:
-            yield self.decide(facts, value, [*common, *wide, *narrow, *silent])
+            between = narrowing(facts).casts
+            yield self.decide(facts, value, [*common, *wide, *between, *narrow, *silent])
 
     def _silent(self, facts: Facts) -> list[Access]:
         """Stores of 32-bit floats into arrays whose type the program does not say."""

@@ -258,6 +258,24 @@ class Graph:
             value = node.op.inputs[0]
         return None
 
+    def ends(self, value: str | None, kinds: frozenset[OpKind]) -> list[Node]:
+        """The operations below a chain that only looks at a value differently; of a branch, what
+        each side hands on."""
+        found: list[Node] = []
+        pending = [value]
+        seen: set[str] = set()
+        while pending:
+            below = self.through(pending.pop(), kinds)
+            if below is None or below in seen:
+                continue
+            seen.add(below)
+            node = self.producer(below)
+            if node is not None and node.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION):
+                pending += reversed(self.feeds(below))
+            elif node is not None:
+                found.append(node)
+        return found
+
     def plain(self, value: str | None) -> str | None:
         """The value below reshapes, broadcasts and copies."""
         return self.through(value, VIEWS)

@@ -1,0 +1,56 @@
+"""Computed operands of products, and the casts that narrow them right before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.ops import CONTRACTIONS, OpKind
+
+_LOOKS = VIEWS | TURNS
+
+
+@dataclass(slots=True)
+class Narrowing:
+    """`casts` narrow an operand of one of the products in `into`; `kept` are products that take a
+    computed operand in 32 bits."""
+
+    casts: list[Node] = field(default_factory=list)
+    into: list[Node] = field(default_factory=list)
+    kept: list[Node] = field(default_factory=list)
+
+
+def narrowing(facts: Facts) -> Narrowing:
+    """What becomes of operands that are themselves computed, from a product or by rounding."""
+    found = Narrowing()
+    for product in facts.contractions:
+        for role in ("lhs", "rhs"):
+            _operand(facts, product, product.op.operand(role) or "", found)
+    return found
+
+
+def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
+    cores = facts.graph.ends(value, _LOOKS)
+    casts = [core for core in cores if core.op.kind in CASTS]
+    if not any(p.loops[:1] == product.loops[:1] for p in _made(facts, product, value)):
+        casts = [core for core in casts if _rounded(facts, core)]
+    elif not casts and facts.types.dtype(value) == "f32":
+        found.kept.append(product)
+    if casts:
+        found.casts += casts
+        found.into.append(product)
+
+
+def _rounded(facts: Facts, core: Node) -> bool:
+    """A cast of computed numbers to less than 32 bits or to the type of an array."""
+    if facts.types.dtype(core.result) == "f32":
+        return False
+    below = facts.graph.ends(core.op.inputs[0], _LOOKS)
+    return any(n.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV) for n in below)
+
+
+def _made(facts: Facts, product: Node, value: str) -> list[Node]:
+    """Other products that a value is computed from in the same iteration."""
+    above = facts.graph.upstream(value, lambda n: n.op.kind in CONTRACTIONS)
+    return [n for n in above if n.op.kind in CONTRACTIONS and n is not product]
