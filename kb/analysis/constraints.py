@@ -21,6 +21,9 @@ MMA_MINIMUM = 16
 """Smallest extent of an operand of a matrix product (triton.language.dot; cuTile mma on 16-bit
 types)."""
 
+LARGEST_LATENCY = 10
+"""Largest latency hint of a load or store (cuTile documentation, cuda.tile.load: latency)."""
+
 
 def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
     """Implied constraints, each expression once, in the order of the rules."""
@@ -30,6 +33,8 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _smallest,
         _whole_axis,
         _whole_row,
+        _whole_lanes,
+        _latency,
         _groups,
         _positive_scale,
         _aligned,
@@ -131,6 +136,46 @@ def _whole_row(facts: Facts) -> Iterator[Constraint]:
                     "use the next power of two of the row length",
                     node.lines,
                 )
+
+
+def _whole_lanes(facts: Facts) -> Iterator[Constraint]:
+    """Lanes that never move cover the axis that they pick elements of, where they are reduced."""
+    for access in facts.loads:
+        reduced = any(facts.graph.rests_on(n.op.inputs[0], access.node) for n in facts.reductions)
+        if access.mode is not Mode.ELEMENT or access.array is None or not reduced:
+            continue
+        for axis, index in enumerate(access.index):
+            lane = index.atom
+            size = str(lane.args[0]) if lane is not None and lane.kind is AtomKind.LANE else ""
+            if size in facts.constexprs and not _other_places(facts, access, axis):
+                yield _implied(
+                    f"{size} >= {access.array}.shape[{axis}]",
+                    f"axis {axis} of {access.array} is reduced in one tile",
+                    "use the next power of two of the extent, or go through the axis in chunks",
+                    access.node.lines,
+                )
+
+
+def _other_places(facts: Facts, access: Access, axis: int) -> bool:
+    """True when another access picks other elements of the same axis."""
+    return any(
+        one.array == access.array
+        and (len(one.index) <= axis or one.index[axis] != access.index[axis])
+        for one in facts.accesses
+    )
+
+
+def _latency(facts: Facts) -> Iterator[Constraint]:
+    """Latency hints that a parameter carries."""
+    for access in facts.accesses:
+        atom = facts.values.expr(access.latency).atom if access.latency else None
+        if atom is not None and atom.value in facts.constexprs:
+            yield _implied(
+                f"{atom.value} <= {LARGEST_LATENCY}",
+                f"{atom.value} is the latency hint of a load or store",
+                f"use 1 to {LARGEST_LATENCY}, or leave the hint out",
+                access.node.lines,
+            )
 
 
 def _groups(facts: Facts) -> Iterator[Constraint]:

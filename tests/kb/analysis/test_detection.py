@@ -67,6 +67,23 @@ def test_constraints_of_attention() -> None:
     } <= found  # fmt: skip
 
 
+def said(text: str) -> set[str]:
+    return {c.expression for c in detection(text).constraints}
+
+
+def test_lanes_that_are_reduced_cover_their_axis() -> None:
+    assert {"T >= x.shape[1]"} == {c for c in said(cases_rows.ROW_NORM) if ">=" in c}
+    assert not {c for c in said(cases_rows.ROW_NORM_CHUNKS) if ">=" in c}
+
+
+def test_a_latency_that_a_parameter_carries_is_limited() -> None:
+    carried = cases.vary(
+        cases_rows.ROW_NORM, ("T: Int)", "T: Int, L: Int)"), ("latency=1", "latency=L")
+    )
+    assert "L <= 10" in said(carried)
+    assert not {c for c in said(cases_rows.ROW_NORM) if "<=" in c}
+
+
 def test_findings_are_part_of_it() -> None:
     dead = cases.vary(cases_rows.ROW_NORM, ("T: Int):", "T: Int, B: Int):"))
     assert [(f.rule, f.lines[0][0]) for f in detection(dead).findings] == [("unused-parameter", 7)]
