@@ -185,6 +185,9 @@ class Items(Core):
     def meta(self, owner: Meta, key: Value) -> Value:
         raise NotImplementedError
 
+    def rank(self, tensor: Value) -> Value:
+        raise NotImplementedError
+
     def dim(self, tensor: Value, index: Value) -> Value:
         raise NotImplementedError
 
