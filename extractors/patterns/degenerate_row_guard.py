@@ -17,6 +17,13 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 
+_PARTS = vary(
+    FLASH_STAGED,
+    ("    acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 4",
+     "    if PARTS & 1:\n        acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 4"),  # noqa: E501
+)  # fmt: skip
+
+
 class DegenerateRowGuard(Pattern):
     """The first value of the running sum or maximum, or a lower bound of the sum before the
     division."""
@@ -55,6 +62,7 @@ class DegenerateRowGuard(Pattern):
             why="what the second loop goes on with is no empty row",
             value="none (NaN)",
         ),
+        NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),

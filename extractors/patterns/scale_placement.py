@@ -45,35 +45,48 @@ class ScalePlacement(Pattern):
             "pre-scale Q",
         ),
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
+        Case(
+            vary(
+                PRODUCT_POINTER,
+                ("(a, b, out,", "(a, b, out, rate,"),
+                ("acc.to(", "(acc * rate).to("),
+            ),
+            "scale once in the epilogue",
+        ),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
     )
     near_misses = (
-        NearMiss(PRODUCT, why="the product is no score: no exponential follows"),
-        NearMiss(PRODUCT_POINTER, why="the product is no score: no exponential follows"),
-        NearMiss(PRODUCT_THREADS, why="the product is no score: no exponential follows"),
+        NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
+        NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if recomputed(facts):
+        if recomputed(facts) or not facts.exponentials:
             yield from self._backward(facts)
             return
         scaled = [
             n for n in facts.reductions if n.op.kind == OpKind.REDUCE_MAX and self._scores(facts, n)
         ]
-        for maximum in scaled:
-            before = _scales(facts, maximum.op.inputs[0])
-            after = [
-                n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
-            ]
-            folded = [e for e in facts.exponentials if e.product is not None and not e.rescale]
-            if after and folded and not before:
-                where = [*after[:1], *(e.product for e in folded), *(e.difference for e in folded)]
-                yield self.decide(facts, "scale folded into (s*scale - m) FMA", where)
-            elif before:
-                yield self.decide(facts, "scale S before max", before)
-            else:
-                yield from self._operand(facts)
-            return
+        placed = [place for maximum in scaled for place in self._around(facts, maximum)]
+        for value in dict.fromkeys(value for value, _ in placed):
+            where = [node for held, nodes in placed if held == value for node in nodes]
+            yield self.decide(facts, value, dict.fromkeys(where))
+        if scaled and not placed:
+            yield from self._operand(facts)
+
+    def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
+        """How scores are scaled before a row maximum, or itself and the scores after it."""
+        before = _scales(facts, maximum.op.inputs[0])
+        after = [
+            n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
+        ]
+        folded = [e for e in facts.exponentials if e.product is not None and not e.rescale]
+        if after and folded and not before:
+            parts = [n for e in folded for n in (e.product, e.difference) if n is not None]
+            yield "scale folded into (s*scale - m) FMA", [*after[:1], *parts]
+        elif before:
+            yield "scale S before max", before
 
     def _scores(self, facts: Facts, maximum: Node) -> bool:
         return any(facts.graph.rests_on(maximum.result, p) for p in facts.score_products)

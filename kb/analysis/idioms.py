@@ -78,8 +78,8 @@ def against_extent(facts: Facts, comparison: Node) -> bool:
 
 
 def masks(facts: Facts) -> list[Mask]:
-    """Masks on scores and probabilities: selects whose result reaches an exponential, or comes
-    from one."""
+    """Masks on scores, probabilities and products: selects whose result reaches an exponential or
+    comes from one, or that zero one side of the diagonal of a product."""
     found = []
     for node in facts.graph.of(OpKind.SELECT):
         mask = _mask(facts, node)
@@ -108,7 +108,8 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
             continue
         if number <= -LARGE and _scores(facts, node.result):
             return Mask(node, Applied.SELECTED, float(number), None, compared)
-        if number == 0 and _probability(facts, kept):
+        causal = any(between_lanes(facts, c) for c in compared)
+        if number == 0 and (_probability(facts, kept) or (causal and _product(facts, kept))):
             return Mask(node, Applied.ZEROED, 0.0, None, compared)
     return None
 
@@ -154,6 +155,16 @@ def _probability(facts: Facts, value: str | None) -> bool:
         n.op.kind in (OpKind.EXP, OpKind.EXP2)
         for n in facts.graph.upstream(value, lambda n: n.op.kind not in through)
     )
+
+
+def _product(facts: Facts, value: str | None) -> bool:
+    """True for a matrix product, perhaps scaled or added up in a loop, where no exponential is
+    taken of scores."""
+    if value is None or facts.score_products:
+        return False
+    through = VIEWS | CASTS | LOOPS | {OpKind.MUL, OpKind.ADD, OpKind.IF}
+    nodes = facts.graph.upstream(value, lambda n: n.op.kind not in through)
+    return any(n.op.kind in CONTRACTIONS for n in nodes)
 
 
 def is_infinite(number: float) -> bool:
@@ -215,21 +226,32 @@ def queries_first(facts: Facts, product: Node) -> bool | None:
 
 
 def begun(facts: Facts, value: str) -> str:
-    """What a carried value begins with, through the loops around and those before."""
+    """What a carried value begins with, through the loops around and those before, and through
+    branches whose sides begin with the same."""
     for _ in range(8):
-        held, made = facts.graph.arguments.get(value), facts.graph.producer(value)
-        if held is not None:
-            loop, position = held[0], held[2] - (1 if held[0].op.kind == OpKind.FOR else 0)
-        elif made is not None and made.op.kind in LOOPS:
-            names = [result.name for result in made.op.results]
-            loop, position = made, names.index(value)
-        else:
+        before = _before(facts, value)
+        if before is None:
             break
-        starts = facts.graph.inits(loop)
-        if not 0 <= position < len(starts):
-            break
-        value = starts[position]
+        value = before
     return value
+
+
+def _before(facts: Facts, value: str, depth: int = 4) -> str | None:
+    """What a carried value was one loop or branch earlier; None when neither hands it on."""
+    held, made = facts.graph.arguments.get(value), facts.graph.producer(value)
+    if held is not None:
+        loop, position = held[0], held[2] - (1 if held[0].op.kind == OpKind.FOR else 0)
+    elif made is not None and made.op.kind in LOOPS:
+        loop, position = made, [result.name for result in made.op.results].index(value)
+    elif made is not None and made.op.kind == OpKind.IF and depth:
+        ends = [*facts.graph.feeds(value)]
+        ends += [b for e in ends if (b := _before(facts, e, depth - 1)) is not None]
+        shared = [e for e in dict.fromkeys(ends) if ends.count(e) > 1]
+        return shared[0] if shared else None
+    else:
+        return None
+    starts = facts.graph.inits(loop)
+    return starts[position] if 0 <= position < len(starts) else None
 
 
 def outside(facts: Facts, loads: list[Access], loop: Node) -> list[Access]:
