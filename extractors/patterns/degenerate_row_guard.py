@@ -16,7 +16,6 @@ from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-
 _PARTS = vary(
     FLASH_STAGED,
     ("    acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 4",
