@@ -65,6 +65,7 @@ class QuestionParameter(Document):
     kind: str
     default: str
     description: str
+    needed: bool
 
 
 class QuestionRow(Document):

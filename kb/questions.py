@@ -4,14 +4,14 @@ A question is valid SPARQL as it stands. Its header comments say what it is:
 
     # title: Axes shared by two operations
     # description: one or more lines; a line that begins with two spaces goes on
-    # parameter: NAME KIND [= DEFAULT] - what it is
+    # parameter: NAME KIND [= DEFAULT | needed] - what it is
     # column: NAME - what it is
 
 KIND is `text`, `integer`, `kernel`, or the name of a family of IRIs (`operation`, `axis`,
 `target`, `rule`, ...), whose values may be given by their last part. A line `#@bind NAME ...` in
 the body takes a VALUES line for each of these parameters that has a value; a parameter with
-neither a value nor a default stays free. What has a value is the same in all rows and is left out
-of the order of rows: the engine looks up the text of an IRI at every comparison.
+neither a value nor a default stays free, unless it is needed. What has a value is the same in all
+rows and is left out of their order: the engine looks up the text of an IRI at every comparison.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROOT = "https://w3id.org/tilelore/"
 IRI = re.compile(r"https?://[^<>\"{}|^`\\\x00-\x20]+\Z")
 NAME = re.compile(r"[\w./-]+\Z")
 _KEY = re.compile(r"\w*\([^)]*\)|\?\w+")
-_PARAMETER = re.compile(r"(\w+) (\w+)(?: = (\S+))? - (.+)\Z")
+_PARAMETER = re.compile(r"(\w+) (\w+)(?: = (\S+)| (needed))? - (.+)\Z")
 
 
 class Named(Protocol):
@@ -52,6 +52,7 @@ class Parameter:
     kind: str
     default: str
     description: str
+    needed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,9 @@ def _parameter(row: str, path: Path) -> Parameter:
         raise InputError(
             f"Not a parameter: {row!r}.",
             where=str(path),
-            hint="Write: NAME KIND [= DEFAULT] - description",
+            hint="Write: NAME KIND [= DEFAULT | needed] - description",
         )
-    return Parameter(found[1], found[2], found[3] or "", found[4])
+    return Parameter(found[1], found[2], found[3] or "", found[5], bool(found[4]))
 
 
 def _column(row: str) -> tuple[str, str]:
@@ -144,6 +145,11 @@ def prepare(
             listed = ", ".join(known) or "none"
             raise InputError(
                 f"`{name}` has no parameter `{given}`.", where="query", hint=f"It has: {listed}."
+            )
+    for parameter in asked.parameters:
+        if parameter.needed and parameter.name not in bindings:
+            raise InputError(
+                f"`{name}` needs `{parameter.name}`: {parameter.description}.", where="query"
             )
     values = {p.name: p.default for p in asked.parameters if p.default}
     values |= {key: str(value) for key, value in bindings.items()}

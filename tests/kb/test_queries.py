@@ -49,7 +49,8 @@ def test_there_are_enough_questions_and_each_says_what_it_gives(store: LocalStor
     assert len(QUESTIONS) == 29
     for name, question in QUESTIONS.items():
         began = time.monotonic()
-        answer = store.ask(name)
+        needed = {p.name: "fmha" for p in question.parameters if p.needed}
+        answer = store.ask(name, **needed)
         assert time.monotonic() - began < 2, name
         assert isinstance(answer, Rows)
         assert answer.variables == tuple(column for column, _ in question.columns), name
@@ -64,6 +65,11 @@ def test_rows_are_not_ordered_by_what_is_the_same_in_all() -> None:
     assert ordered(kernel="fmha") == "ORDER BY ?kind ?axis ?start_line"
     text = prepare(QUESTIONS, "popular_choices", {"axis": "softmax_scheme"}, lambda _: [])
     assert text.splitlines()[-1] == "ORDER BY DESC(?kernels) ?value"
+
+
+def test_a_question_that_needs_a_kernel_says_so(store: LocalStore) -> None:
+    with pytest.raises(InputError, match=r"needs `kernel`: the kernel to compare with\."):
+        store.ask("similar_kernels")
 
 
 EXPECTED: list[tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = [
