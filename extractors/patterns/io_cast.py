@@ -32,6 +32,13 @@ class IoCast(Pattern):
         Case(LAYER_NORM_POINTER, "upcast on load, downcast on store"),
         Case(PRODUCT, "downcast on store"),
         Case(_COMMON, "operands cast to a common type, downcast on store"),
+        Case(
+            vary(
+                ROW_NORM,
+                ("ct.astype(v * r * g, x.dtype)", "ct.transpose(ct.astype(v * r * g, x.dtype))"),
+            ),
+            "upcast on load, downcast on store",
+        ),
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
     )
     near_misses = (
@@ -92,7 +99,7 @@ class IoCast(Pattern):
         return found
 
     def _before(self, facts: Facts, value: str) -> list[Node]:
-        node = facts.graph.producer(facts.graph.through(value, VIEWS))
+        node = facts.graph.producer(facts.graph.through(value, VIEWS | TURNS))
         if node is None or node.op.kind not in CASTS:
             return []
         before, after = facts.types.dtype(node.op.inputs[0]), facts.types.dtype(node.result)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
@@ -13,6 +19,11 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
+
+_LOWER = vary(
+    PRODUCT_POINTER,
+    ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("),
+)
 
 
 class MaskRealisation(Pattern):
@@ -33,9 +44,14 @@ class MaskRealisation(Pattern):
             "select large finite",
         ),
         Case(BACKWARD_KEYS, "zero P after exp"),
+        Case(_LOWER, "zero the product"),
         Case(FLASH_THREADS, "select -inf before max"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LOWER, ("m[:, None] >= n[None, :]", "m[:, None] < M")),
+            why="rows past the end are zeroed, which is the padding's business",
+        ),
         NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM_THREADS, why="centred values are zeroed, no exponential is near"),
@@ -44,15 +60,15 @@ class MaskRealisation(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Mask]] = {}
         for mask in masks(facts):
-            found.setdefault(_value(mask), []).append(mask)
+            found.setdefault(_value(facts, mask), []).append(mask)
         for value, group in found.items():
             where = [node for m in group for node in (m.node, m.combined)]
             yield self.decide(facts, value, where)
 
 
-def _value(mask: Mask) -> str:
+def _value(facts: Facts, mask: Mask) -> str:
     if mask.applied is Applied.ZEROED:
-        return "zero P after exp"
+        return "zero P after exp" if facts.exponentials else "zero the product"
     if mask.applied is Applied.ADDED:
         return "additive -inf" if is_infinite(mask.fill) else "additive large finite"
     return "select -inf before max" if is_infinite(mask.fill) else "select large finite"

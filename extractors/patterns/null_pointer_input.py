@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
@@ -17,8 +18,21 @@ _ABSENT = """__global__ void plus(const float* x, const float* bias, float* out,
     if (at < n) out[at] = x[at] + (bias != nullptr ? bias[at] : 0.f);
 }
 """
+_OPTIONAL = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, bias, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    if bias is not None:
+        v += tl.load(bias + at, mask=at < n)
+    tl.store(out + at, v, mask=at < n)
+"""
+)
 _TESTS = frozenset({OpKind.EQ, OpKind.NE, OpKind.NOT, OpKind.AND, OpKind.OR, OpKind.IF,
                     OpKind.IF_EXPRESSION, OpKind.SELECT})  # fmt: skip
+_NONE = frozenset({OpKind.EQ, OpKind.NE, OpKind.IS, OpKind.IS_NOT})
 _HANDED = COPIES | CASTS | {OpKind.IF, OpKind.POINTER_CAST}
 
 
@@ -31,19 +45,24 @@ class NullPointerInput(Pattern):
     matches = (
         Case(_ABSENT, "None argument"),
         Case(_ABSENT.replace("bias != nullptr ?", "bias ?"), "None argument"),
+        Case(_OPTIONAL, "None argument"),
     )
     near_misses = (
+        NearMiss(vary(_OPTIONAL, ("bias is not None", "n != 3")), why="a number is tested"),
         NearMiss(_ABSENT.replace("bias != nullptr", "n != 3"), why="a number is tested"),
         NearMiss(ADD_THREADS, why="every pointer is read without a test"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is facts.source:
-            return
-        arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
+        tiles = facts.program is facts.source
+        arrays = {
+            p.name
+            for p in facts.kernel.entry.parameters
+            if p.kind is ParameterKind.ARRAY or (tiles and p.kind is not ParameterKind.CONSTEXPR)
+        }
         found: dict[str, list[Node]] = {}
         for node in facts.threads.nodes:
-            if node.op.kind in _TESTS:
+            if node.op.kind in (_NONE if tiles else _TESTS):
                 for name in self._tested(facts, node) & arrays:
                     found.setdefault(name, []).append(node)
         if found:
@@ -53,7 +72,7 @@ class NullPointerInput(Pattern):
     def _tested(self, facts: Facts, node: Node) -> set[str]:
         """Parameters whose being there a test or a branch asks for."""
         sides = node.op.inputs
-        if node.op.kind in (OpKind.EQ, OpKind.NE):
+        if node.op.kind in _NONE:
             made = [facts.threads.producer(value) for value in sides[:2]]
             nulls = [m is not None and m.op.attribute("value", "") is None for m in made]
             sides = tuple(v for v, null in zip(sides, nulls, strict=False) if not null)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
@@ -31,6 +31,14 @@ class ReciprocalOnce(Pattern):
         Case(ROW_NORM, "one reciprocal per row"),
         Case(SOFTMAX, "divide per element"),
         Case(SOFTMAX_CHUNKS_POINTER, "one reciprocal per row"),
+        Case(
+            vary(
+                SOFTMAX_CHUNKS_POINTER,
+                ("T: tl.constexpr", "T: tl.constexpr, TOP: tl.constexpr"),
+                ("1.0 / ", "TOP / "),
+            ),
+            "one reciprocal per row",
+        ),
         Case(SOFTMAX_CHUNKS_THREADS, "one reciprocal per row"),
     )
     near_misses = (
@@ -56,8 +64,9 @@ class ReciprocalOnce(Pattern):
             yield self.decide(facts, "divide per element", each)
 
     def _one(self, facts: Facts, node: Node) -> bool:
-        """The dividend is a number."""
-        return isinstance(facts.values.literal(facts.graph.core(node.op.inputs[0])), int | float)
+        """The dividend is a number, or one that is given at compile time."""
+        over = facts.graph.core(node.op.inputs[0])
+        return over in facts.constexprs or isinstance(facts.values.literal(over), int | float)
 
     def _elementwise(self, facts: Facts, node: Node) -> bool:
         """A tile over a reduced row of it."""

@@ -26,7 +26,11 @@ from kb.ops import OpKind
 _POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
 _ADDRESSED = "transposed by the addresses of the load"
+_RESULT = "permute/transpose the computed tile"
 _NATURAL = "as stored"
+
+
+_SQUARED = vary(TURN, ("ct.transpose(v)", "ct.transpose(v * v)"))
 
 
 class TransposedOperand(Pattern):
@@ -41,6 +45,7 @@ class TransposedOperand(Pattern):
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
         Case(FLASH_POINTER, _ADDRESSED),
+        Case(_SQUARED, _RESULT),
         Case(FLASH_STAGED, _ADDRESSED),
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
@@ -61,6 +66,7 @@ class TransposedOperand(Pattern):
             why="neither axis is known to lie side by side",
             value=_ADDRESSED,
         ),
+        NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
         NearMiss(
             PRODUCT_POINTER,
@@ -128,6 +134,8 @@ class TransposedOperand(Pattern):
             if turn is not None and loads:
                 key = ("permute/transpose the loaded tile", loads[0].array)
                 found.setdefault(key, []).extend((*loads, turn, store))
+            elif turn is not None:
+                found.setdefault((_RESULT, store.array), []).extend((turn, store))
 
 
 def _swapped(access: Access) -> bool:
