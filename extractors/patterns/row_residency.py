@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     NORM_PERSISTENT,
@@ -21,8 +22,9 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
+_STOPS = READS | CONTRACTIONS
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
 _STAGED = """__device__ float warp_sum(float v) {
@@ -45,7 +47,7 @@ __global__ void scale(const float* x, float* out, int n) {
 
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
-    same index."""
+    same index; or a product in a loop reads what was loaded before the loop."""
 
     name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
     axis = "row_residency"
@@ -60,16 +62,24 @@ class RowResidency(Pattern):
         Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
         Case(ROW_NORM_POINTER, "single tile, row cached in registers"),
         Case(ROW_NORM_THREADS, "single tile, row cached in registers"),
+        Case(ATTENTION, "tile kept over the loop"),
+        Case(FLASH_POINTER, "tile kept over the loop"),
         Case(_STAGED, "row staged in shared memory"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
+        NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions or not facts.reductions:
+        if facts.contractions:
+            held = [a for a in facts.loads if self._held(facts, a)]
+            if held:
+                yield self.decide(facts, "tile kept over the loop", held)
+            return
+        if not facts.reductions:
             return
         staged = self._staged(facts)
         if staged:
@@ -85,6 +95,19 @@ class RowResidency(Pattern):
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
+
+    def _held(self, facts: Facts, access: Access) -> bool:
+        """A load before a loop whose products read it, by itself or scaled, in every iteration."""
+        for product in facts.contractions:
+            loop = facts.loop(product.loop)
+            if loop is None or access.node.inside(loop.node):
+                continue
+            for role in ("lhs", "rhs"):
+                value = product.op.operand(role)
+                above = facts.graph.upstream(value or "", lambda n: n.op.kind in _STOPS)
+                if access.node in above:
+                    return True
+        return False
 
     def _staged(self, facts: Facts) -> list[Where]:
         """Loads of a loop whose value other loops take: shared memory hands it on."""
