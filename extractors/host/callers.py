@@ -9,6 +9,11 @@ from functools import lru_cache
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 
+MAX_CALLERS = 8
+"""Calls between functions of a module that are followed upwards."""
+
+_MARKERS = ("staticmethod", "classmethod")
+
 
 def leading(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
     """The functions on the way to a launch, outermost first, as far as the module holds them and
@@ -56,6 +61,29 @@ def classes(material: Material, launch: LaunchRecord) -> Iterator[ast.ClassDef]:
         methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
         if any(method in on_the_way or names & called(method) for method in methods):
             yield node
+
+
+def wrapped(material: Material, launch: LaunchRecord) -> bool:
+    """Whether a function of the module on the way to a launch, or one that calls such a function,
+    carries a decorator that may change its arguments: one that is no marker of a method and no
+    registration under a name."""
+    functions = [n for n in ast.walk(material.tree) if isinstance(n, ast.FunctionDef)]
+    names, calls = set(launch.stack), {node: set(called(node)) for node in functions}
+    for _ in range(MAX_CALLERS):
+        more = {node.name for node in functions if calls[node] & names} - names
+        if not more:
+            break
+        names |= more
+    return any(
+        _changes(one) for node in functions if node.name in names for one in node.decorator_list
+    )
+
+
+def _changes(decorator: ast.expr) -> bool:
+    if isinstance(decorator, ast.Call):
+        first = decorator.args[0] if decorator.args else None
+        return not (isinstance(first, ast.Constant) and isinstance(first.value, str))
+    return not (isinstance(decorator, ast.Name) and decorator.id in _MARKERS)
 
 
 def handed(material: Material, launch: LaunchRecord, name: str) -> ast.expr | None:

@@ -27,22 +27,18 @@ _ROWS = (
     + """
 import torch
 @triton.jit
-def move(x, out, ROWS: tl.constexpr, T: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * T + tl.arange(0, T)
-    tl.store(out + at, tl.load(x + at, mask=at < ROWS, other=0.0), mask=at < ROWS)
+def move(x, out, n, ROWS: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, T)
+    for row in range(tl.program_id(0), ROWS, tl.num_programs(0)):
+        v = tl.load(x + row.to(tl.int64) * n + at, mask=at < n, other=0.0)
+        tl.store(out + row.to(tl.int64) * n + at, v, mask=at < n)
 
 def run(x):
-    n = x.shape[0]
+    rows, n = x.shape
     out = torch.empty_like(x)
-    move[(triton.cdiv(n, 128),)](x, out, n, 128)
+    move[(min(528, rows),)](x, out, n, rows, 1024)
     return out
 """
-)
-_HEAD = vary(
-    _ROWS,
-    ("ROWS: tl.constexpr", "n, ROWS: tl.constexpr"),
-    ("at < ROWS", "at % ROWS < n"),
-    ("(x, out, n, 128)", "(x, out, n, x.shape[1], 128)"),
 )
 _TILES = (
     SOFTMAX
@@ -65,23 +61,24 @@ class CompiledPerSize(Rule):
     matches = (Case(_ROWS, "`ROWS`"), Case(_TILES, "`ROWS`"))
     near_misses = (
         NearMiss(
-            vary(_ROWS, ("at < ROWS", "at < 4 * T"), ("out + at", "out + at * ROWS")),
-            why="it only multiplies indices, as a number of heads does",
-        ),
-        NearMiss(
             vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
         ),
-        NearMiss(_HEAD, why="the number of programs does not follow the size"),
         NearMiss(
-            vary(_ROWS, ("tl.arange(0, T)", "tl.arange(0, ROWS)")),
-            why="the extent of a tile must be known to the compiler",
+            vary(_ROWS, ("min(528, rows)", "528")), why="the number of programs does not follow it"
         ),
         NearMiss(
-            vary(_ROWS, ("    at = tl", "    for i in tl.static_range(ROWS):\n        "
-                         "tl.debug_barrier()\n    at = tl")),
-            why="a loop is unrolled by it",
+            vary(
+                _ROWS, ("n, ROWS: tl.constexpr", "ROWS, n: tl.constexpr"), ("n, rows,", "rows, n,")
+            ),
+            why="a row length, which tiles are masked by, is a size of the model",
         ),
-    )  # fmt: skip
+        NearMiss(
+            vary(
+                _ROWS, ("    at = tl", "    if ROWS > 64:\n        tl.debug_barrier()\n    at = tl")
+            ),
+            why="a branch is compiled by it",
+        ),
+    )
     seen = (
         Seen("tilegym", "tilegym/ops/cutile/softmax.py", "_softmax_kernel", 33),
         Seen("liger-kernel", "liger_kernel/ops/layer_norm.py", "_layer_norm_backward_kernel", 108),
@@ -137,6 +134,8 @@ def _counted(grid: Value) -> Iterator[Expr]:
 def _shared(value: Value) -> bool:
     """Whether a value shares extents out to the multiprocessors."""
     found = list(parts(value))
+    if any(part.op == "npow2" for part in found):
+        return False  # few values, and tiles are cut by them
     divided = any(part.op in ("cdiv", "//", "/") for part in found)
     return (
         divided
@@ -146,14 +145,10 @@ def _shared(value: Value) -> bool:
 
 
 def _bounds(facts: Facts, name: str) -> bool:
-    """Whether a parameter is where rows end: the end of a loop, or what places are compared with.
-
-    What only multiplies indices, such as a number of heads, is part of a layout.
-    """
-    ends = [loop.high for loop in facts.loops] + [loop.low for loop in facts.loops]
-    for node in facts.graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE):
-        ends += node.op.inputs[:2]
-    return any(atom.value == name for end in ends if end for atom in facts.values.expr(end).atoms())
+    """Whether a parameter is where the work of one block ends: a loop over rows or tiles, one after
+    the other. What tiles are cut from, or what multiplies indices, is a size of the model."""
+    ends = [end for loop in facts.item_loops for end in (loop.low, loop.high) if end]
+    return any(atom.value == name for end in ends for atom in facts.values.expr(end).atoms())
 
 
 def _needed(facts: Facts, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.cases import POINTER, TILE, vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.evidence import Finding
 from kb.ops import OpKind
@@ -60,6 +60,12 @@ class ScaleMayBeZero(Rule):
             why="nothing is divided",
         ),
     )  # fmt: skip
+
+    seen = (
+        Seen(
+            "sageattention", "sageattention/quant_per_block.py", "quant_per_block_int8_kernel", 26
+        ),
+    )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         graph = subject.facts.graph

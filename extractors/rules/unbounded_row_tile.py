@@ -53,7 +53,8 @@ def run(x):
 
 
 class UnboundedRowTile(Rule):
-    """A reduction over a tile whose extent is the next power of two of an extent of an array, and
+    """A reduction, once per row, over a tile whose extent is the next power of two of an extent of
+    an array, and
     no check or branch of the host speaks of that extent."""
 
     name = "unbounded-row-tile"
@@ -77,6 +78,12 @@ class UnboundedRowTile(Rule):
                          "tl.store(out + row * sx + at, v, mask=at < n)")),
             why="nothing is reduced: the tile may be cut into pieces at will",
         ),
+        NearMiss(
+            vary(_ROWS, ("    v = tl.load", "    for i in range(n):\n        v = tl.load"),
+                 ("at < n, other=0.0)\n    tl.store(out + row, ",
+                  "at < n, other=0.0)\n        tl.store(out + row + i, ")),
+            why="a step of a recurrence, whose width is a size of the model",
+        ),
     )  # fmt: skip
     seen = (
         Seen("tilegym", "tilegym/ops/cutile/softmax.py", "_softmax_kernel_tma", 276),
@@ -87,7 +94,9 @@ class UnboundedRowTile(Rule):
         facts = subject.facts
         if material is None or not facts.reductions or facts.contractions:
             return
-        reduced = {e for n in facts.reductions for e in facts.types.shape(n.op.inputs[0])}
+        rows = {loop.node for loop in facts.item_loops}
+        once = [n for n in facts.reductions if rows.issuperset(n.loops)]
+        reduced = {e for n in once for e in facts.types.shape(n.op.inputs[0])}
         told: set[str] = set()
         for launch in material.launches:
             bounded = set(_bounded(material, launch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extractors.host.callers import wrapped
 from extractors.host.conditions import looked_at, parts, touched
 from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
 from extractors.host.facts import Material
@@ -112,6 +113,15 @@ class UncheckedConstraint(Rule):
         Case(vary(_ROWS, ("    y = y.contiguous()\n", "")), "contiguous"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _ROWS,
+                ("    y = y.contiguous()\n", ""),
+                ("def run", "@prepared\ndef run"),
+                ("import torch\n", "import torch\nfrom host import prepared\n"),
+            ),
+            why="a decorator may make every argument contiguous",
+        ),
         NearMiss(_ROWS, why="the host rounds the extent up and makes both arrays contiguous"),
         NearMiss(_TILES, why="the host checks the extent"),
         NearMiss(_BARE, why="the host checks that tiles fill the array"),
@@ -210,7 +220,7 @@ class UncheckedConstraint(Rule):
         """Only where the host takes care of another array of the same launch."""
         before = material.before(launch)
         cared = {event.tensor for event in before if isinstance(event, NormaliseRecord)}
-        if not cared:
+        if not cared or wrapped(material, launch):
             return
         cared |= {
             atom.args[0]
