@@ -18,8 +18,12 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Loop, persistent
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
+
+_COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
+"""What makes a number of rounds that a thread counts."""
 
 
 class LoopStructure(Pattern):
@@ -56,6 +60,9 @@ class LoopStructure(Pattern):
             loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)
         ]
         heads: list[Where] = [loop.node for loop in inner]
+        if facts.program is not facts.source:
+            bounds = [facts.graph.producer(loop.high) for loop in inner]
+            heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
         reduced = [*facts.reductions, *facts.contractions]
         if inner:
             yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)

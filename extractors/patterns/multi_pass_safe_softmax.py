@@ -13,10 +13,38 @@ from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
+from kb.analysis.graph import LOOPS, Node
+from kb.analysis.loops import Role, persistent
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_BY_ONE = """__global__ void soft(const float* x, float* out, int rows, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float top = -INFINITY;
+    for (int i = 0; i < n; ++i) top = fmaxf(top, x[row * n + i]);
+    float tot = 0.f;
+    for (int i = 0; i < n; ++i) tot += expf(x[row * n + i] - top);
+    for (int i = 0; i < n; ++i) out[row * n + i] = expf(x[row * n + i] - top) / tot;
+}
+"""
+_STORED = (
+    _BY_ONE.replace("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x")
+    .replace("int i = 0; i < n; ++i", "int i = threadIdx.x; i < n; i += 32")
+    .replace("    float tot = 0.f;\n", "    TOP\n    float tot = 0.f;\n    FIRST\n")
+    .replace("tot += expf(x[row * n + i] - top)", "tot += out[row * n + i]")
+    .replace("expf(x[row * n + i] - top) / tot", "out[row * n + i] / tot")
+    .replace("TOP", "for (int o = 16; o; o /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));")
+    .replace(
+        "FIRST",
+        "for (int i = threadIdx.x; i < n; i += 32) out[row * n + i] = expf(x[row * n + i] - top);",
+    )
+    .replace(
+        "    for (int i = threadIdx.x; i < n; i += 32) out[row * n + i] = out",
+        "    for (int o = 16; o; o /= 2) tot += __shfl_xor_sync(~0u, tot, o);\n"
+        "    for (int i = threadIdx.x; i < n; i += 32) out[row * n + i] = out",
+    )
+)
 
 
 class MultiPassSafeSoftmax(Pattern):
@@ -30,6 +58,8 @@ class MultiPassSafeSoftmax(Pattern):
         Case(SOFTMAX_CHUNKS, "safe 3-pass"),
         Case(SOFTMAX_POINTER, "single resident tile"),
         Case(SOFTMAX_THREADS, "single resident tile"),
+        Case(_BY_ONE, "safe 3-pass"),
+        Case(_STORED, "safe 3-pass"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum runs along with the sum"),
@@ -42,16 +72,14 @@ class MultiPassSafeSoftmax(Pattern):
         if facts.contractions or any(e.rescale for e in facts.exponentials):
             return
         for e in facts.exponentials:
-            maxima = facts.graph.roots(e.statistic, OpKind.REDUCE_MAX)
-            sums = [
-                n
-                for n in facts.graph.of(OpKind.REDUCE_SUM)
-                if facts.graph.rests_on(n.result, e.node)
-            ]
+            maxima = facts.graph.roots(e.statistic, OpKind.REDUCE_MAX) or self._walked(
+                facts, Role.RUNNING_MAXIMUM, e.statistic
+            )
+            sums = self._sums(facts, e)
             if not maxima or not sums or e.score is None:
                 continue
             work = [loop.node for loop in facts.loops if not persistent(loop, facts.values)]
-            if any(n.loop in work for n in (*maxima, *sums)):
+            if any(self._holder(facts, n) in work for n in (*maxima, *sums)):
                 yield self._loops(facts, e, maxima, sums)
             else:
                 quotients = [
@@ -65,6 +93,36 @@ class MultiPassSafeSoftmax(Pattern):
                 yield self.decide(facts, "single resident tile", where)
             return
 
+    def _sums(self, facts: Facts, e: Exponential) -> list[Node]:
+        """Sums of an exponential, perhaps stored and read again before it is summed; or the loops
+        in which one thread adds it up."""
+        handed = {s.array for s in facts.stores if facts.graph.rests_on(s.value, e.node)}
+        taken = [e.node, *(a.node for a in facts.loads if a.array in handed)]
+        found = [
+            n
+            for n in facts.graph.of(OpKind.REDUCE_SUM)
+            if any(facts.graph.rests_on(n.result, node) for node in taken)
+        ]
+        return found or [
+            loop.node
+            for loop in facts.loops
+            for c in loop.of(Role.SUM)
+            if any(facts.graph.rests_on(c.next, node) for node in taken)
+        ]
+
+    def _holder(self, facts: Facts, node: Node) -> Node | None:
+        """The loop that a step belongs to: itself, the one around it, or the one whose sum over the
+        lanes it completes."""
+        if node.op.regions or node.loop is not None:
+            return node if node.op.regions else node.loop
+        made = facts.graph.producer(facts.graph.core(next(iter(node.op.inputs), None)))
+        return made if made is not None and made.op.kind in LOOPS else None
+
+    def _walked(self, facts: Facts, role: Role, value: str | None) -> list[Node]:
+        """Loops of one thread whose carried value of a role a value is."""
+        core = facts.graph.core(value)
+        return [loop.node for loop in facts.loops for c in loop.of(role) if c.result == core]
+
     def _quotient(self, facts: Facts, node: Node, e: Exponential, sums: list[Node]) -> bool:
         over, under = node.op.inputs[:2]
         return facts.graph.rests_on(over, e.node) and any(
@@ -75,7 +133,9 @@ class MultiPassSafeSoftmax(Pattern):
         self, facts: Facts, e: Exponential, maxima: list[Node], sums: list[Node]
     ) -> Decision:
         stores = [s.node for s in facts.stores]
-        last = [n for n in stores if n.loop is not None and n.loop is not sums[0].loop]
-        loops = [n.loop for n in (*maxima, *sums, *last) if n.loop is not None]
+        summed = self._holder(facts, sums[0])
+        last = [n for n in stores if n.loop is not None and n.loop is not summed]
+        held = [self._holder(facts, n) for n in (*maxima, *sums, *last)]
+        loops = [n for n in held if n is not None]
         value = "safe 3-pass" if len(set(loops)) >= 3 else "safe 2-pass"
         return self.decide(facts, value, [*maxima, e.node, *sums, *last])

@@ -48,7 +48,7 @@ def exponentials_of(graph: Graph, values: Values) -> tuple[Exponential, ...]:
 
 
 def _read(graph: Graph, values: Values, node: Node) -> Exponential:
-    argument = graph.through(node.op.inputs[0], _LOOKS)
+    argument = _unclamped(graph, values, graph.through(node.op.inputs[0], _LOOKS))
     outer, argument = _factor(graph, values, argument)
     difference, score, statistic = _difference(graph, argument)
     product, scale = outer, None
@@ -72,6 +72,18 @@ def _read(graph: Graph, values: Values, node: Node) -> Exponential:
         origin,
         rescale,
     )
+
+
+def _unclamped(graph: Graph, values: Values, value: str | None) -> str | None:
+    """A value below a maximum with minus infinity, which changes no number."""
+    node = graph.producer(value)
+    if node is None or node.op.kind != OpKind.MAXIMUM:
+        return value
+    left, right = node.op.inputs[:2]
+    for this, other in ((left, right), (right, left)):
+        if values.literal(other) == float("-inf"):
+            return graph.through(this, _LOOKS)
+    return value
 
 
 def _factor(graph: Graph, values: Values, value: str | None) -> tuple[Node | None, str | None]:
