@@ -14,7 +14,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import VIEWS, Node
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.widths import Widths, short_products
@@ -97,6 +97,10 @@ class IndexOverflow(Rule):
             vary(_LATE, ("tl.program_id(0) * T", "tl.program_id(0).to(tl.int64) * T")),
             why="the block index is widened before it is multiplied",
         ),
+        NearMiss(
+            vary(_LATE, ("x + far", "x + far * 4"), ("out + far", "out + far * 4")),
+            why="a row that fits is widened before it is multiplied",
+        ),
     )
 
     seen = (
@@ -167,9 +171,23 @@ def _widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
             for factors, number in facts.values.expr(value).terms
             if any(atom.kind is AtomKind.BLOCK for atom in factors)
         ]
+        if _multiplied(facts, node):
+            continue  # a row or a column, which fits: what it is multiplied with is wide already
         if any(len(factors) > 1 or number != 1 for factors, number in products):
             if any(access.mode is Mode.POINTER for access in _addressed(facts, node)):
                 yield node
+
+
+def _multiplied(facts: Facts, node: Node) -> bool:
+    """Whether a widened place is multiplied, perhaps after it was reshaped."""
+    pending = [node.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind == OpKind.MUL:
+                return True
+            if user.op.kind in VIEWS:
+                pending.append(user.result)
+    return False
 
 
 def _addressed(facts: Facts, node: Node) -> Iterator[Access]:

@@ -97,7 +97,8 @@ def _mixed(value: Value, search: int) -> bool:
     pending = [value]
     while pending:
         item = pending.pop()
-        if isinstance(item, Choice) and axis_atoms(item, search):
+        either = isinstance(item, Choice) or (isinstance(item, Expr) and item.op in ("and", "or"))
+        if either and axis_atoms(item, search):
             return True
         if isinstance(item, Expr):
             pending.extend(item.args)
