@@ -18,12 +18,26 @@ from kb.ops import OpKind
 BANKS = 32
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
+_PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
+
 _PLAIN = vary(TURN_THREADS, ("tile[T][T + 1]", "tile[T][T]"))
 _SWIZZLED = vary(
     _PLAIN,
     ("tile[threadIdx.y][threadIdx.x] =", "tile[threadIdx.y][threadIdx.x ^ threadIdx.y] ="),
     ("tile[threadIdx.x][threadIdx.y]", "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]"),
 )
+
+_TURNED_OVER = """__global__ void two(const float* x, float* out, int n) {
+    __shared__ float part[2][256];
+    int now = 0;
+    for (int i = threadIdx.x; i < n; i += 256) {
+        part[now][threadIdx.x] = x[i];
+        __syncthreads();
+        out[i] = part[now][255 - threadIdx.x];
+        now ^= 1;
+    }
+}
+"""
 
 
 class SharedLayout(Pattern):
@@ -40,6 +54,7 @@ class SharedLayout(Pattern):
     )
     near_misses = (
         NearMiss(ADD_THREADS, why="there is no shared array"),
+        NearMiss(_TURNED_OVER, why="the buffer is chosen, no position", value="xor swizzle"),
         NearMiss(_PLAIN, why="rows are as wide as the tile", value="padded rows"),
     )
 
@@ -53,7 +68,7 @@ class SharedLayout(Pattern):
             node
             for node in facts.threads.of(OpKind.LOAD, OpKind.STORE)
             if shared.holds(node.op)
-            and facts.threads.roots(node.op.operand("pointer"), OpKind.BIT_XOR)
+            and any(_of_threads(facts, n) for n in self._mixing(facts, node))
         ]
         if padded:
             yield self.decide(facts, "padded rows", padded)
@@ -61,6 +76,9 @@ class SharedLayout(Pattern):
             yield self.decide(facts, "xor swizzle", mixed)
         if arrays and not padded and not mixed:
             yield self.decide(facts, "no padding, no swizzle", arrays)
+
+    def _mixing(self, facts: Facts, node: Node) -> list[Node]:
+        return facts.threads.roots(node.op.operand("pointer"), OpKind.BIT_XOR)
 
     def _padded(self, values: Values, node: Node) -> bool:
         """True when the innermost extent of several is a little more than a name or whole banks."""
@@ -71,3 +89,8 @@ class SharedLayout(Pattern):
         if number is not None:
             return number > BANKS // 2 and 0 < number % (BANKS // 2) <= 8
         return any(not factors and 0 < count <= 8 for factors, count in extents[-1].terms)
+
+
+def _of_threads(facts: Facts, mixing: Node) -> bool:
+    """True when what is mixed differs from thread to thread; a buffer that turns over does not."""
+    return any(facts.threads.roots(value, *_PLACES) for value in mixing.op.inputs)
