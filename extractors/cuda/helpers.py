@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.control import ControlReader
 from extractors.cuda.loops import contains_leave
+from extractors.cuda.returns import returning_behind
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Val
 from extractors.writer import OpenRegion
 from kb.ir import Region
@@ -20,8 +21,11 @@ class HelperReader(ControlReader):
     """Reads the bodies of helpers and lambdas where they are called."""
 
     def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
-        """The value that a helper returns; None when a loop of it returns."""
+        """The value that a helper returns; None when a switch of it returns."""
+        body: tuple[n.Stmt, ...] | None = function.body.body
         if not _structured(function.body.body):
+            body = returning_behind(function)
+        if body is None:
             return None
         outer = self._loops
         self._loops = []
@@ -29,7 +33,7 @@ class HelperReader(ControlReader):
         self.writer.site.append(at)
         try:
             with self.inside(frame), self.block():
-                value = self._returning(function.body.body, 0, at)
+                value = self._returning(body, 0, at)
                 kind = self.kind(function.result, frame)
                 if value.name and kind != UNKNOWN and kind.dtype != "void":
                     value = self.convert(value, kind, at)
