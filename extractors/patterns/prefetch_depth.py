@@ -12,6 +12,7 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
+from kb.analysis.buffers import turned_over
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.values import Values
@@ -37,6 +38,23 @@ __global__ void stage(const float* x, float* out, int n) {
 }
 """
 
+_TURNED_OVER = """__global__ void sums(const float* x, float* out, int n) {
+    __shared__ float part[2][256];
+    int now = 0;
+    float acc = 0.f;
+    part[0][threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    for (int i = 256; i < n; i += 256) {
+        part[now ^ 1][threadIdx.x] = x[i + threadIdx.x];
+        acc += part[now][255 - threadIdx.x];
+        __syncthreads();
+        now ^= 1;
+    }
+    out[threadIdx.x] = acc + part[now][255 - threadIdx.x];
+}
+"""
+_ONE_BUFFER = _TURNED_OVER.replace("[now ^ 1]", "[0]").replace("[now]", "[0]")
+
 
 class PrefetchDepth(Pattern):
     """A hint on a load or store, or on the loop around it."""
@@ -56,9 +74,11 @@ class PrefetchDepth(Pattern):
         Case(PRODUCT, "compiler-inferred"),
         Case(PRODUCT_THREADS, "compiler-inferred"),
         Case(_BUFFERED, "manual double buffering"),
+        Case(_TURNED_OVER, "manual double buffering"),
         Case(_BUFFERED.replace("wait_prior(1)", "wait_prior(0)"), "num_stages 1"),
     )
     near_misses = (
+        NearMiss(_ONE_BUFFER, why="what is read is what was just written"),
         NearMiss(COPY, why="no loop, no hint"),
         NearMiss(COPY_POINTER, why="no loop, no hint"),
         NearMiss(COPY_THREADS, why="no loop, no hint"),
@@ -88,7 +108,10 @@ class PrefetchDepth(Pattern):
         for wait in waits if copies else ():
             staged = True
             yield self.decide(facts, _stages(facts, wait), [*copies, wait])
-        if not hinted and not staged:
+        turned = turned_over(facts) if not copies else []
+        if turned:
+            yield self.decide(facts, "manual double buffering", turned)
+        if not hinted and not staged and not turned:
             fed = self._fed(facts)
             if fed:
                 heads = [a.loop for a in fed if a.loop is not None]
