@@ -12,6 +12,7 @@ from extractors.modules import ModuleLoader, ModuleText, NoModules
 from extractors.opaque import opaque_notes
 from extractors.scope import Expression, Local, Modules, Native, Scope
 from extractors.statements import StatementReader
+from extractors.syntax.nodes import nodes_of
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect
 from kb.dialects.registry import DIALECTS
@@ -72,7 +73,7 @@ def _kernels(scope: Scope) -> Iterator[Kernel]:
 
 
 def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef)]
 
 
 def _marked(node: ast.FunctionDef, scope: Scope) -> tuple[ast.FunctionDef, Dialect] | None:

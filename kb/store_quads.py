@@ -170,8 +170,14 @@ def check_owned(graph: str, quads: Sequence[Quad]) -> None:
         raise DoesNotConform("The graph is empty.", where=graph, hint="Use `remove` to drop it.")
     tail = graph.removeprefix(ROOT + "graph/")
     owners = (ROOT + "kernel/" + tail, ROOT + tail)
+    own = NamedNode(graph)
+    known: set[NamedNode | BlankNode | Triple] = set()
     for quad in quads:
+        plain = not isinstance(quad.object, (BlankNode, Triple))
+        if plain and quad.subject in known and quad.graph_name == own:
+            continue
         reason = _foreign(quad, graph, owners)
+        known.add(quad.subject)
         if reason:
             raise DoesNotConform(
                 reason, where=graph, hint=f"Subjects in it begin with <{owners[0]}>."

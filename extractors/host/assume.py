@@ -70,12 +70,28 @@ class Path:
     them."""
 
     guards: tuple[Guard, ...] = ()
-    facts: Facts = field(default_factory=Facts, compare=False, repr=False)
+    outer: Path | None = field(default=None, compare=False, repr=False)
+    known: Facts | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def facts(self) -> Facts:
+        """What the guards say: told when it is first asked for."""
+        untold: list[Path] = []
+        path: Path | None = self
+        while path is not None and path.known is None:
+            untold.append(path)
+            path = path.outer
+        told = path.known if path is not None else None
+        for path in reversed(untold):
+            told = told.with_guard(path.guards[-1]) if told is not None else Facts()
+            object.__setattr__(path, "known", told)
+            object.__setattr__(path, "outer", None)
+        assert told is not None
+        return told
 
     def under(self, cond: Expr, holds: bool, shown: bool = True) -> Path:
         """This path with one more condition."""
-        guard = Guard(cond, holds, shown)
-        return Path((*self.guards, guard), self.facts.with_guard(guard))
+        return Path((*self.guards, Guard(cond, holds, shown)), self)
 
     def without(self, cond: Expr) -> Path:
         """This path without the guards on one condition."""

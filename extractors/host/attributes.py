@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from extractors.host.events import CopyRecord, NormaliseRecord, SentinelRecord
 from extractors.host.expr import make, sym
@@ -266,7 +267,7 @@ class Attributes(Tensors):
             return self.machine.alloc("list", tuple(result)) if isinstance(result, list) else result
         return Unknown(f"the method str.{name} is not modelled")
 
-    def constants(self) -> dict[str, Value]:
+    def constants(self) -> Mapping[str, Value]:
         raise NotImplementedError
 
     def container_method(

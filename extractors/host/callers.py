@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
+from extractors.syntax.nodes import nodes_of
 
 MAX_CALLERS = 8
 """Calls between functions of a module that are followed upwards."""
@@ -49,7 +50,7 @@ def called(node: ast.AST) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _classes(tree: ast.Module) -> tuple[ast.ClassDef, ...]:
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return tuple(node for node in nodes_of(tree) if isinstance(node, ast.ClassDef))
 
 
 def classes(material: Material, launch: LaunchRecord) -> Iterator[ast.ClassDef]:
@@ -67,8 +68,8 @@ def wrapped(material: Material, launch: LaunchRecord) -> bool:
     """Whether a function of the module on the way to a launch, or one that calls such a function,
     carries a decorator that may change its arguments: one that is no marker of a method and no
     registration under a name."""
-    functions = [n for n in ast.walk(material.tree) if isinstance(n, ast.FunctionDef)]
-    names, calls = set(launch.stack), {node: set(called(node)) for node in functions}
+    functions = functions_of(material.tree)
+    names, calls = set(launch.stack), {node: called(node) for node in functions}
     for _ in range(MAX_CALLERS):
         more = {node.name for node in functions if calls[node] & names} - names
         if not more:

@@ -24,6 +24,7 @@ from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
+from extractors.syntax.nodes import nodes_of
 from kb.evidence import Decision, Diagnostic, Lines
 from kb.space import Constraint, Launch, Tuning
 
@@ -196,7 +197,7 @@ def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | 
 @lru_cache(maxsize=64)
 def functions_of(tree: ast.Module) -> tuple[ast.FunctionDef, ...]:
     """Every function definition of a module."""
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return tuple(node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef))
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,8 @@ so that a merge looks at what the branches changed and not at everything there i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extractors.host.expr import choose
 from extractors.host.values import ABSENT, Choice, Expr, Ref, Value
 
@@ -20,23 +22,46 @@ _Log = tuple[int, int, "_Log | None"]
 """What was written last, how many writes there were, and those before it."""
 
 
-class Heap(dict[int, Content]):
-    """Contents by object; they are replaced, never changed."""
+class Heap:
+    """Contents by object; they are replaced, never changed.
 
-    __slots__ = ("log",)
+    Copies hold one table together until one of them is written to.
+    """
 
-    def __init__(self, content: dict[int, Content] | None = None, log: _Log | None = None) -> None:
-        super().__init__(content or ())
-        self.log = log
+    __slots__ = ("_own", "_table", "log")
+
+    def __init__(self) -> None:
+        self._table: dict[int, Content] = {}
+        self._own = True
+        self.log: _Log | None = None
+
+    def get(self, oid: int) -> Content | None:
+        """The contents of an object; None when there are none here."""
+        return self._table.get(oid)
 
     def __setitem__(self, oid: int, content: Content) -> None:
-        super().__setitem__(oid, content)
+        if not self._own:
+            self._table, self._own = dict(self._table), True
+        self._table[oid] = content
         log = self.log
         self.log = (oid, log[1] + 1 if log else 1, log)
 
+    def drop(self, oid: int) -> None:
+        """Forget an object."""
+        if not self._own:
+            self._table, self._own = dict(self._table), True
+        del self._table[oid]
+
+    def all(self) -> Mapping[int, Content]:
+        """Every object with its contents."""
+        return self._table
+
     def copy(self) -> Heap:
         """A heap of another branch that begins here."""
-        return Heap(self, self.log)
+        other = Heap()
+        other._table, other._own, other.log = self._table, False, self.log
+        self._own = False
+        return other
 
 
 def _changed(left: _Log | None, right: _Log | None) -> tuple[list[int], _Log | None]:
@@ -66,7 +91,8 @@ def merge_heaps(
     rows = [(oid, left.get(oid), right.get(oid)) for oid in changed]
     if all(first is second for _, first, second in rows):
         return left
-    merged = Heap(left, log)
+    merged = left.copy()
+    merged.log = log
     for oid, first, second in rows:
         if first is None and second is None:
             continue

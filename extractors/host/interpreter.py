@@ -45,7 +45,7 @@ class Interpreter(BuiltinCalls):
         """Run a module body once; its objects stay for all entry functions."""
         machine = self.machine
         frame = machine.new_frame(None, module.name, "<module>")
-        del machine.heap[frame.oid]
+        machine.heap.drop(frame.oid)
         self.modules[module.name] = Module(
             module.name, module.path, module.tree, module.package, frame
         )
@@ -65,7 +65,7 @@ class Interpreter(BuiltinCalls):
             machine.foreign -= sibling
             machine.muted -= sibling
             self._open_tables(module, frame)
-            machine.base.update(machine.heap)
+            machine.base.update(machine.heap.all())
             machine.heap, machine.path, machine.steps, machine.stack, machine.depth = saved
         return frame
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from extractors.host import device, tables
 from extractors.host.containers import Containers
 from extractors.host.core import lines_of
+from extractors.host.events import TargetProfile
 from extractors.host.expr import (
     binary,
     cdiv,
@@ -282,19 +284,24 @@ class Library(Containers):
             return Unknown("a chain of unknown sequences")
         return self.machine.alloc("list", tuple(itertools.chain.from_iterable(known)))
 
-    def constants(self) -> dict[str, Value]:
+    def constants(self) -> Mapping[str, Value]:
         """Values of libraries that host code computes with, and device facts."""
-        return {
-            "math.inf": math.inf,
-            "math.pi": math.pi,
-            "math.e": math.e,
-            "math.nan": math.nan,
-            **device.attributes(self.profile),
-        }
+        return _constants(self.profile)
 
     def outcome(self, search: int) -> Value:
         """What the search call returns."""
         return TuningOutcome(search)
+
+
+@lru_cache(maxsize=16)
+def _constants(profile: TargetProfile | None) -> Mapping[str, Value]:
+    return {
+        "math.inf": math.inf,
+        "math.pi": math.pi,
+        "math.e": math.e,
+        "math.nan": math.nan,
+        **device.attributes(profile),
+    }
 
 
 def _kernel_name(kernel: Value) -> KernelValue | None:

@@ -72,9 +72,8 @@ class Machine:
 
     def read(self, oid: int) -> Content:
         """The contents of a heap object on this path."""
-        if oid in self.heap:
-            return self.heap[oid]
-        return self.base.get(oid, {})
+        content = self.heap.get(oid)
+        return self.base.get(oid, {}) if content is None else content
 
     def mapping(self, oid: int) -> dict[Value, Value]:
         """The contents of a frame, dict or record."""

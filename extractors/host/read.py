@@ -18,6 +18,7 @@ from extractors.host.origins import Origins
 from extractors.host.render import leaves, unknown_reason
 from extractors.host.tuning import constraints_of, launches_of, tuning_of
 from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
+from extractors.syntax.nodes import nodes_of
 from kb.evidence import Diagnostic, Severity
 
 MAX_ENTRIES = 200
@@ -116,7 +117,7 @@ def _functions(reader: Interpreter, frame: Frame) -> list[Func]:
 def _mentions(module: ast.Module) -> dict[str, int]:
     """How often each name is read, as a name or as an attribute, outside its own definition."""
     counts: dict[str, int] = {}
-    for node in ast.walk(module):
+    for node in nodes_of(module):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             counts[node.id] = counts.get(node.id, 0) + 1
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):

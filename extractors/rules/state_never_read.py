@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from extractors.host.callers import classes
 from extractors.patterns.cases import POINTER, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.syntax.nodes import nodes_of
 from kb.evidence import Finding, Severity
 
 _KEPT = (
@@ -90,7 +91,7 @@ def _unread(owner: ast.ClassDef, tree: ast.Module) -> dict[str, list[int]]:
     context = forward.args.args[0].arg
     read = {
         node.attr
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     found: dict[str, list[int]] = {}

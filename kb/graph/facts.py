@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, serialize
 
@@ -28,6 +29,9 @@ _DOUBLE = NamedNode(names.term("xsd:double"))
 _BOOLEAN = NamedNode(names.term("xsd:boolean"))
 _NONE = NamedNode(names.term("tl:none"))
 _QUOTED = NamedNode(names.term("tl:quoted"))
+SHORT = 10_000
+"""Bits of a number that Python itself writes in decimal."""
+
 _SPECIAL = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}
 
 
@@ -42,15 +46,15 @@ def literal(value: Scalar) -> Literal:
     if isinstance(value, float):
         text = literal_text(value)
         return Literal(_SPECIAL.get(text, text), datatype=_DOUBLE)
-    if any("\ud800" <= char <= "\udfff" for char in value):
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
         return Literal(literal_text(value), datatype=_QUOTED)
     return Literal(value)
 
 
 def _digits(value: int) -> str:
     """Decimal digits of a whole number of any size; Python itself stops at a few thousand."""
-    if value == 0:
-        return "0"
+    if value.bit_length() < SHORT:
+        return str(value)
     sign, rest, parts = "-" if value < 0 else "", abs(value), []
     while rest:
         rest, part = divmod(rest, 10**1000)
@@ -138,11 +142,17 @@ class Facts:
     def quads(self, base: str, graph: str) -> tuple[Quad, ...]:
         """The facts about `base` in `graph`, sorted, none twice."""
         name = NamedNode(graph)
+        parts = {subject: NamedNode(base + subject) for subject, _, _ in self.rows}
         found = set()
         for subject, predicate, value in self.rows:
             node = NamedNode(base + value) if isinstance(value, Rel) else value
-            found.add(Quad(NamedNode(base + subject), NamedNode(names.term(predicate)), node, name))
+            found.add(Quad(parts[subject], _property(predicate), node, name))
         return tuple(sorted(found, key=str))
+
+
+@cache
+def _property(predicate: str) -> NamedNode:
+    return NamedNode(names.term(predicate))
 
 
 def canonical(quads: Iterable[Quad]) -> str:

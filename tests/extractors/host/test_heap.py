@@ -57,14 +57,26 @@ def plainly(heap: dict[int, Content], todo: list[Step], name: str = "c") -> dict
 
 @given(steps)
 def test_a_merge_looks_at_all_that_changed(todo: list[Step]) -> None:
-    assert run(Heap(), todo) == plainly({}, todo)
+    assert run(Heap(), todo).all() == plainly({}, todo)
 
 
 def test_what_no_branch_wrote_is_taken_as_it_is() -> None:
-    start = Heap({0: (1,)})
+    start = Heap()
+    start[0] = (1,)
     left, right = start.copy(), start.copy()
     assert merge_heaps(sym("c"), left, right, BASE, set()) is left
     left[1] = (2,)
     merged = merge_heaps(sym("c"), left, right, {}, set())
-    assert merged == {0: (1,), 1: (2,)}
-    assert merged is not left
+    assert merged.all() == {0: (1,), 1: (2,)}
+    assert (merged is left, start.all(), right.all()) == (False, {0: (1,)}, {0: (1,)})
+
+
+def test_copies_do_not_see_what_the_others_write() -> None:
+    first = Heap()
+    first[0] = (1,)
+    second = first.copy()
+    first[0] = (2,)
+    third = second.copy()
+    second[1] = (3,)
+    third.drop(0)
+    assert [one.all() for one in (first, second, third)] == [{0: (2,)}, {0: (1,), 1: (3,)}, {}]
