@@ -81,11 +81,16 @@ class SeparateGridAxes(Pattern):
             yield self.decide(facts, self._single(facts), [*ids, *self._parts(facts)])
 
     def _places(self, facts: Facts, node: Node) -> bool:
+        """Whether an id says where something is read or written, or is handed to what may do so."""
         return any(
             facts.graph.rests_on(value, node)
             for access in facts.accesses
             for role, value in access.node.op.operands
             if role not in ("value", "mask")
+        ) or any(
+            facts.graph.rests_on(value, node)
+            for unknown in facts.graph.of(OpKind.OPAQUE)
+            for value in unknown.op.inputs
         )
 
     def _divided(self, facts: Facts) -> bool:
