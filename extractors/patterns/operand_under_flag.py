@@ -1,0 +1,102 @@
+"""Arrays that are read only where a compile-time flag says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.specialise import branches
+from kb.evidence import Decision
+
+_FLAGGED = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    if SHIFT:
+        v += tl.load(bias + at, mask=at < n)
+    tl.store(out + at, v, mask=at < n)
+"""
+)
+_FLAGGED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def plus(x, bias, out, T: Int, SHIFT: Bool):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,))
+    if SHIFT:
+        v = v + ct.load(bias, index=(i,), shape=(T,))
+    ct.store(out, index=(i,), tile=v)
+"""
+)
+
+
+class OperandUnderFlag(Pattern):
+    """Every access of an array stands under a branch on compile-time parameters, on the same
+    side."""
+
+    name = "operand-read-under-a-compile-time-flag"
+    axis = "optional_inputs"
+    source = "Triton documentation, tl.constexpr: branches that are taken at compile time"
+    matches = (
+        Case(_FLAGGED, "operand read under a constexpr flag"),
+        Case(_FLAGGED_TILE, "operand read under a constexpr flag"),
+    )
+    near_misses = (
+        NearMiss(vary(_FLAGGED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
+        NearMiss(vary(_FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
+        NearMiss(
+            vary(_FLAGGED_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"
+        ),
+        NearMiss(ADD_POINTER, why="every array is read"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is not facts.source:
+            return
+        chosen = {branch.node for branch in branches(facts)}
+        arrays: dict[str, list[Access]] = {}
+        for access in facts.accesses:
+            if access.array is not None:
+                arrays.setdefault(access.array, []).append(access)
+        found: dict[str, list[Where]] = {}
+        for array, accesses in arrays.items():
+            sides = [_side(access.node, chosen) for access in accesses]
+            around = [b for access in accesses for b in facts.guards(access.node)]
+            heads = [branch.head for branch in around if branch in chosen]
+            if _one_side(facts, sides) and not any(access.is_store for access in accesses):
+                found[array] = [*heads, *accesses]
+        if found:
+            where = [place for places in found.values() for place in places]
+            value = "operand read under a constexpr flag"
+            yield self.decide(facts, value, where, ", ".join(sorted(found)))
+
+
+Side = tuple[Node, int]
+
+
+def _side(node: Node, chosen: set[Node]) -> Side | None:
+    """The outermost branch on compile-time parameters around a node, and its side."""
+    found, current = None, node
+    while current.parent is not None:
+        if current.parent in chosen:
+            found = (current.parent, current.branch)
+        current = current.parent
+    return found
+
+
+def _one_side(facts: Facts, sides: list[Side | None]) -> bool:
+    """True when all stand on the same side of branches on the same condition."""
+    told = {
+        (str(facts.values.expr(side[0].op.inputs[0])), side[1]) if side is not None else None
+        for side in sides
+    }
+    return len(told) == 1 and None not in told
