@@ -78,11 +78,14 @@ class IndexWidth(Pattern):
         computed in; a result that is widened afterwards was computed narrow."""
         graph = facts.threads
         found: dict[bool, list[Node]] = {}
+        offsets: dict[Node, str] = {}
         for access in (n for n in graph.nodes if n.op.kind in READS | WRITES | ATOMICS):
             address = access.op.operand("pointer") or next(iter(access.op.inputs), "")
             steps = graph.upstream(address, lambda n: n.op.kind not in _MOVING)
             for node in steps if access.op.attribute("space") != "shared" else ():
-                dtype = self._offset(facts, node)
+                if node not in offsets:
+                    offsets[node] = self._offset(facts, node)
+                dtype = offsets[node]
                 if dtype in _WIDE | _NARROW and node not in found.get(dtype in _WIDE, []):
                     found.setdefault(dtype in _WIDE, []).append(node)
         if found:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
@@ -143,6 +145,7 @@ def _counts(expr: Expr, name: str) -> bool:
     return any(_counts(arg, name) for atom in expr.top() for arg in atom.args)
 
 
+@lru_cache(maxsize=2)
 def tile_extents(facts: Facts) -> frozenset[str]:
     """Compile-time parameters that are extents of tiles."""
     found: set[str] = set()
