@@ -8,10 +8,17 @@ from functools import lru_cache
 
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
+from extractors.host.origins import Origins
 from extractors.syntax.nodes import nodes_of
 
 MAX_CALLERS = 8
 """Calls between functions of a module that are followed upwards."""
+
+MAX_STEPS = 8
+"""Names and views that a tensor is followed through."""
+
+_VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze", "detach", "view_as"})
+"""Methods that give the same memory whenever they can."""
 
 _MARKERS = ("staticmethod", "classmethod")
 
@@ -105,3 +112,45 @@ def handed(material: Material, launch: LaunchRecord, name: str) -> ast.expr | No
     if not isinstance(last, ast.Tuple) or any(isinstance(one, ast.Starred) for one in last.elts):
         return None
     return last.elts[position] if position < len(last.elts) else None
+
+
+def saved(material: Material, launch: LaunchRecord, name: str) -> bool:
+    """Whether the array that a launch hands over for a parameter is a saved tensor."""
+    if material.origins is None:
+        return False
+    value = handed(material, launch, name)
+    return value is not None and _from_saved(material.origins, value, MAX_STEPS)
+
+
+def _from_saved(origins: Origins, value: ast.expr, steps: int) -> bool:
+    if steps == 0:
+        return False
+    if isinstance(value, ast.Attribute):
+        return value.attr == "saved_tensors"
+    if isinstance(value, ast.Subscript):
+        return _from_saved(origins, value.value, steps - 1)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return value.func.attr in _VIEWS and _from_saved(origins, value.func.value, steps - 1)
+    if isinstance(value, ast.Name):
+        assigned, passed = origins.sources(value)
+        kept = [made for made in assigned if not _itself(made, value)]
+        if assigned:
+            through = all(_is_view(made) for made in assigned if made not in kept)
+            return bool(kept) and through and all(_from_saved(origins, m, steps - 1) for m in kept)
+        return any(_from_saved(origins, made, steps - 1) for made in passed)
+    return False
+
+
+def _itself(made: ast.expr, name: ast.Name) -> bool:
+    """`x = x.view(...)`: the name stands for its own earlier value."""
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        made = made.func.value
+    return isinstance(made, ast.Name) and made.id == name.id
+
+
+def _is_view(made: ast.expr) -> bool:
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        if made.func.attr not in _VIEWS:
+            return False
+        made = made.func.value
+    return isinstance(made, ast.Name)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
-from extractors.host.callers import handed
-from extractors.host.events import LaunchRecord
-from extractors.host.facts import Material
-from extractors.host.origins import Origins
+from extractors.host.callers import saved
 from extractors.patterns.cases import POINTER, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.evidence import Finding
-
-MAX_STEPS = 8
-"""Names and views that a tensor is followed through."""
-
-_VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze", "detach", "view_as"})
-"""Methods that give the same memory whenever they can."""
 
 _BACKWARD = (
     POINTER
@@ -78,58 +68,18 @@ class SavedTensorOverwritten(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         stores = [access for access in subject.facts.stores if access.array is not None]
-        for launch in material.launches if material is not None else ():
+        if material is None:
+            return
+        for launch in material.launches:
             written = dict.fromkeys(access.array for access in stores)
-            saved = [name for name in written if name and _saved(material, launch, name)]
-            if saved:
-                names = ", ".join(f"`{name}`" for name in saved)
+            kept = [name for name in written if name and saved(material, launch, name)]
+            if kept:
+                names = ", ".join(f"`{name}`" for name in kept)
                 yield self.finding(
                     subject,
                     f"{names}: the kernel overwrites what the forward pass saved; a second "
                     "backward pass over the same graph computes with what is left",
                     "write the gradient into memory of its own, or refuse a second pass",
-                    [access for access in stores if access.array in saved],
+                    [access for access in stores if access.array in kept],
                 )
                 return
-
-
-def _saved(material: Material | None, launch: LaunchRecord, name: str) -> bool:
-    """Whether the array that a launch hands over for a parameter is a saved tensor."""
-    if material is None or material.origins is None:
-        return False
-    value = handed(material, launch, name)
-    return value is not None and _from_saved(material.origins, value, MAX_STEPS)
-
-
-def _from_saved(origins: Origins, value: ast.expr, steps: int) -> bool:
-    if steps == 0:
-        return False
-    if isinstance(value, ast.Attribute):
-        return value.attr == "saved_tensors"
-    if isinstance(value, ast.Subscript):
-        return _from_saved(origins, value.value, steps - 1)
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        return value.func.attr in _VIEWS and _from_saved(origins, value.func.value, steps - 1)
-    if isinstance(value, ast.Name):
-        assigned, passed = origins.sources(value)
-        kept = [made for made in assigned if not _itself(made, value)]
-        if assigned:
-            through = all(_is_view(made) for made in assigned if made not in kept)
-            return bool(kept) and through and all(_from_saved(origins, m, steps - 1) for m in kept)
-        return any(_from_saved(origins, made, steps - 1) for made in passed)
-    return False
-
-
-def _itself(made: ast.expr, name: ast.Name) -> bool:
-    """`x = x.view(...)`: the name stands for its own earlier value."""
-    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
-        made = made.func.value
-    return isinstance(made, ast.Name) and made.id == name.id
-
-
-def _is_view(made: ast.expr) -> bool:
-    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
-        if made.func.attr not in _VIEWS:
-            return False
-        made = made.func.value
-    return isinstance(made, ast.Name)

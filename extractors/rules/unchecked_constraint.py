@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from extractors.host.callers import wrapped
+from extractors.host.callers import saved, wrapped
 from extractors.host.conditions import looked_at, parts, touched
 from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
 from extractors.host.facts import Material
@@ -218,7 +218,7 @@ class UncheckedConstraint(Rule):
         self, subject: Subject, material: Material, launch: LaunchRecord
     ) -> Iterator[tuple[str, Finding]]:
         """Only where the host takes care of another array of the same launch."""
-        before = material.before(launch)
+        before = material.of_root(launch)
         cared = {event.tensor for event in before if isinstance(event, NormaliseRecord)}
         if not cared or wrapped(material, launch):
             return
@@ -235,7 +235,7 @@ class UncheckedConstraint(Rule):
         for name, lines in needed.items():
             for leaf in leaves(given.get(name)):
                 plain = isinstance(leaf, Expr) and leaf.op == "sym" and leaf not in cared
-                if plain:
+                if plain and not saved(material, launch, name):
                     yield (
                         f"{name}[-1]",
                         self.finding(
