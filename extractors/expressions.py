@@ -10,7 +10,17 @@ from extractors.scope import Constant, Local, Meaning, Native, Scope
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect, Row
 from kb.ir import Literal, ParameterKind
-from kb.ops import BINARY_BY_SYMBOL, EFFECT, UNARY_BY_SYMBOL, Effect, OpKind
+from kb.ops import (
+    BINARY_BY_SYMBOL,
+    CONTRACTIONS,
+    EFFECT,
+    READS,
+    REDUCTIONS,
+    UNARY_BY_SYMBOL,
+    WRITES,
+    Effect,
+    OpKind,
+)
 
 _BINARY: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -287,6 +297,8 @@ class ExpressionReader:
         for keyword in node.keywords:
             name = keyword.arg or ""
             self._operand(operands, natives.get(name, name), keyword.value, debug)
+        if not operands and row.kind in _OF_SOMETHING:
+            return self._opaque(node, f"{row.path} without arguments", (), hint)
         if row.kind in (OpKind.RANGE, OpKind.STATIC_RANGE):
             operands = _range_roles(operands)
         roles = [parameter.role for parameter in row.parameters]
@@ -331,6 +343,9 @@ def _range_roles(operands: list[tuple[str, str]]) -> list[tuple[str, str]]:
         return operands
     return [("high" if role == "low" else role, value) for role, value in operands]
 
+
+_OF_SOMETHING = READS | WRITES | REDUCTIONS | CONTRACTIONS
+"""Calls that mean nothing without arguments."""
 
 _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_BY_SYMBOL.values()))
 

@@ -240,3 +240,10 @@ def test_another_name_for_a_constant(mark: str, copies: int) -> None:
     annotation = "tl.constexpr" if "triton" in mark else "ct.Constant[int]"
     program = kernel("y = B\nz = n\nw = y + z", signature=f"n, B: {annotation}", mark=mark)
     assert [op.kind for op in kernel_ops(program)].count(OpKind.COPY) == copies
+
+
+@pytest.mark.parametrize("call", ["tl.load()", "tl.sum()", "tl.dot()", "tl.store()"])
+def test_a_call_that_lost_its_arguments_is_opaque(call: str) -> None:
+    program = kernel(f"y = {call}\ntl.store(X, y)", signature="X", mark="@triton.jit")
+    (lost,) = opaque_ops(program)
+    assert "without arguments" in str(lost.attributes)
