@@ -77,7 +77,7 @@ class UndeterminedPadding(Rule):
         found: dict[Access, list[Node]] = {}
         lanes = PaddedLanes(subject.facts)
         for node, loads in self._reached(subject, lanes):
-            for load in loads:
+            for load in sorted(loads, key=lambda one: one.node.index):
                 if load.padding == "undetermined":
                     found.setdefault(load, []).append(node)
         return found
