@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -43,3 +44,13 @@ class TextModules:
     def load(self, dotted: str) -> ModuleText | None:
         """The text registered under `dotted`."""
         return self.texts.get(dotted)
+
+
+def absolute_import(statement: ast.ImportFrom, module: ModuleText) -> str:
+    """Absolute dotted name of an import, relative levels resolved against the module's own name."""
+    if not statement.level:
+        return statement.module or ""
+    parts = module.dotted.split(".")
+    keep = len(parts) - statement.level + (1 if module.is_package else 0)
+    base = ".".join(parts[: max(keep, 0)])
+    return f"{base}.{statement.module}".strip(".") if statement.module else base

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from extractors.modules import ModuleLoader, ModuleText
+from extractors.constants import converted, environment_default, is_docstring
+from extractors.modules import ModuleLoader, ModuleText, absolute_import
 from extractors.syntax.python import parse_module
 from kb.dialects.registry import DIALECTS
 from kb.errors import TileloreError
@@ -176,7 +177,7 @@ class Scope:
             return None
         if node.args:
             return _looked_up(function.node, node.args)
-        body = [s for s in function.node.body if not _is_docstring(s)]
+        body = [s for s in function.node.body if not is_docstring(s)]
         if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
             return None
         return function.scope.resolve(body[0].value, hops + 1)
@@ -281,7 +282,7 @@ class Scope:
             return None
         value = self.evaluate(node.args[0], hops + 1)
         if isinstance(node.func, ast.Name) and node.func.id not in self.bindings:
-            return _convert(node.func.id, value)
+            return converted(node.func.id, value)
         meaning = self.resolve(node.func, hops + 1)
         if not isinstance(meaning, Native) or value is None:
             return None
@@ -312,24 +313,11 @@ def _looked_up(function: ast.FunctionDef, given: list[ast.expr]) -> Native | Non
     listed = [
         f"{n.value}.{wanted[0]}"
         for statement in function.body
-        if not _is_docstring(statement)
+        if not is_docstring(statement)
         for n in ast.walk(statement)
         if isinstance(n, ast.Constant) and isinstance(n.value, str)
     ]
     return next((Native(path) for path in listed if path in _native_names()), None)
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _convert(name: str, value: object) -> object:
-    if name == "float" and isinstance(value, int | float | str):
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    return int(value) if name == "int" and isinstance(value, int | bool) else None
 
 
 def _bindings(
@@ -348,7 +336,7 @@ def _bindings(
                     target = (alias.name, None) if alias.asname else (top, None)
                     yield alias.asname or top, target, main
             case ast.ImportFrom():
-                base = _absolute(statement, scope.module)
+                base = absolute_import(statement, scope.module)
                 for alias in statement.names:
                     yield alias.asname or alias.name, (base, alias.name), main
             case ast.Assign(value=value):
@@ -404,30 +392,8 @@ def _truth(test: ast.expr, scope: Scope) -> bool | None:
             inner = _truth(operand, scope)
             return None if inner is None else not inner
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            first, second = _environment(left), _environment(right)
+            first, second = environment_default(left), environment_default(right)
             return first == second if first is not None and second is not None else None
         case ast.Call(func=ast.Name(id="hasattr"), args=[base, ast.Constant(value=str(member))]):
             return not member.startswith("_") if isinstance(scope.resolve(base), Native) else None
     return None
-
-
-def _environment(node: ast.expr) -> object:
-    """A constant, or the default of a look-up of the environment."""
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Call(
-            func=ast.Attribute(attr="get" | "getenv"), args=[_, ast.Constant(value=value)]
-        ):
-            return value
-    return None
-
-
-def _absolute(statement: ast.ImportFrom, module: ModuleText) -> str:
-    """Absolute dotted name of an import, relative levels resolved against the module's own name."""
-    if not statement.level:
-        return statement.module or ""
-    parts = module.dotted.split(".")
-    keep = len(parts) - statement.level + (1 if module.is_package else 0)
-    base = ".".join(parts[: max(keep, 0)])
-    return f"{base}.{statement.module}".strip(".") if statement.module else base

@@ -13,7 +13,7 @@ import pyoxigraph as ox
 from pyoxigraph import NamedNode, Quad
 
 from kb import store_quads as sq
-from kb.errors import StoreError, UnknownName
+from kb.errors import StoreError
 from kb.query_pool import Limits, Query, QueryPool
 from kb.questions import QUESTIONS, prepare
 from kb.results import Result, Serialized, parse
@@ -359,10 +359,7 @@ class LocalStore:
 
     def graph_text(self, graph: str) -> str:
         """See `Store.graph_text`."""
-        text = sq.canonical(self.index.quads_for_pattern(None, None, None, NamedNode(graph)))
-        if not text:
-            raise UnknownName(f"There is no graph <{graph}>.", hint="See `tilelore kb stats`.")
-        return text.decode()
+        return sq.graph_text(self.index, graph)
 
     def program(self, digest: str) -> str:
         """See `Store.program`."""

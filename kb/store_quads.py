@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, Triple
 from pyoxigraph import parse as ox_parse
 from pyoxigraph import serialize as ox_serialize
 
-from kb.errors import DoesNotConform, InputError, SyntaxProblem
+from kb.errors import DoesNotConform, InputError, SyntaxProblem, UnknownName
 from kb.sparql_text import PREFIXES
 from kb.store_choices import CHOICES, counted_in, counted_out
 from kb.store_records import DumpFormat
@@ -299,3 +299,11 @@ def _named(term: object, names: dict[str, NamedNode], stem: str) -> object:
         return term
     name = f"{ROOT}.well-known/genid/{stem}/{len(names)}"
     return names.setdefault(term.value, NamedNode(name))
+
+
+def graph_text(index: Store, graph: str) -> str:
+    """A named graph in canonical N-Quads. Raises UnknownName."""
+    text = canonical(index.quads_for_pattern(None, None, None, NamedNode(graph)))
+    if not text:
+        raise UnknownName(f"There is no graph <{graph}>.", hint="See `tilelore kb stats`.")
+    return text.decode()

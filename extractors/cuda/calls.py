@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.deduction import bind_names
 from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import arguments_of, chosen, same_bodies
 from extractors.cuda.values import (
@@ -31,7 +32,7 @@ from kb.dialects.cuda import (
     RESULT_DTYPES,
 )
 from kb.dialects.model import Row
-from kb.ir import Literal, MemorySpace
+from kb.ir import Literal
 from kb.ops import COMPARISONS, OpKind
 
 _NOWHERE = n.Place(0, 0, 0, "")
@@ -358,24 +359,7 @@ class CallReader(VectorReader):
         names = {t.name for t in function.template}
         for _ in range(parameter.type.pointers):
             kind = kind.to or UNKNOWN
-        self._match(parameter.type, kind, names, frame)
-
-    def _match(self, written: n.CType, kind: Kind, names: set[str], frame: Frame) -> None:
-        """Bind the names in a written type to what stands there in a kind."""
-        if written.name in names and not written.arguments:
-            if frame.find(written.name) is None and kind != UNKNOWN:
-                frame.bind(written.name, replace(kind, space=MemorySpace.NONE))
-            return
-        if written.extents and kind.shape:
-            kind = replace(kind, shape=kind.shape[len(written.extents) :])
-        for one, given in zip(written.arguments, kind.arguments, strict=False):
-            if isinstance(one, n.CType) and isinstance(given, Kind):
-                self._match(one, given, names, frame)
-            name = one.text if isinstance(one, n.Name) else ""
-            name = one.name if isinstance(one, n.CType) else name
-            if name in names and frame.find(name) is None and isinstance(given, Kind | Val):
-                if isinstance(given, Kind) or given.name:
-                    frame.bind(name, given)
+        bind_names(parameter.type, kind, names, frame)
 
     def _closure(self, node: n.Call, closure: Closure, hint: str) -> Val:
         function = n.Definition(

@@ -19,6 +19,7 @@ from kb.analysis.exchanges import (
     runs_along,
 )
 from kb.analysis.graph import LOOPS, Graph
+from kb.analysis.guarded import masked_load
 from kb.analysis.shared import SharedMemory, copied
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
@@ -378,7 +379,7 @@ class _Rewriter:
         for place, result in enumerate(op.results):
             values = [end[place] for end in ends if place < len(end)]
             if len(values) == 2 and values[0] != values[1]:
-                masked = self._masked_load(values)
+                masked = masked_load(self.out, values)
                 if masked:
                     self.names[result.name] = masked
                     continue
@@ -386,32 +387,6 @@ class _Rewriter:
                 self.emit(OpKind.SELECT, op.span, *roles, result=result.name)
             elif values:
                 self.names[result.name] = values[0]
-
-    def _masked_load(self, values: list[str]) -> str:
-        """Of a load on one side and a constant on the other, the load with that constant."""
-        made = {result.name: number for number, op in enumerate(self.out) for result in op.results}
-        for this, other in (values, values[::-1]):
-            number = self._below(this, made, OpKind.LOAD)
-            fill = self._below(other, made, OpKind.CONST, OpKind.NEG)
-            load = self.out[number] if number is not None else None
-            if load is None or fill is None or number is None or not load.attribute("guarded"):
-                continue
-            operands = (*load.operands, ("padding", self.out[fill].result))
-            kept = tuple(row for row in load.attributes if row[0] != "guarded")
-            self.out[number] = replace(load, operands=operands, attributes=kept)
-            return this
-        return ""
-
-    def _below(self, value: str, made: dict[str, int], *kinds: OpKind) -> int | None:
-        """Where the operation of a kind stands that a value is, perhaps cast or handed on."""
-        number = made.get(value)
-        for _ in range(4):
-            if number is None or self.out[number].kind in kinds:
-                return number
-            if self.out[number].kind not in (OpKind.CAST, OpKind.COPY, OpKind.BROADCAST):
-                return None
-            number = made.get(self.out[number].inputs[0])
-        return None
 
 
 __all__ = ["as_tiles", "reduction_kind"]
