@@ -17,13 +17,15 @@ from kb.analysis import symbolic
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import AtomKind
-from kb.evidence import Finding
+from kb.evidence import Finding, Severity
 from kb.ir import ParameterKind
 
 MAX_PARTS = 4000
 """Expressions of a key that are looked at."""
 
 _LOOPS = "a loop of the kernel runs as long as"
+"""A trip count; many leave it out on purpose, lest every length be searched anew: a note."""
+
 _WALKED = vary(
     SEARCHED,
     ("    ct.store(out", "    for j in range(ct.cdiv(x.shape[1], T)):\n        ct.store(out"),
@@ -133,6 +135,7 @@ class CacheKeyIncomplete(Rule):
             "others",
             f"add {missing} to the cache key",
             [search.lines],
+            Severity.NOTE if what.startswith(_LOOPS) else Severity.WARNING,
         )
 
 
