@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases_merges_threads import MERGE_PAIR_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
+from kb.analysis.merging import merge_of, sinks
 from kb.evidence import Decision
 from kb.ops import READS
 
@@ -41,8 +43,16 @@ _SINK_THREADS = vary(
 )
 
 
+_SINK_MERGED = vary(
+    MERGE_PAIR_THREADS,
+    ("const float* lb,", "const float* lb, const float* sinks,"),
+    ("    float tot = wx + wy;", "    float tot = wx + wy;\n    tot += exp2f(sinks[row] - top);"),
+)
+
+
 class AttentionSink(Pattern):
-    """The running maximum starts from a loaded number, which also enters the sum after the loop."""
+    """The running maximum starts from a loaded number, which also enters the sum after the loop; or
+    the sum of the weights of partial results takes in one that weighs nothing."""
 
     name = "attention-sink-as-virtual-key"
     axis = "softmax_variant"
@@ -51,15 +61,25 @@ class AttentionSink(Pattern):
         Case(_SINK, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_POINTER, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_THREADS, "sink in the running max init + denominator in the epilogue"),
+        Case(_SINK_MERGED, "sink in the denominator of the merge"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum starts at minus infinity"),
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_POINTER, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_THREADS, why="the maximum starts at minus infinity"),
+        NearMiss(MERGE_PAIR_THREADS, why="every weight weighs a part"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        merge = merge_of(facts)
+        extra = sinks(facts, merge) if merge is not None else []
+        if merge is not None and extra:
+            added = [
+                n for n in merge.totals if any(facts.graph.rests_on(n.result, e) for e in extra)
+            ]
+            yield self.decide(facts, "sink in the denominator of the merge", [*extra, *added])
+            return
         for loop in facts.loops:
             for state in loop.of(Role.RUNNING_MAXIMUM):
                 loaded = facts.graph.roots(state.init, *READS)

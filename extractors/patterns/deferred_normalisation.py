@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
 from extractors.patterns.cases_pointer import FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -38,6 +39,7 @@ class DeferredNormalisation(Pattern):
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
         NearMiss(PRODUCT, why="nothing is divided"),
+        NearMiss(MERGE_LOOP_THREADS, why="told as one reciprocal per row"),
         NearMiss(
             SOFTMAX_POINTER,
             why="numerator and denominator come from one tile, no loop carries them",
@@ -74,7 +76,8 @@ class DeferredNormalisation(Pattern):
             return None
         if facts.graph.core(over) in grown:
             return "divide once in the epilogue"
-        return "multiply by reciprocal" if not facts.graph.rests_on(over, loop.node) else None
+        once = bool(facts.contractions) and not facts.graph.rests_on(over, loop.node)
+        return "multiply by reciprocal" if once else None
 
     def _from(self, facts: Facts, value: str, sums: list[str], loop: Loop) -> bool:
         """True when a value is one of the sums, perhaps guarded against zero."""

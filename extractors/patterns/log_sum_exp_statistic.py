@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, vary
+from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
+from kb.analysis.merging import log_sums
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -47,12 +49,14 @@ class LogSumExpStatistic(Pattern):
         Case(_PAIR, "(m,l) pair"),
         Case(FLASH_POINTER_LSE, "base-2 LSE"),
         Case(_LSE_THREADS, "base-2 LSE"),
+        Case(MERGE_PAIR_THREADS, "base-2 LSE"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="nothing but the output is stored"),
         NearMiss(ROW_NORM, why="a root is stored, no logarithm"),
         NearMiss(FLASH_POINTER, why="nothing but the output is stored"),
         NearMiss(FLASH_THREADS, why="nothing but the output is stored"),
+        NearMiss(GATED_THREADS, why="a softplus: one exponential, nothing is summed"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -65,6 +69,12 @@ class LogSumExpStatistic(Pattern):
                     value = "base-2 LSE" if node.op.kind == OpKind.LOG2 else "natural LSE"
                     yield self.decide(facts, value, (added, node, *stores))
                     return
+        for node, added in log_sums(facts):
+            stores = facts.stored_in(added.result)
+            if stores:
+                value = "base-2 LSE" if node.op.kind == OpKind.LOG2 else "natural LSE"
+                yield self.decide(facts, value, (added, node, *stores))
+                return
         pair = self._pair(facts)
         if pair:
             yield self.decide(facts, "(m,l) pair", pair)

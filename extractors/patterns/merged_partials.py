@@ -6,12 +6,18 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
+from extractors.patterns.cases_merges_threads import (
+    GATED_THREADS,
+    MERGE_LOOP_THREADS,
+    MERGE_PAIR_THREADS,
+)
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
-from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS, SOFTMAX_THREADS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.merging import merge_of
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -54,7 +60,8 @@ def merge(parts, stat, out, S: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
 
 class MergedPartials(Pattern):
     """Exponentials of a loaded statistic less its maximum weigh another loaded tile; the weighted
-    sum is divided by the sum of the weights."""
+    sum is divided by the sum of the weights. Threads take the parts in pair by pair, or one after
+    the other."""
 
     name = "lse-weighted-merge-of-partials"
     axis = "reduction_combine"
@@ -62,6 +69,8 @@ class MergedPartials(Pattern):
     matches = (
         Case(MERGE, "parallel softmax over LSE"),
         Case(MERGE_POINTER, "parallel softmax over LSE"),
+        Case(MERGE_PAIR_THREADS, "pairwise softmax over LSE"),
+        Case(MERGE_LOOP_THREADS, "sequential online merge"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="the exponentials are the output, they weigh nothing"),
@@ -70,9 +79,16 @@ class MergedPartials(Pattern):
         NearMiss(_MEAN, why="weights are used as loaded"),
         NearMiss(SOFTMAX_POINTER, why="the exponentials are the output, they weigh nothing"),
         NearMiss(SOFTMAX_THREADS, why="the exponentials are the output, they weigh nothing"),
+        NearMiss(SOFTMAX_CHUNKS_THREADS, why="the sums are rescaled, but nothing is weighed"),
+        NearMiss(GATED_THREADS, why="no maximum of statistics"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        merge = merge_of(facts)
+        if merge is not None:
+            value = "sequential online merge" if merge.running else "pairwise softmax over LSE"
+            yield self.decide(facts, value, (*merge.weights, *merge.totals, *merge.weighted))
+            return
         for weight in facts.exponentials:
             if weight.rescale or not self._loaded(facts, weight):
                 continue

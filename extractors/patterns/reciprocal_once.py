@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
@@ -15,7 +16,7 @@ from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
-_LOOKS = VIEWS | CASTS | {OpKind.FULL}
+_LOOKS = VIEWS | CASTS | {OpKind.FULL, OpKind.SELECT}
 
 
 class ReciprocalOnce(Pattern):
@@ -40,6 +41,7 @@ class ReciprocalOnce(Pattern):
             "one reciprocal per row",
         ),
         Case(SOFTMAX_CHUNKS_THREADS, "one reciprocal per row"),
+        Case(MERGE_LOOP_THREADS, "one reciprocal per row"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is divided"),

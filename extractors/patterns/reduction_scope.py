@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
     NORM_BACKWARD_THREADS,
     ROW_NORM_THREADS,
 )
-from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Loop, Role
 from kb.analysis.stages import second_stage, steps
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -22,7 +25,8 @@ _GRID = NORM_BACKWARD_THREADS.replace(
 
 
 class ReductionScope(Pattern):
-    """Shuffles combine a warp; partial results in shared memory a block; atomics the grid."""
+    """Shuffles combine a warp; partial results in shared memory a block; atomics the grid; a loop
+    alone what one thread reads."""
 
     name = "threads-that-a-reduction-runs-over"
     axis = "reduction_scope"
@@ -31,9 +35,11 @@ class ReductionScope(Pattern):
         Case(FLASH_THREADS, "warp"),
         Case(ROW_NORM_THREADS, "block"),
         Case(_GRID, "grid"),
+        Case(MERGE_LOOP_THREADS, "thread"),
     )
     near_misses = (
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(PRODUCT_THREADS, why="a matrix product, told as such"),
         NearMiss(FLASH_THREADS, why="a row belongs to one warp", value="block"),
         NearMiss(ROW_NORM_THREADS, why="a row belongs to one block", value="grid"),
     )
@@ -55,3 +61,15 @@ class ReductionScope(Pattern):
         ]
         if adds:
             yield self.decide(facts, "grid", adds)
+        elif not found and not second and not facts.contractions:
+            alone = [n for loop in facts.loops for n in _summed(facts, loop)]
+            if alone:
+                yield self.decide(facts, "thread", alone)
+
+
+def _summed(facts: Facts, loop: Loop) -> list[Node]:
+    """What a loop of one thread adds up or takes the largest of, where a store keeps it."""
+    roles = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
+    kept = [c for c in loop.of(*roles) if facts.feeding(c.next) and facts.stored_in(c.result)]
+    made = [facts.graph.producer(c.next) for c in kept]
+    return [n for n in made if n is not None]

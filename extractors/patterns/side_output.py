@@ -7,6 +7,7 @@ from functools import reduce
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, PRODUCT
+from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -14,6 +15,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import normalisations
+from kb.analysis.merging import log_sums
 from kb.analysis.types import broadcast
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -32,15 +34,22 @@ class SideOutput(Pattern):
         Case(ATTENTION, "none"),
         Case(RUNNING_NORM, "statistics saved for backward"),
         Case(LAYER_NORM_THREADS, "statistics saved for backward"),
+        Case(MERGE_LOOP_THREADS, "log-sum-exp"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="a product has no statistics to save"),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_THREADS, why="a product has no statistics to save"),
+        NearMiss(GATED_THREADS, why="a softplus is no log-sum-exp", value="log-sum-exp"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.stores:
+            return
+        merged = [s for _, added in log_sums(facts) for s in facts.stored_in(added.result)]
+        if merged and any(s not in merged for s in facts.stores):
+            alike = [s for s in facts.stores if s.array in {m.array for m in merged}]
+            yield self.decide(facts, "log-sum-exp", alike)
             return
         widest = max(_width(facts, s) for s in facts.stores)
         main = [s for s in facts.stores if _width(facts, s) == widest]

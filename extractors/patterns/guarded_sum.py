@@ -1,0 +1,89 @@
+"""What a row gives whose sum of exponentials is empty: asked for before it is divided by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases_merges_threads import (
+    GATED_THREADS,
+    MERGE_LOOP_THREADS,
+    MERGE_PAIR_THREADS,
+)
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, Node
+from kb.analysis.merging import merge_of
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_TESTS = frozenset({OpKind.GT, OpKind.LT, OpKind.EQ, OpKind.NE, OpKind.GE, OpKind.LE})
+_TAKEN = frozenset({OpKind.DIV, OpKind.LOG, OpKind.LOG2})
+_NOTHING = MERGE_LOOP_THREADS.replace("tot > 0.f ? 1.f / tot : 0.f", "1.f / tot").replace(
+    "    float top",
+    "    if (count == 0) {\n        out[row * width + threadIdx.x] = 0.f;\n        return;\n    }\n"
+    "    float top",
+)
+
+
+class GuardedSum(Pattern):
+    """A quotient or logarithm of a sum of exponentials that is taken where the sum is not zero, a
+    number elsewhere; or a merge of no parts that stores numbers and leaves."""
+
+    name = "empty-sum-asked-for-before-it-divides"
+    axis = "empty_row_handling"
+    source = "tilelore catalogue, axis empty_row_handling; Dao, FlashAttention-2 (2023)"
+    matches = (
+        Case(MERGE_LOOP_THREADS, "zero where the sum is empty"),
+        Case(_NOTHING, "numbers stored for no parts"),
+    )
+    near_misses = (
+        NearMiss(MERGE_PAIR_THREADS, why="nothing asks whether the sum is zero"),
+        NearMiss(SOFTMAX_THREADS, why="nothing asks whether the sum is zero"),
+        NearMiss(ROW_NORM_THREADS, why="no exponentials are summed"),
+        NearMiss(GATED_THREADS, why="nothing is chosen"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.exponentials:
+            return
+        chosen = [n for select in facts.graph.of(OpKind.SELECT) for n in _guarded(facts, select)]
+        merge = merge_of(facts)
+        empty = _without_parts(facts, {n.loop for n in merge.weighted}) if merge else []
+        if chosen or empty:
+            value = "zero where the sum is empty" if chosen else "numbers stored for no parts"
+            yield self.decide(facts, value, [*chosen, *empty])
+
+
+def _guarded(facts: Facts, select: Node) -> list[Node]:
+    """A choice between a number and what is taken of a sum that the condition compares."""
+    test = facts.graph.producer(select.op.operand("condition"))
+    sides = [select.op.operand(role) for role in ("x", "y")]
+    numbers = [v for v in sides if isinstance(facts.values.literal(v), int | float)]
+    if test is None or test.op.kind not in _TESTS or len(numbers) != 1:
+        return []
+    sums = [facts.graph.through(v, COPIES) for v in test.op.inputs[:2]]
+    for side in (v for v in sides if v not in numbers):
+        taken = facts.graph.upstream(side or "", lambda n: n.op.kind in _TAKEN)
+        for node in (n for n in taken if n.op.kind in _TAKEN):
+            of = node.op.inputs[1 if node.op.kind == OpKind.DIV else 0]
+            below = facts.graph.through(of, COPIES)
+            if below in sums and facts.graph.roots(below, OpKind.EXP, OpKind.EXP2):
+                return [test, node, select]
+    return []
+
+
+def _without_parts(facts: Facts, loops: set[Node | None]) -> list[Node]:
+    """A branch taken when the loop over the parts has none: it stores numbers and leaves."""
+    ends = {facts.values.expr(loop.high) for loop in facts.loops if loop.node in loops}
+    for branch in facts.graph.of(OpKind.IF):
+        test = facts.graph.producer(branch.op.inputs[0])
+        last = branch.op.regions[0].terminator
+        if test is None or test.op.kind != OpKind.EQ or last is None or last.kind != OpKind.RETURN:
+            continue
+        sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
+        stores = [a for a in facts.stores if a.node.inside(branch) and a.node.branch == 0]
+        if any(s in ends for s in sides) and any(s.constant == 0 for s in sides) and stores:
+            if not any(facts.feeding(a.value) for a in stores):
+                return [test, *(a.node for a in stores)]
+    return []
