@@ -31,6 +31,9 @@ from extractors.host.values import (
     Value,
 )
 
+MAX_KEPT = 16
+"""Values of an attribute that are remembered."""
+
 
 class Attributes(Tensors):
     """What a value answers to `.name`, `[key]` and method calls."""
@@ -119,7 +122,11 @@ class Attributes(Tensors):
         return make("attr", owner, name)
 
     def set_attribute(self, owner: Value, name: str, value: Value) -> Value:
-        """`owner.name = value`; only records keep it."""
+        """`owner.name = value`; only records keep it. What a parameter is given is remembered by
+        the attribute: a backward pass reads what the forward pass put into its context."""
+        if isinstance(owner, (Ref, Expr)) and not self.machine.foreign:
+            rows = self.machine.kept.setdefault(name, [])
+            rows += [value] if len(rows) < MAX_KEPT and value not in rows else []
         if isinstance(owner, Ref) and owner.kind == "record":
             self.machine.put(owner.oid, name, value)
         return None

@@ -168,6 +168,7 @@ class Calls(Definitions):
         machine.muted += muted
         machine.foreign += foreign
         stack, machine.stack = machine.stack, (*machine.stack, func.name)
+        questions = machine.device_questions
         try:
             result = self._run_function(func, frame)
         except OutOfBounds as stop:
@@ -179,6 +180,8 @@ class Calls(Definitions):
             machine.muted -= muted
             machine.foreign -= foreign
             self.calls.pop()
+        if machine.device_questions > questions:
+            machine.device_functions.add(func.name)
         return self._summarised(func, result, args, kwargs)
 
     def _run_function(self, func: Func, frame: Frame) -> Value:

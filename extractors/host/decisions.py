@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
+from extractors.host.conditions import parts
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import by_rule, closed_form, compiled_in, flattened, hint_lines
-from extractors.host.dispatch import chosen_kernel, demanded_layout, on_device, shared_buffers
+from extractors.host.dispatch import (
+    chosen_kernel,
+    demanded_layout,
+    device_branches,
+    shared_buffers,
+)
 from extractors.host.events import (
     HintRecord,
     LaunchRecord,
@@ -23,6 +29,9 @@ from extractors.host.render import leaves
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
 from extractors.host.values import Expr, Value
 from kb.evidence import AxisKind, Decision, Lines
+
+_OF_SHAPES = frozenset({"dim", "shape", "call", "index", "*", "//"})
+"""Operations on shapes that give a number of elements."""
 
 HINTS = {
     "occupancy": ("occupancy", "occupancy-hint"),
@@ -54,6 +63,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     rows += closed_form(material)
     rows += compiled_in(material)
     rows += chosen_kernel(material)
+    rows += device_branches(material)
     rows += shared_buffers(material)
     rows += demanded_layout(material)
     return tuple(_joined(rows))
@@ -86,15 +96,6 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             value=value,
             pattern="exhaustive-search-with-memoised-winner",
             lines=search_lines(material, search),
-            kind=kind,
-        )
-    conds = [cond for case in search.cases for cond, _ in case.conds]
-    if any(on_device(cond) for cond in conds):
-        yield Decision(
-            axis="arch_dispatch",
-            value="if capability",
-            pattern="architecture-dispatched-tuning-space",
-            lines=(_branch_lines(material.tree, search),),
             kind=kind,
         )
     if search.budget is not None:
@@ -141,19 +142,6 @@ def _searched_tiles(material: Material, search: SearchRecord) -> Iterator[Decisi
 def _managed(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     """The statement that sets the budget around a search."""
     return material.origins.managed(search.lines) if material.origins else ()
-
-
-def _branch_lines(tree: ast.Module, search: SearchRecord) -> Lines:
-    """The first `if` of the function that makes the configurations, to its end."""
-    if search.generator is None:
-        return search.lines
-    _, lines, _ = search.generator
-    found = [
-        (node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and lines[0] <= node.lineno <= lines[1]
-    ]
-    return min(found, default=lines)
 
 
 def _fallback(material: Material) -> Iterator[Decision]:
@@ -251,12 +239,15 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
             near |= {event.result} if outer else set()
     where = dict(launch.arg_lines)
     extents: list[tuple[str, Lines]] = []
-    for name, value in launch.args:
+    for name, given in launch.args:
         if name not in constexprs:
             continue
+        value = _kept(material, given)
         line = where.get(name, launch.lines)
-        if all(_rounded(leaf) for leaf in leaves(value)):
-            made = {rounds[leaf] for leaf in leaves(value) if leaf in rounds}
+        rounded = [one for leaf in leaves(value) for one in _rounded(leaf)]
+        if rounded and all(any(_rounded(leaf)) for leaf in leaves(value)):
+            made = {rounds[one] for one in rounded if one in rounds}
+            made |= set() if value == given else _rounded_anywhere(material, rounded)
             yield Decision(
                 axis="tile_padding",
                 value="next_pow2 + OOB handling",
@@ -264,14 +255,24 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
                 lines=tuple(sorted({*(made or {line}), *material.made(launch, name)})),
                 subject=name,
             )
-        elif is_extent(value):
+        if rounded and all(leaf in rounded for leaf in leaves(value)):
+            continue
+        if is_extent(value):
             extents.append((name, line))
         elif name not in picked and (chosen := _chosen(value)):
             yield Decision(
                 axis="tile_selection",
                 value=chosen,
                 pattern="closed-form-tile-heuristic",
-                lines=tuple(sorted({line, *material.made(launch, name)})),
+                lines=tuple(
+                    sorted(
+                        {
+                            line,
+                            *material.made(launch, name),
+                            *(() if value == given else _rounded_anywhere(material, rounded)),
+                        }
+                    )
+                ),
                 kind=AxisKind.TUNING,
                 subject=name,
             )
@@ -286,8 +287,47 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
         )
 
 
-def _rounded(value: Value) -> bool:
-    return isinstance(value, Expr) and value.op == "npow2" and is_extent(value.args[0])
+def _kept(material: Material, value: Value) -> Value:
+    """What the one function that sets an attribute gave it, where a value is the attribute of an
+    object handed in."""
+    if isinstance(value, Expr) and value.op == "int":
+        value = value.args[0]
+    kept = material.machine.kept.get(str(value.args[1]), []) if _attribute(value) else []
+    return kept[0] if len(kept) == 1 else value
+
+
+def _attribute(value: Value) -> TypeGuard[Expr]:
+    if not isinstance(value, Expr) or value.op != "attr":
+        return False
+    return isinstance(value.args[0], Expr) and value.args[0].op == "sym"
+
+
+def _rounded_anywhere(material: Material, values: list[Expr]) -> set[Lines]:
+    """Lines where an extent was rounded, in any function of the module."""
+    return {
+        event.lines
+        for events in material.events.values()
+        for event in events
+        if isinstance(event, RoundRecord) and event.result in values
+    }
+
+
+def _rounded(value: Value) -> Iterator[Expr]:
+    """An extent rounded up to a power of two; or the smaller one of that and a bound."""
+    if not isinstance(value, Expr):
+        return
+    if value.op == "npow2" and _measured(value.args[0]):
+        yield value
+    elif value.op == "min" and any(isinstance(arg, int) for arg in value.args):
+        yield from (one for arg in value.args for one in _rounded(arg))
+
+
+def _measured(value: Value) -> bool:
+    """A number of a shape, or one that the caller hands in."""
+    if is_extent(value) or (isinstance(value, Expr) and value.op == "sym"):
+        return True
+    inside = [part for part in parts(value) if part.op not in ("sym", "attr")]
+    return bool(inside) and all(part.op in _OF_SHAPES for part in inside)
 
 
 def _chosen(value: Value) -> str:

@@ -132,7 +132,7 @@ def _compile_time(value: ast.expr) -> bool:
 
 
 def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
-    """Arguments whose tensor was given another shape on the way to the launch."""
+    """Arguments whose tensor was given another shape on the way to the launch, not after it."""
     origins = material.origins
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
@@ -141,7 +141,8 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position)
         for made in origins.statements(value) if isinstance(value, ast.Name) else []:
-            if isinstance(made, ast.Assign) and _reshapes(made.value):
+            after = getattr(made, "lineno", 0) > launch.lines[1]
+            if isinstance(made, ast.Assign) and _reshapes(made.value) and not after:
                 found.setdefault(lines_of(made), name)
     if found:
         yield Decision(

@@ -42,6 +42,13 @@ def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
     }
 
 
+def asks(path: str) -> bool:
+    """True for a call that asks which device there is or what it can do."""
+    return path.endswith(
+        (".get_device_properties", ".get_device_capability", ".get_current_target")
+    )
+
+
 def answer(path: str, profile: TargetProfile | None) -> Value:
     """What a call without known arguments gives; ABSENT when it asks nothing about the device."""
     if path.endswith(".get_device_properties"):

@@ -7,24 +7,91 @@ import ast
 from collections.abc import Iterator
 from itertools import combinations
 
+from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
-from extractors.host.expr import atoms
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
-from extractors.host.values import Expr, Value
+from extractors.host.values import Choice, Expr, Value
 from kb.evidence import AxisKind, Decision, Lines
 
 MAX_PARTS = 256
 """Parts of a condition that are looked at."""
 
 
-def on_device(cond: Expr) -> bool:
-    """True for a condition on what the target is or can do."""
-    names = [str(atom.args[0]) for atom in atoms(cond) if atom.op == "sym"]
-    return any(
-        name == "capability" or name.startswith(("capability[", "target.")) for name in names
+def on_device(material: Material, cond: Expr) -> bool:
+    """True for a condition with a part that is about the device alone."""
+    return any(_of_device(material, term) for term in _terms(cond))
+
+
+def _terms(cond: Expr) -> list[Expr]:
+    """What a condition joins by `and`, `or` and `not`."""
+    found: list[Expr] = []
+    pending = [cond]
+    while pending and len(found) < MAX_PARTS:
+        one = pending.pop()
+        if one.op in ("and", "or", "not"):
+            pending.extend(arg for arg in one.args if isinstance(arg, Expr))
+        else:
+            found.append(one)
+    return found
+
+
+def _about(material: Material, cond: Expr, device: bool) -> bool:
+    """Whether any part of a condition is about the device, or about something else."""
+    return any(_of_device(material, term) is device for term in _terms(cond))
+
+
+def _of_device(material: Material, term: Expr) -> bool:
+    """A test of what the target is or can do, told by itself or by a function that asks the device;
+    not of how much work there is for it."""
+    inside = list(parts(term))
+    named = {str(part.args[0]) for part in inside if part.op == "call"}
+    symbols = [str(part.args[0]) for part in inside if part.op == "sym"]
+    about = any(
+        name == "capability" or name.startswith(("capability[", "target.")) for name in symbols
     )
+    sized = any(part.op in ("dim", "shape") for part in inside)
+    return (about or bool(named & material.machine.device_functions)) and not sized
+
+
+def device_branches(material: Material) -> Iterator[Decision]:
+    """Compile-time arguments and hints that depend on what the target is, and searches whose
+    configurations do."""
+    constexprs = {name for name, flag in material.signature.params if flag}
+    conds: dict[Expr, None] = {}
+    for launch in material.launches:
+        rows = [value for name, value in launch.args if name in constexprs]
+        for value in (*rows, *(value for _, value in launch.kernel.hints)):
+            conds |= dict.fromkeys(_asked_of(value))
+    for search in material.searches:
+        conds |= dict.fromkeys(cond for case in search.cases for cond, _ in case.conds)
+    lines = {
+        lines_of(test)
+        for cond in conds
+        if on_device(material, cond)
+        for test in material.machine.asked.get(cond, ())
+    }
+    if lines:
+        yield Decision(
+            axis="arch_dispatch",
+            value="if capability",
+            pattern="architecture-dispatched-tuning-space",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+
+
+def _asked_of(value: Value) -> Iterator[Expr]:
+    """Conditions of the cases of a value."""
+    pending = [value]
+    for _ in range(MAX_PARTS):
+        if not pending:
+            return
+        one = pending.pop()
+        if isinstance(one, Choice):
+            yield one.cond
+            pending += [one.then, one.other]
 
 
 def chosen_kernel(material: Material) -> Iterator[Decision]:
@@ -42,7 +109,8 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
                 nearest = max(above or asked, key=lambda test: test.lineno)
                 found[cond] = _behind(material, nearest)
     for device in (False, True):
-        lines = sorted({n for cond, own in found.items() if on_device(cond) is device for n in own})
+        told = [own for cond, own in found.items() if _about(material, cond, device)]
+        lines = sorted({line for own in told for line in own})
         if lines:
             yield Decision(
                 axis="arch_dispatch" if device else "algorithm_selection",
@@ -55,8 +123,10 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
 
 def _behind(material: Material, test: ast.expr) -> set[Lines]:
     """The lines of a condition, and of what the names in it were set to."""
-    made = material.origins.of(test, callers=False) if material.origins else ()
-    return {lines_of(test), *made}
+    origins = material.origins
+    if origins is None:
+        return {lines_of(test)}
+    return {lines_of(test), *origins.of(test, callers=False), *origins.returned(test)}
 
 
 def _guards(launch: LaunchRecord) -> set[tuple[Expr, bool]]:
@@ -100,34 +170,37 @@ def _tensors(material: Material, value: Value) -> set[Value]:
 
 
 def demanded_layout(material: Material) -> Iterator[Decision]:
-    """Checks that refuse tensors which are not contiguous, or whose elements do not follow each
-    other."""
-    found: set[Lines] = set()
+    """Checks that refuse tensors which are not contiguous, whose elements do not follow each
+    other, or whose strides are not what the kernel needs."""
+    found: dict[str, set[Lines]] = {}
     for launch in material.launches:
         bound = {leaf for _, value in launch.args for leaf in leaves(value)}
         for event in material.before(launch):
-            if isinstance(event, CheckRecord) and _contiguous(event.cond, bound):
-                found.add(event.lines)
-    if found:
+            if isinstance(event, CheckRecord) and (value := _demand(event.cond, bound)):
+                found.setdefault(value, set()).add(event.lines)
+    for value, lines in found.items():
         yield Decision(
             axis="layout_contract",
-            value="contiguous tensors demanded",
+            value=value,
             pattern="host-contiguity-alignment-normalisation",
-            lines=tuple(sorted(found)),
+            lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
 
 
-def _contiguous(cond: Value, bound: set[Value]) -> bool:
-    pending = [cond]
-    for value in pending:
-        if not isinstance(value, Expr):
-            continue
+def _demand(cond: Value, bound: set[Value]) -> str:
+    """What a check wants of the layout of tensors that are handed over; empty when nothing."""
+    found = list(parts(cond))
+    for value in found:
         if value.op == "attr" and value.args[1:] == ("is_contiguous",) and value.args[0] in bound:
-            return True
-        unit = value.op == "==" and 1 in value.args
-        if unit and any(isinstance(v, Expr) and v.op == "stride" for v in value.args):
-            return True
-        if len(pending) < MAX_PARTS:
-            pending.extend(value.args)
-    return False
+            return "contiguous tensors demanded"
+    compared = [v for v in found if v.op in ("==", "%")]
+    strides = [arg for v in compared for arg in v.args if _is_stride(arg)]
+    if any(v.op == "==" and 1 in v.args for v in compared) and strides:
+        return "contiguous tensors demanded"
+    ours = any(isinstance(one, Expr) and one.args[0] in bound for one in strides)
+    return "strides demanded" if ours else ""
+
+
+def _is_stride(value: Value) -> bool:
+    return isinstance(value, Expr) and value.op == "stride"

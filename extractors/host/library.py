@@ -114,6 +114,7 @@ class Library(Containers):
         self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
     ) -> Value:
         machine = self.machine
+        machine.device_questions += device.asks(path)
         told = device.answer(path, self.profile)
         if told is not ABSENT:
             return told

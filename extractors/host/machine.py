@@ -45,6 +45,9 @@ class Machine:
     widened: set[Value] = field(default_factory=set)
     aliases: dict[Value, str] = field(default_factory=dict)
     asked: dict[Expr, list[ast.expr]] = field(default_factory=dict)
+    kept: dict[str, list[Value]] = field(default_factory=dict)
+    device_questions: int = 0
+    device_functions: set[str] = field(default_factory=set)
     muted: int = 0
     foreign: int = 0
     imports: int = 0

@@ -89,6 +89,21 @@ class Origins:
             if isinstance(node, ast.FunctionDef) and node.name in named
         )
 
+    def returned(self, value: ast.expr) -> tuple[Lines, ...]:
+        """Lines of what the functions of the module that a value calls give back."""
+        named = {
+            node.func.id
+            for node in ast.walk(value)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        return tuple(
+            lines_of(item)
+            for node in self.tree.body
+            if isinstance(node, ast.FunctionDef) and node.name in named
+            for item in ast.walk(node)
+            if isinstance(item, ast.Return)
+        )
+
     def argument(self, call: ast.Call, name: str, position: int) -> ast.expr | None:
         """What a launch passes for a parameter: by keyword, in the last tuple, or by position."""
         for keyword in call.keywords:

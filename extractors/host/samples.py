@@ -130,6 +130,31 @@ SPLITS = """def host(x, w):
     out = torch.empty_like(x)
     splits = max(1, torch.cuda.get_device_properties(x.device).multi_processor_count // x.shape[0])
 """
+BY_DEVICE = """def device_grade():
+    return torch.cuda.get_device_capability()[0]
+
+def host(x, w):
+    out = torch.empty_like(x)
+    size = 1024 if device_grade() >= 10 else 512
+"""
+"""A size by what a function of the module learns of the device."""
+BOUNDED = """def host(x, w):
+    import triton
+    out = torch.empty_like(x)
+    size = min(4096, triton.next_power_of_2(x.shape[1]))
+"""
+SAVED = """def first(ctx, x):
+    import triton
+    ctx.span = triton.next_power_of_2(x.shape[1])
+
+def host(ctx, x, w):
+    out = torch.empty_like(x)
+"""
+"""A size that another function put into a context."""
+STRIDED = """def host(x, w):
+    out = torch.empty_like(x)
+    assert x.stride(0) == w.stride(0)
+"""
 HEAD = "def host(x, w):\n    out = torch.empty_like(x)\n"
 _TILE_ARGS, _POINTER_ARGS = "(x, w, out, 1024, True, 1024)", "(x, w, out, 1024, True, 1024, num"
 
