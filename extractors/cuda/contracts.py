@@ -1,0 +1,51 @@
+"""What the host of a CUDA kernel keeps to: threads of a block, and numbers that divide a size
+because they were made so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from extractors.cuda import nodes as n
+from kb.evidence import Lines
+from kb.space import Constraint, Launch, Origin
+
+_BLOCK = ("block_x", "block_y", "block_z")
+
+
+def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
+    """A block of a computed size has no more threads than a block may have."""
+    for launch in launches:
+        extents = [str(dict(launch.hints).get(axis, 1)) for axis in _BLOCK]
+        computed = [one for one in extents if one != "1"]
+        if all(one.isdigit() or one.isidentifier() for one in computed):
+            if not all(one.isdigit() for one in computed):
+                yield Constraint(
+                    expression=f"{' * '.join(computed)} <= target.max_threads_per_block",
+                    origin=Origin.IMPLIED,
+                    because="the host computes the extents of the block",
+                    hint="keep the threads of a block within the limit of the target",
+                    lines=launch.lines,
+                )
+
+
+def divisors(names: Mapping[str, n.Expr | n.Variable]) -> Iterator[Constraint]:
+    """Greatest common divisors divide what they were made of."""
+    for name, value in names.items():
+        if not isinstance(value, n.Call) or not isinstance(value.function, n.Name):
+            continue
+        if value.function.text.rpartition("::")[2] != "gcd":
+            continue
+        for given in value.arguments:
+            if isinstance(given, n.Name):
+                yield Constraint(
+                    expression=f"{given.text} % {name} == 0",
+                    origin=Origin.STATED,
+                    because=f"{name} is a common divisor that the host computes",
+                    hint="keep to it where the kernel is launched from elsewhere",
+                    lines=_lines(value),
+                    checked_by_host=True,
+                )
+
+
+def _lines(node: n.Expr) -> Lines:
+    return (node.at.line, max(node.at.line, node.at.end_line))
