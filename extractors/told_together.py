@@ -18,7 +18,7 @@ HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 EVERYWHERE = frozenset({"specialization"})
 """Axes whose value holds for the whole kernel, so that each value is told once."""
 
-RULED = frozenset({"tile_selection", "tile_padding"})
+RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})
 """Axes that a host rule decides and the program shows."""
 
 GIVEN = frozenset({"constant", "tuned", "given by the caller"})
@@ -43,7 +43,9 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     rules = [
         d
         for d in facts.decisions
-        if d.axis in RULED and (d.axis != "tile_selection" or d.subject in extents)
+        if d.axis in RULED
+        and (d.axis != "tile_selection" or d.subject in extents)
+        and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
     found: list[Decision] = []
@@ -103,6 +105,13 @@ def _overwrites(decision: Decision, detection: Detection) -> bool:
     shared = decision.subject.split(", ")
     roles = {p.role for p in detection.parameters if p.name in shared}
     return len(roles) > 1 and bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
+
+
+def _moves(detection: Detection, parameter: str | None) -> bool:
+    """True when accesses move as many elements as a parameter says."""
+    return any(
+        d.axis == "vector_width" and d.value == f"{parameter} elements" for d in detection.decisions
+    )
 
 
 def _shown(rule: Decision, program: Decision) -> Decision:

@@ -29,7 +29,7 @@ def warps_of_blocks(
     values: list[str] = []
     lines: set[Lines] = set()
     for block, names, launch in launches:
-        made, places = _followed(block, names)
+        made, places = followed(block, names)
         extents = _parts(made)
         if not extents:
             continue
@@ -38,7 +38,7 @@ def warps_of_blocks(
         whole = len(known) == len(extents)
         text = " * ".join(shown(extent) for extent in extents)
         values.append(str(-(-prod(known) // WARP)) if whole else f"{text} threads")
-        lines |= {*places, _place(launch)}
+        lines |= {*places, place(launch)}
     if not values:
         return ()
     kept = list(dict.fromkeys(values))
@@ -49,14 +49,15 @@ def warps_of_blocks(
     return (found,)
 
 
-def _place(at: n.Place) -> Lines:
+def place(at: n.Place) -> Lines:
+    """First and last line of a place."""
     return (at.line, max(at.line, at.end_line))
 
 
 def _number(node: n.Expr, names: Names, lines: list[Lines], depth: int = 0) -> int | None:
     """The whole number that an expression of names and constants is; `lines` gains where the names
     were given."""
-    given, places = _followed(node, names)
+    given, places = followed(node, names)
     lines += places
     match given:
         case n.Constant(value=int() as value):
@@ -88,7 +89,7 @@ def _parts(made: n.Expr | n.Variable | None) -> tuple[n.Expr, ...]:
     return (made,) if made is not None else ()
 
 
-def _followed(
+def followed(
     node: n.Expr | n.Variable | None, names: Names
 ) -> tuple[n.Expr | n.Variable | None, list[Lines]]:
     """What a name was last given, step by step, with the lines of the steps."""
@@ -100,7 +101,7 @@ def _followed(
         if given is None or given == node:
             break
         node = given
-        lines.append(_place(node.at))
+        lines.append(place(node.at))
     if isinstance(node, n.Variable) and not lines:
-        lines.append(_place(node.at))
+        lines.append(place(node.at))
     return node, lines

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import warps_of_blocks
+from extractors.cuda.checks import Check, checked, stated
+from extractors.cuda.contracts import divisors, threads_fit
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
+from extractors.cuda.vector_choice import vector_choice
 from extractors.host.facts import HostFacts
 from kb.ir import Kernel, ParameterKind
-from kb.space import Binding, GuardedPoints, Launch, Point, Scalar, Tuning
+from kb.space import Binding, Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
 
 MAX_LAUNCHES = 400
 MAX_STEPS = 200_000
@@ -38,6 +41,22 @@ class _Found:
     guards: tuple[str, ...]
     names: Names
     function: str
+    checks: tuple[Check, ...] = ()
+    cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
+
+    def words(self, definition: n.Definition) -> dict[str, str]:
+        """Parameters of the kernel by what the host calls them here."""
+        found = _own_names(definition)
+        held = {shown(value): label for value, label in self.cases}
+        names = [*(one.name for one in definition.template[: len(self.kernel.arguments)]),
+                 *(one.name for one in definition.parameters)]  # fmt: skip
+        pairs = zip(names, (*self.kernel.arguments, *self.arguments), strict=False)
+        for parameter, given in pairs:
+            value = _constant(given, self.names)
+            chosen = [text for text, label in held.items()
+                      if value is not None and _constant(label, self.names) == value]  # fmt: skip
+            found |= dict.fromkeys([shown(given), *chosen], parameter)
+        return found
 
 
 def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
@@ -58,8 +77,31 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
         warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
-        facts[kernel.name] = HostFacts(tuning=tuning, launches=launches, decisions=warps)
+        kept = [*threads_fit(launches), *(c for one in mine for c in divisors(one.names))]
+        kept += _stated(mine, definition)
+        vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
+                                                            one.names))  # fmt: skip
+        facts[kernel.name] = HostFacts(
+            tuning=tuning, launches=launches,
+            decisions=(*warps, *dict.fromkeys(vectors)),
+            constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
+        )  # fmt: skip
     return facts
+
+
+def _stated(found: Sequence[_Found], definition: n.Definition) -> list[Constraint]:
+    """What the kernel asserts, and what every launch of it checks before."""
+    own = [
+        c for one in n.inside(definition.body) if isinstance(one, n.Assert) for c in checked(one)
+    ]
+    each = [{c.expression: c for c in stated(one.checks, one.words(definition))} for one in found]
+    common = [c for text, c in each[0].items() if all(text in o for o in each)] if each else []
+    return [*stated(own, _own_names(definition)), *common]
+
+
+def _own_names(definition: n.Definition) -> dict[str, str]:
+    names = (*(p.name for p in definition.template), *(p.name for p in definition.parameters))
+    return dict(zip(names, names, strict=True))
 
 
 def _settled(launches: Sequence[Launch], kernel: Kernel) -> Point:
@@ -112,10 +154,13 @@ class _Walker:
     guards: tuple[str, ...] = ()
     steps: int = 0
     within: str = ""
+    checks: tuple[Check, ...] = ()
+    cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
 
     def function(self, function: n.Definition) -> None:
         """Every launch in a function."""
         self.names, self.guards, self.within = {}, (), function.name
+        self.checks = self.cases = ()
         self._walk(function.body)
 
     def _walk(self, node: object) -> None:
@@ -127,7 +172,10 @@ class _Walker:
                 for one in node:
                     self._walk(one)
             case n.Block(body=body):
-                self._scoped(body, ())
+                before = self.names
+                self.names = dict(before)
+                self._walk(body)
+                self.names = before
             case n.Variable(name=name):
                 self._walk((node.value, node.arguments))
                 self.names[name] = node if node.value is None else node.value
@@ -136,11 +184,17 @@ class _Walker:
                 self._walk((node.before, node.condition))
                 self._scoped(node.then, (text,))
                 self._scoped(node.other, (f"not ({text})",))
+                self.checks += tuple(checked(node))
             case n.Switch(value=value, cases=cases):
                 self._walk(value)
+                passed = tuple(checked(node))
                 for label, body in cases:
                     when = f"{shown(value)} == {shown(label)}" if label is not None else "otherwise"
-                    self._scoped(body, (when,))
+                    held = self.cases
+                    self.cases = (*held, (value, label)) if label is not None else held
+                    self._scoped(body, (when,), passed)
+                    self.cases = held
+                self.checks += passed
             case n.Assign(target=target, value=value):
                 self._walk(value)
                 self.names[shown(target)] = value
@@ -152,14 +206,17 @@ class _Walker:
                     if isinstance(inner, tuple | n.Expr | n.Stmt):
                         self._walk(inner)
 
-    def _scoped(self, node: object, guards: tuple[str, ...]) -> None:
-        names, before = dict(self.names), self.guards
-        self.guards = (*before, *guards)
+    def _scoped(
+        self, node: object, guards: tuple[str, ...], passed: tuple[Check, ...] = ()
+    ) -> None:
+        names, before, checks = dict(self.names), self.guards, self.checks
+        self.guards, self.checks = (*before, *guards), (*checks, *passed)
         self._walk(node)
-        self.names, self.guards = names, before
+        self.names, self.guards, self.checks = names, before, checks
 
     def _call(self, node: n.Call) -> None:
         self._walk((node.function, node.arguments))
+        self.checks += tuple(checked(node))
         if node.launch:
             kernel = self._kernel(node.function)
             if kernel is not None:
@@ -187,7 +244,17 @@ class _Walker:
         arguments: tuple[n.Expr, ...], at: n.Place,
     ) -> None:  # fmt: skip
         self.found.append(
-            _Found(kernel, shape, arguments, at, self.guards, dict(self.names), self.within)
+            _Found(
+                kernel,
+                shape,
+                arguments,
+                at,
+                self.guards,
+                dict(self.names),
+                self.within,
+                self.checks,
+                self.cases,
+            )
         )
 
     def _kernel(self, node: n.Expr) -> n.Name | None:

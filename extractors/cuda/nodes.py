@@ -274,6 +274,13 @@ class Leave(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Assert(Stmt):
+    """`static_assert`: what must hold where the code is compiled."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Alias(Stmt):
     """`using name = type`, or a typedef."""
 

@@ -18,9 +18,8 @@ _SPECIFIERS = frozenset(
     {"type_qualifier", "storage_class_specifier", "alignas_qualifier", "virtual", "explicit"}
 )
 _NOTHING = frozenset(
-    {"comment", ";", "preproc_call", "preproc_def", "static_assert_declaration",
-     "using_declaration", "empty_statement", "friend_declaration",
-     "namespace_alias_definition"}
+    {"comment", ";", "preproc_call", "preproc_def", "using_declaration",
+      "empty_statement", "friend_declaration", "namespace_alias_definition"}
 )  # fmt: skip
 
 
@@ -137,6 +136,10 @@ class StatementBuilder(ExpressionBuilder):
             if names:
                 return before, n.Name(self.at(value), names[0].name)
         return before, self.expression(value)
+
+    def _assert(self, node: Syntax) -> tuple[n.Stmt, ...]:
+        condition = node.child_by_field_name("condition")
+        return (n.Assert(self.at(node), self.expression(condition)),)
 
     def _for(self, node: Syntax) -> tuple[n.Stmt, ...]:
         start = node.child_by_field_name("initializer")
@@ -345,6 +348,7 @@ _BUILDERS: dict[str, Callable[[StatementBuilder, Syntax], tuple[n.Stmt, ...]]] =
     "labeled_statement": _S._label, "declaration": _S._declaration,
     "enum_specifier": _S._enumeration,
     "alias_declaration": _S._alias, "type_definition": _S._typedef,
+    "static_assert_declaration": _S._assert,
     "init_statement": lambda b, node: b.statements(node.named_children),
     "gnu_asm_expression": lambda b, node: (n.Do(b.at(node), b.expression(node)),),
 }  # fmt: skip

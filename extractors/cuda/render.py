@@ -6,6 +6,10 @@ from extractors.cuda import nodes as n
 
 MAX_DEPTH = 24
 MAX_TEXT = 400
+_COMPARED = 3
+_LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), _COMPARED),
+           "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}  # fmt: skip
+"""How tightly operators bind; others, whose order the languages see differently, are not here."""
 _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 
@@ -24,7 +28,8 @@ def _shown(node: object, depth: int) -> str:
             head = name + (_listed(arguments, depth, "<>") if arguments else "")
             return head + (f"::{member}" if member else "") + "*" * pointers
         case n.Binary(operator=operator, left=left, right=right):
-            sides = [_inner(side, depth) for side in (left, right)]
+            level = _LEVELS.get(operator, 0)
+            sides = [_side(left, level, depth), _side(right, level + 0.5, depth)]
             return f"{sides[0]} {_WORDS.get(operator, operator)} {sides[1]}"
         case n.Unary(operator=operator, operand=operand):
             word = "not " if operator == "!" else operator
@@ -47,6 +52,16 @@ def _shown(node: object, depth: int) -> str:
         case n.Variable(name=name):
             return name
     return "?"
+
+
+def _side(node: object, level: float, depth: int) -> str:
+    """A side of an operator; one that binds less than `level` stands in parentheses, and so does a
+    comparison that is compared."""
+    text = shown(node, depth + 1)
+    if not isinstance(node, n.Binary):
+        return text
+    own = _LEVELS.get(node.operator, 0)
+    return text if own > level or (own == level != _COMPARED and level) else f"({text})"
 
 
 def _inner(node: object, depth: int) -> str:

@@ -1,0 +1,151 @@
+"""Conditions that hold where a kernel is launched: checks of the host, and static assertions.
+
+A check is a call that stops when its argument is false, or a branch that throws, exits or returns
+an error. It is told in the words of the kernel: by parameter, or by template argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from extractors.cuda.render import shown
+from kb.space import Constraint, Origin
+
+MAX_LABELS = 16
+"""Values of a dispatch that one constraint lists."""
+
+_CHECKS = {"TORCH_CHECK": "", "STD_TORCH_CHECK": "", "TORCH_INTERNAL_ASSERT": "", "assert": "",
+           "TVM_FFI_ICHECK": "", "TVM_FFI_CHECK": "", "AT_ASSERTM": "", "CHECK": "",
+           "TORCH_CHECK_EQ": "==", "TVM_FFI_ICHECK_EQ": "==", "CHECK_EQ": "==",
+           "TORCH_CHECK_LE": "<=", "TVM_FFI_ICHECK_LE": "<=", "CHECK_LE": "<=",
+           "TORCH_CHECK_GE": ">=", "TVM_FFI_ICHECK_GE": ">=", "CHECK_GE": ">=",
+           "TVM_FFI_ICHECK_LT": "<", "TVM_FFI_ICHECK_GT": ">"}  # fmt: skip
+"""Calls that stop when a condition is false, with how they compare two arguments. Source: PyTorch,
+c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; assert.h."""
+
+_STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_PLAIN = re.compile(r"[\w\s.()%*/+<>=!-]+")
+_CALL = re.compile(r"(?!\b(?:and|or|not)\b)\b\w+\s*\(")
+_WORDS = frozenset({"and", "or", "not", "True", "False"})
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition that holds after a place of the host, or inside a kernel."""
+
+    condition: n.Expr
+    at: n.Place
+
+
+def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
+    """The conditions that hold once a statement is passed."""
+    match node:
+        case n.Assert(condition=condition):
+            yield Check(condition, node.at)
+        case n.Call(function=n.Name(text=text), arguments=(first, *rest)) if text in _CHECKS:
+            operator = _CHECKS[text]
+            condition = n.Binary(node.at, operator, first, rest[0]) if operator and rest else first
+            yield from _parts(condition, node.at)
+        case n.If():
+            yield from _passed(node)
+        case n.Switch(value=value, cases=cases):
+            others = [body for label, body in cases if label is None]
+            labels = [label for label, _ in cases if label is not None]
+            if any(_refuses(body) for body in others) and 0 < len(labels) <= MAX_LABELS:
+                tests = [n.Binary(node.at, "==", value, one) for one in labels]
+                yield Check(_one_of(tests), node.at)
+
+
+def _passed(node: n.If) -> Iterator[Check]:
+    """A branch one of whose sides refuses."""
+    if _refuses(node.then.body):
+        yield from _parts(_not(node.condition), node.at)
+        return
+    tests = [node.condition]
+    other = node.other.body
+    while len(other) == 1 and isinstance(other[0], n.If) and len(tests) < MAX_LABELS:
+        tests.append(other[0].condition)
+        other = other[0].other.body
+    if _refuses(other):
+        yield Check(_one_of(tests), node.at)
+
+
+def _refuses(body: Sequence[n.Stmt]) -> bool:
+    """Whether statements end without going on: an error is thrown or returned."""
+    for one in reversed(body):
+        match one:
+            case n.Block(body=inner):
+                return _refuses(inner)
+            case n.Skipped(what=what):
+                return "throw" in what
+            case n.Do(value=n.Call(function=n.Name(text=text), arguments=arguments)):
+                failed = bool(arguments) and shown(arguments[0]) in ("False", "0")
+                return text in _STOPS or (failed and _CHECKS.get(text) == "")
+            case n.Leave(word="return", value=n.Name(text=text)):
+                return "Error" in text or "ERROR" in text
+            case n.Leave(word="break"):
+                continue
+        return False
+    return False
+
+
+def _not(node: n.Expr) -> n.Expr:
+    match node:
+        case n.Unary(operator="!", operand=operand):
+            return operand
+        case n.Binary(operator=operator) if operator in _OPPOSITE:
+            return n.Binary(node.at, _OPPOSITE[operator], node.left, node.right)
+        case n.Binary(operator="||"):
+            return n.Binary(node.at, "&&", _not(node.left), _not(node.right))
+    return n.Unary(node.at, "!", node)
+
+
+def _parts(node: n.Expr, at: n.Place) -> Iterator[Check]:
+    """Conditions that hold together, one by one."""
+    if isinstance(node, n.Binary) and node.operator == "&&":
+        yield from _parts(node.left, at)
+        yield from _parts(node.right, at)
+    else:
+        yield Check(node, at)
+
+
+def _one_of(tests: Sequence[n.Expr]) -> n.Expr:
+    found = tests[0]
+    for other in tests[1:]:
+        found = n.Binary(other.at, "||", found, other)
+    return found
+
+
+def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constraint]:
+    """Checks in the words of a kernel: `words` are its parameters by what the host calls them."""
+    for check in checks:
+        text = in_words(shown(check.condition), words)
+        if text is not None:
+            yield Constraint(
+                expression=text, origin=Origin.STATED, lines=place(check.at), checked_by_host=True,
+                because="the code stops where it does not hold",
+            )  # fmt: skip
+
+
+def in_words(text: str, words: Mapping[str, str]) -> str | None:
+    """A condition with the names of a kernel; None when it speaks of anything else."""
+    known: list[bool] = []
+
+    def renamed(match: re.Match[str]) -> str:
+        whole = match.group()
+        if whole in _WORDS:
+            return whole
+        head, dot, rest = whole.partition(".")
+        name = words.get(whole) or (words[head] + dot + rest if head in words else "")
+        known.append(bool(name))
+        return name
+
+    made = _NAME.sub(renamed, text)
+    plain = _PLAIN.fullmatch(text) and not _CALL.search(text)
+    return made if plain and known and all(known) else None

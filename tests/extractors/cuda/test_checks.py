@@ -1,0 +1,84 @@
+"""Checks of the host before a launch, static assertions, and vectors chosen by element size."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from extractors.host.facts import HostFacts
+
+KERNEL = "template <int N>\n__global__ void k(float* x, int n, int rows) { BODY x[N] = n; }\n"
+LAUNCH = "k<4><<<rows, 128>>>(x, d, rows);"
+
+
+def facts(host: str, body: str = "") -> HostFacts:
+    """What the file says of its only kernel."""
+    (found,) = host_facts(read_cuda(KERNEL.replace("BODY", body) + host, "k.cu")).values()
+    return found
+
+
+def stated(found: HostFacts) -> list[str]:
+    """Constraints that the code checks."""
+    return sorted(c.expression for c in found.constraints if c.checked_by_host)
+
+
+@pytest.mark.parametrize(("check", "expected"), [
+    pytest.param('TORCH_CHECK(d % 8 == 0 && rows > 0, "no");', ["n % 8 == 0", "rows > 0"],
+                 id="call"),
+    pytest.param("TORCH_CHECK_EQ(d, 64);", ["n == 64"], id="call that compares"),
+    pytest.param("if (d > 1024 || !rows) throw 1;", ["n <= 1024", "rows"], id="throws"),
+    pytest.param("if (d != 8) return cudaErrorInvalidValue;", ["n == 8"], id="returns an error"),
+    pytest.param("if (d != 8) { exit(1); }", ["n == 8"], id="exits"),
+    pytest.param("do { if (!(d <= 32)) { throw 1; } } while (0);", ["n <= 32"], id="in a macro"),
+    pytest.param("if (d == 1) {} else if (d == 2) {} else { throw 1; }", ["n == 1 or n == 2"],
+                 id="one of several"),
+    pytest.param("switch (d) { case 1: break; case 2: break; default: throw 1; }",
+                 ["n == 1 or n == 2"], id="cases"),
+    pytest.param("if (d != 8) return;", [], id="leaves without an error"),
+    pytest.param("if (d != 8) { rows = 1; }", [], id="goes on"),
+    pytest.param("if (rows > 4) { TORCH_CHECK(d == 8); }", [], id="only on one side"),
+    pytest.param("TORCH_CHECK(other == 8);", [], id="of something else"),
+    pytest.param("TORCH_CHECK(x.dim(0) == d);", [], id="of a call"),
+])  # fmt: skip
+def test_checks_before_a_launch(check: str, expected: list[str]) -> None:
+    host = f"void host(float* x, int d, int rows, int other) {{ {check} {LAUNCH} }}\n"
+    assert stated(facts(host)) == expected
+
+
+def test_a_check_after_the_launch_says_nothing_of_it() -> None:
+    assert (
+        stated(facts(f"void host(float* x, int d, int rows) {{ {LAUNCH} assert(d > 0); }}")) == []
+    )
+
+
+def test_static_assertions_of_a_kernel() -> None:
+    found = facts("", 'static_assert(N % 16 == 0, "sixteen");')
+    assert stated(found) == ["N % 16 == 0"]
+
+
+def test_every_launch_must_check() -> None:
+    host = f"void a(float* x, int d, int rows) {{ assert(d > 1); assert(rows > 1); {LAUNCH} }}\n"
+    other = f"void b(float* x, int d, int rows) {{ assert(d > 1); {LAUNCH} }}\n"
+    assert stated(facts(host + other)) == ["n > 1"]
+
+
+CHOSEN = """template <typename T> void host(float* x, int d, int rows) {
+  const int wide = MADE;
+  switch (wide) {
+    case 4: { constexpr int W = 4; k<W><<<rows, 128>>>(x, d, rows); break; }
+    case 8: { constexpr int W = 8; k<W><<<rows, 128>>>(x, d, rows); break; }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("made", "expected"), [
+    pytest.param("std::gcd(16 / sizeof(T), d)", "std::gcd(16 // sizeof(T), d) elements", id="gcd"),
+    pytest.param("d / 32", None, id="not of the size of an element"),
+])  # fmt: skip
+def test_vectors_by_the_size_of_an_element(made: str, expected: str | None) -> None:
+    chosen = [d for d in facts(CHOSEN.replace("MADE", made)).decisions if d.axis == "vector_width"]
+    assert [(d.value, d.subject, d.lines) for d in chosen] == (
+        [(expected, "N", ((4, 4),))] if expected else []
+    )
