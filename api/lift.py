@@ -185,7 +185,7 @@ class _Lifter:
     def _constant(self, node: ast.expr, value: object, locals_: frozenset[str]) -> ast.expr | None:
         text = _literal(value)
         if text is None:
-            return None
+            return ast.Constant(None) if value is None else None
         written = ast.unparse(node).rpartition(".")[2]
         wanted = written if written.isidentifier() else "CONSTANT"
         key = ("constant", wanted, text)
@@ -319,11 +319,7 @@ class _Rename(ast.NodeTransformer):
         root: ast.expr = node
         while isinstance(root, ast.Attribute):
             root = root.value
-        if (
-            isinstance(root, ast.Name)
-            and root.id not in self.locals
-            and root.id in self.scope.bindings
-        ):
+        if isinstance(root, ast.Name) and root.id not in self.locals and self.scope.binds(root.id):
             found = self._outer(node)
             if found is not None:
                 return found

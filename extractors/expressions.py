@@ -139,6 +139,9 @@ class ExpressionReader:
         return self._opaque(node, text, (), hint)
 
     def _attribute(self, node: ast.Attribute, hint: str) -> str:
+        limit = self.scope.resolve(node) if isinstance(node.value, ast.Call) else None
+        if isinstance(limit, Constant):  # of a number format
+            return self._constant(node, limit.value, hint)
         if not self._rooted_in_value(node):
             return self._meaning(node, self.scope.resolve(node), ast.unparse(node), hint)
         base = self.read(node.value)
@@ -248,8 +251,8 @@ class ExpressionReader:
             return self._method(node, function, hint)
         if isinstance(function, ast.Name) and function.id in self.names:
             return self._opaque(node, "call of a value", _children(node), hint)
-        if isinstance(function, ast.Name) and function.id not in self.scope.bindings:
-            constant = self.scope.evaluate(node)
+        if isinstance(function, ast.Name) and not self.scope.binds(function.id):
+            constant = None if _loaded(node) & {*self.names} else self.scope.evaluate(node)
             if isinstance(constant, int | float):
                 return self._constant(node, constant, hint)
             row = self.dialect.by_path.get(function.id)

@@ -174,11 +174,8 @@ class ProgramReader(Helpers):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self._written(node.value)
         base, inner = (node.value, node.slice) if isinstance(node, ast.Subscript) else (node, None)
-        if (
-            isinstance(base, ast.Name)
-            and base.id in _PYTHON_TYPES
-            and base.id not in scope.bindings
-        ):
+        builtin = isinstance(base, ast.Name) and base.id in _PYTHON_TYPES
+        if isinstance(base, ast.Name) and builtin and not scope.binds(base.id):
             return ParameterKind.SCALAR, base.id
         meaning = scope.resolve(base)
         if isinstance(meaning, Expression):

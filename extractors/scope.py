@@ -4,22 +4,25 @@ Nothing is run."""
 from __future__ import annotations
 
 import ast
-import math
-import operator
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 
-from extractors.constants import converted, environment_default, is_docstring
-from extractors.modules import ModuleLoader, ModuleText, absolute_import
+from extractors.bindings import STAR, Binding, bindings, exported, truth
+from extractors.constants import (
+    LIBRARY_CONSTANTS,
+    computed,
+    converted,
+    is_docstring,
+    limit,
+    of_library,
+)
+from extractors.modules import ModuleLoader, ModuleText
+from extractors.natives import looked_up, native_names, only_raises
 from extractors.syntax.python import parse_module
-from kb.dialects.registry import DIALECTS
 from kb.errors import TileloreError
 
 MAX_HOPS = 24
 """Longest chain of imports and aliases that is followed."""
-
-MAX_INTEGER_BITS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +55,15 @@ class Expression:
     node: ast.expr
 
 
-Meaning = Native | Local | Constant | Expression
-Binding = ast.FunctionDef | ast.ClassDef | ast.expr | tuple[str, str | None]
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """A class of the corpus: the names that its body binds."""
 
-_BINARY: dict[type[ast.operator], Callable[[object, object], object]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitOr: operator.or_,
-    ast.BitAnd: operator.and_,
-    ast.BitXor: operator.xor,
-}
-_MATH: dict[str, Callable[[float], float]] = {
-    name: getattr(math, name)
-    for name in ("log", "log2", "log10", "sqrt", "exp", "sin", "cos", "tanh", "floor", "ceil")
-}
-_MATH_CONSTANTS = {"math.inf": math.inf, "math.pi": math.pi, "math.e": math.e, "math.nan": math.nan}
-_MATH_CONSTANTS |= {"torch.inf": math.inf, "numpy.inf": math.inf, "torch.pi": math.pi}
-_LIMITS: dict[tuple[str, str], float | int] = {
-    ("float32", "max"): 3.4028234663852886e38, ("float32", "min"): -3.4028234663852886e38,
-    ("float32", "eps"): 1.1920928955078125e-07, ("float16", "max"): 65504.0,
-    ("float16", "min"): -65504.0, ("bfloat16", "max"): 3.3895313892515355e38,
-    ("bfloat16", "min"): -3.3895313892515355e38,
-} | {
-    (f"int{bits}", end): value
-    for bits in (8, 16, 32, 64)
-    for end, value in (("max", 2 ** (bits - 1) - 1), ("min", -(2 ** (bits - 1))))
-}  # fmt: skip
-"""Largest and smallest numbers of the IEEE and integer formats."""
+    scope: Scope
+    node: ast.ClassDef
+
+
+Meaning = Native | Local | Constant | Expression | Members
 
 
 class Modules:
@@ -126,20 +104,51 @@ def _sibling(text: str, path: str) -> ast.Module:
 
 @dataclass(eq=False)
 class Scope:
-    """The names of one module."""
+    """The names of one module.
+
+    `bindings` holds what a plain NVIDIA machine sees, `fallbacks` the alternatives to it, `stars`
+    the modules of which it imports all names, and `since` how many of them a name comes after.
+    """
 
     modules: Modules
     module: ModuleText
     tree: ast.Module
     bindings: dict[str, Binding] = field(default_factory=dict)
     fallbacks: dict[str, list[Binding]] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    since: dict[str, int] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        for name, binding, main in _bindings(self.tree.body, self):
-            if main or name not in self.bindings:
+        for name, binding, main in bindings(self.tree.body, self.module, self._has):
+            if name == STAR and isinstance(binding, tuple):
+                self.stars.append(binding[0])
+            elif main or name not in self.bindings:
                 self.bindings[name] = binding
+                self.since[name] = len(self.stars)
             else:
                 self.fallbacks.setdefault(name, []).append(binding)
+
+    @cached_property
+    def exported(self) -> frozenset[str]:
+        """What `from this import *` gives; modules that import each other so give their own."""
+        self.__dict__["exported"] = exported(self.tree, self.bindings)
+        others = [inner.exported for star in self.stars if (inner := self.modules.scope(star))]
+        return exported(self.tree, {*self.bindings, *(name for some in others for name in some)})
+
+    def binds(self, name: str) -> bool:
+        """Whether the module gives a name a meaning of its own."""
+        return name in self.bindings or self._star(name) is not None
+
+    def _star(self, name: str) -> str | None:
+        """The last module whose names are all imported that gives a name this module does not bind
+        after it."""
+        for star in reversed(self.stars[self.since.get(name, 0) :]):
+            inner = self.modules.scope(star)
+            known = inner.exported if inner is not None and inner is not self else ()
+            if name in known or f"{star}.{name}" in native_names():
+                return star
+        return None
 
     def resolve(self, node: ast.expr, hops: int = 0) -> Meaning | None:
         """What an expression made of names and dots stands for; None when nothing is known."""
@@ -148,14 +157,7 @@ class Scope:
         if isinstance(node, ast.Name):
             return self.lookup(node.id, hops + 1)
         if isinstance(node, ast.Attribute):
-            if isinstance(node.value, ast.Call) and (limit := self._limit(node, hops)) is not None:
-                return Constant(limit)
-            base = self.resolve(node.value, hops + 1)
-            if isinstance(base, Native):
-                return self._member(f"{base.path}.{node.attr}", hops + 1)
-            if isinstance(base, Constant) and node.attr == "value":
-                return base
-            return None
+            return self._attribute(node, hops)
         if isinstance(node, ast.IfExp):
             return self.resolve(self.chosen(node), hops + 1)
         value = self.evaluate(node, hops + 1)
@@ -163,29 +165,93 @@ class Scope:
             return self._returned(node, hops + 1)
         return Constant(value) if value is not None else None
 
+    def _attribute(self, node: ast.Attribute, hops: int) -> Meaning | None:
+        if isinstance(node.value, ast.Call) and (found := self._limit(node, hops)) is not None:
+            return Constant(found)
+        base = self.resolve(node.value, hops + 1)
+        if isinstance(base, Native):
+            return self._member(f"{base.path}.{node.attr}", hops + 1)
+        if isinstance(base, Members):
+            return base.scope.member_of_class(base.node, node.attr, hops + 1)
+        return base if isinstance(base, Constant) and node.attr == "value" else None
+
+    def member_of_class(self, node: ast.ClassDef, name: str, hops: int) -> Meaning | None:
+        """A constant that the body of a class binds: a member of an enumeration, a setting."""
+        for bound, value, main in bindings(node.body, self.module, self._has):
+            if bound == name and main and isinstance(value, ast.expr):
+                found = self.evaluate(value, hops + 1)
+                return Constant(found) if found is not None else None
+        return None
+
     def chosen(self, node: ast.expr) -> ast.expr:
         """The side of a conditional expression that a plain NVIDIA machine takes; else the node."""
         if not isinstance(node, ast.IfExp):
             return node
-        return node.body if _truth(node.test, self) else node.orelse
+        return node.body if self.truth(node.test) else node.orelse
+
+    def _has(self, test: ast.expr) -> bool | None:
+        """Tests of a library: what it has, what it is None for; told while names are bound."""
+        match test:
+            case ast.Call(func=ast.Name(id="hasattr"), args=[base, ast.Constant(value=str(name))]):
+                return not name.startswith("_") if isinstance(self.resolve(base), Native) else None
+            case ast.Attribute():
+                meaning = self.resolve(test)
+                return bool(meaning.value) if isinstance(meaning, Constant) else None
+            case ast.Compare(
+                left=ast.Attribute() as left,
+                ops=[(ast.Is() | ast.IsNot()) as op],
+                comparators=[ast.Constant(value=None)],
+            ):
+                meaning = self.resolve(left)
+                if isinstance(meaning, Constant):
+                    return (meaning.value is None) is isinstance(op, ast.Is)
+        return None
+
+    def truth(self, test: ast.expr, hops: int = 0) -> bool | None:
+        """Whether a test holds on a plain NVIDIA machine; None when that is not known."""
+
+        def known(part: ast.expr) -> bool | None:
+            match part:
+                case ast.Name(id=name):
+                    meaning = self.lookup(name, hops + 1)
+                    return bool(meaning.value) if isinstance(meaning, Constant) else None
+                case ast.Call(func=ast.Name(id="bool"), args=[inner], keywords=[]):
+                    return self.truth(inner, hops + 1)
+                case ast.Call(args=[], keywords=[]):
+                    found = self._body_of(part, hops + 1)
+                    return found[0].truth(found[1], hops + 1) if found else None
+            return self._has(part)
+
+        return truth(test, known) if hops < MAX_HOPS else None
 
     def _returned(self, node: ast.Call, hops: int) -> Meaning | None:
         """What a function of the corpus without arguments and with one statement returns, or what
         it finds by name in a library."""
         function = self.resolve(node.func, hops + 1)
-        if not isinstance(function, Local) or node.keywords:
+        if isinstance(function, Local) and node.args and not node.keywords:
+            path = looked_up(function.node, node.args)
+            return Native(path) if path else None
+        found = self._body_of(node, hops)
+        return found[0].resolve(found[1], hops + 1) if found else None
+
+    def _body_of(self, node: ast.Call, hops: int) -> tuple[Scope, ast.expr] | None:
+        """The one expression that a call without arguments of a function of the corpus returns."""
+        given = node.args or node.keywords
+        function = None if given else self.resolve(node.func, hops + 1)
+        if not isinstance(function, Local):
             return None
-        if node.args:
-            return _looked_up(function.node, node.args)
-        body = [s for s in function.node.body if not is_docstring(s)]
-        if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
-            return None
-        return function.scope.resolve(body[0].value, hops + 1)
+        match [s for s in function.node.body if not is_docstring(s)]:
+            case [ast.Return(value=ast.expr() as value)]:
+                return function.scope, value
+        return None
 
     def lookup(self, name: str, hops: int = 0) -> Meaning | None:
         """What a module-level name stands for: of alternatives, the first that means something."""
-        if hops > MAX_HOPS or name not in self.bindings:
+        if hops > MAX_HOPS:
             return None
+        found = self._from_star(name, hops)
+        if found is not None or name not in self.bindings:
+            return found
         found = self._bound(self.bindings[name], hops)
         for other in self.fallbacks.get(name, ()):
             if _weight(found) == _KNOWN:
@@ -195,13 +261,28 @@ class Scope:
                 found = alternative
         return found
 
-    def _bound(self, binding: Binding, hops: int) -> Meaning | None:
-        if isinstance(binding, tuple):
-            return self._imported(binding, hops + 1)
-        if isinstance(binding, ast.FunctionDef):
-            return Local(self, binding)
-        if isinstance(binding, ast.ClassDef):
+    def _from_star(self, name: str, hops: int) -> Meaning | None:
+        """What a name stands for in the module of which all names are imported; None while that
+        module asks for it here."""
+        star = self._star(name) if name not in self._asked else None
+        if star is None:
             return None
+        self._asked.add(name)
+        try:
+            return self._imported((star, name), hops)
+        finally:
+            self._asked.remove(name)
+
+    def _bound(self, binding: Binding, hops: int) -> Meaning | None:
+        match binding:
+            case tuple():
+                return self._imported(binding, hops + 1)
+            case ast.FunctionDef():
+                return Local(self, binding)
+            case ast.ClassDef():
+                return Members(self, binding)
+            case ast.Constant(value=None):
+                return Constant(None)
         meaning = self.resolve(binding, hops + 1)
         return meaning if meaning is not None else Expression(self, binding)
 
@@ -220,11 +301,9 @@ class Scope:
         """A dotted path: into a module of the corpus when there is one, else native."""
         head, _, last = path.rpartition(".")
         inner = self.modules.scope(head) if head and hops < MAX_HOPS else None
-        if inner is not None and inner is not self and last in inner.bindings:
+        if inner is not None and inner is not self and inner.binds(last):
             return inner.lookup(last, hops + 1)
-        if path in _MATH_CONSTANTS:
-            return Constant(_MATH_CONSTANTS[path])
-        return Native(path)
+        return Constant(LIBRARY_CONSTANTS[path]) if path in LIBRARY_CONSTANTS else Native(path)
 
     def evaluate(self, node: ast.expr, hops: int = 0) -> object:
         """Value of a constant expression, None when it is not one."""
@@ -239,8 +318,9 @@ class Scope:
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 value = self.evaluate(operand, hops + 1)
                 return -value if isinstance(value, int | float) else None
-            case ast.BinOp():
-                return self._binary(node, hops)
+            case ast.BinOp(left=left, op=op, right=right):
+                sides = [self.evaluate(side, hops + 1) for side in (left, right)]
+                return computed(op, *sides)
             case ast.Call():
                 return self._call(node, hops)
             case ast.IfExp():
@@ -248,6 +328,8 @@ class Scope:
             case ast.Tuple():
                 items = tuple(self.evaluate(item, hops + 1) for item in node.elts)
                 return None if None in items else items
+            case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
+                return self.truth(node, hops + 1)
         return None
 
     def _limit(self, node: ast.Attribute, hops: int) -> float | int | None:
@@ -258,105 +340,25 @@ class Scope:
         function, dtype = (self.resolve(part, hops + 1) for part in (call.func, call.args[0]))
         if not isinstance(function, Native) or not isinstance(dtype, Native):
             return None
-        name = function.path.rpartition(".")[2]
-        key = (dtype.path.rpartition(".")[2], node.attr)
-        return _LIMITS.get(key) if name in ("finfo", "iinfo") else None
-
-    def _binary(self, node: ast.BinOp, hops: int) -> object:
-        left = self.evaluate(node.left, hops + 1)
-        right = self.evaluate(node.right, hops + 1)
-        if not (isinstance(left, int | float) and isinstance(right, int | float)):
-            return None
-        if isinstance(node.op, ast.Pow | ast.LShift) and abs(right) > MAX_INTEGER_BITS:
-            return None
-        function = _BINARY.get(type(node.op))
-        try:
-            return function(left, right) if function else None
-        except (ArithmeticError, TypeError, ValueError):
-            return None
+        return limit(function.path, dtype.path, node.attr)
 
     def _call(self, node: ast.Call, hops: int) -> object:
-        """math.log(2), float("inf"), and single-argument wrappers such as a constexpr
-        constructor."""
+        """math.log(2), float("inf"), single-argument wrappers such as a constexpr constructor, and
+        functions of the corpus that return one expression."""
+        found = self._body_of(node, hops)
+        if found is not None:
+            return found[0].evaluate(found[1], hops + 1)
         if len(node.args) != 1 or node.keywords:
             return None
         value = self.evaluate(node.args[0], hops + 1)
-        if isinstance(node.func, ast.Name) and node.func.id not in self.bindings:
+        if isinstance(node.func, ast.Name) and not self.binds(node.func.id):
+            if node.func.id == "bool":
+                return self.truth(node.args[0], hops + 1)
             return converted(node.func.id, value)
         meaning = self.resolve(node.func, hops + 1)
         if not isinstance(meaning, Native) or value is None:
             return None
-        head, _, name = meaning.path.rpartition(".")
-        if head in ("math", "numpy") and name in _MATH and isinstance(value, int | float):
-            try:
-                return _MATH[name](value)
-            except ValueError:
-                return None
-        return value if name == "constexpr" else None
-
-
-def _looked_up(function: ast.FunctionDef, given: list[ast.expr]) -> Native | None:
-    """The member that `function(name)` returns, when all it returns is `getattr(module, name)`: of
-    the modules that it lists as text, the first in which a dialect knows the name."""
-    wanted = [a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    parameters = [a.arg for a in function.args.args]
-    returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
-    if not len(wanted) == len(given) == len(parameters) == 1 or not returned:
-        return None
-    for value in returned:
-        match value:
-            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=name)]):
-                if name != parameters[0]:
-                    return None
-            case _:
-                return None
-    listed = [
-        f"{n.value}.{wanted[0]}"
-        for statement in function.body
-        if not is_docstring(statement)
-        for n in ast.walk(statement)
-        if isinstance(n, ast.Constant) and isinstance(n.value, str)
-    ]
-    return next((Native(path) for path in listed if path in _native_names()), None)
-
-
-def _bindings(
-    body: list[ast.stmt], scope: Scope, main: bool = True
-) -> Iterator[tuple[str, Binding, bool]]:
-    """Names bound at module level; the last part says whether it is the one that a plain NVIDIA
-    machine sees, or an alternative to it.
-    """
-    for statement in body:
-        match statement:
-            case ast.FunctionDef() | ast.ClassDef():
-                yield statement.name, statement, main
-            case ast.Import():
-                for alias in statement.names:
-                    top = alias.name.partition(".")[0]
-                    target = (alias.name, None) if alias.asname else (top, None)
-                    yield alias.asname or top, target, main
-            case ast.ImportFrom():
-                base = absolute_import(statement, scope.module)
-                for alias in statement.names:
-                    yield alias.asname or alias.name, (base, alias.name), main
-            case ast.Assign(value=value):
-                for target_ in statement.targets:
-                    if isinstance(target_, ast.Name):
-                        yield target_.id, value, main
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                yield name, value, main
-            case ast.If(body=then, orelse=orelse):
-                taken = _truth(statement.test, scope)
-                first, second = (then, orelse) if taken or not orelse else (orelse, then)
-                yield from _bindings(first, scope, main and not (taken is False and first is then))
-                if taken is None:
-                    yield from _bindings(second, scope, False)
-            case ast.Try(body=tried, handlers=handlers):
-                yield from _bindings(tried, scope, main)
-                for handler in handlers:
-                    yield from _bindings(handler.body, scope, False)
-            case ast.With(body=inner):
-                yield from _bindings(inner, scope, main)
+        return of_library(meaning.path, value)
 
 
 _KNOWN = 2
@@ -366,34 +368,12 @@ def _weight(meaning: Meaning | None) -> int:
     """How much an alternative tells: a name of a table, a function or a constant; some library
     name; an expression that is not evaluated.
     """
-    if isinstance(meaning, Local | Constant):
-        return _KNOWN
+    if isinstance(meaning, Local):
+        return 1 if only_raises(meaning.node) else _KNOWN
+    if isinstance(meaning, Constant):
+        return _KNOWN if meaning.value is not None else 0
+    if isinstance(meaning, Members):
+        return 1
     if isinstance(meaning, Native):
-        return _KNOWN if meaning.path in _native_names() else 1
+        return _KNOWN if meaning.path in native_names() else 1
     return 0
-
-
-@cache
-def _native_names() -> frozenset[str]:
-    """Every name of a dialect table, and the modules that they live in."""
-    found: set[str] = set()
-    for dialect in DIALECTS.values():
-        for path in (*dialect.by_path, *dialect.dtypes, *dialect.enums):
-            parts = path.split(".")
-            found.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
-    return frozenset(found)
-
-
-def _truth(test: ast.expr, scope: Scope) -> bool | None:
-    match test:
-        case ast.Constant():
-            return bool(test.value)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = _truth(operand, scope)
-            return None if inner is None else not inner
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            first, second = environment_default(left), environment_default(right)
-            return first == second if first is not None and second is not None else None
-        case ast.Call(func=ast.Name(id="hasattr"), args=[base, ast.Constant(value=str(member))]):
-            return not member.startswith("_") if isinstance(scope.resolve(base), Native) else None
-    return None

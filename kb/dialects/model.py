@@ -71,6 +71,7 @@ class Dialect:
     parameter; `constexpr_typed` adds the Python type in brackets. `constant_wrapper` wraps a
     module-level constant. `float_from_text`: infinities are written as `float("inf")`.
     `reductions_widen`: reductions and extrema of 16-bit floats come back in 32 bits.
+    `former`: native names that older versions had: read, but not what a name stands for today.
     `roundings`: native spellings that fix how a result is rounded: rn, rz, ru, rd or approx.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
     """
@@ -94,6 +95,7 @@ class Dialect:
     float_from_text: bool = False
     reductions_widen: bool = False
     stores_cast: bool = False
+    former: frozenset[str] = frozenset()
     roundings: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property

@@ -12,6 +12,8 @@ from kb.ops import OpKind as K
 _M = "triton.language"
 _MATH = f"{_M}.math"
 _LIBDEVICE = (f"{_M}.extra.libdevice", f"{_M}.extra.cuda.libdevice")
+_FORMER_LIBDEVICE = (f"{_M}.libdevice", _MATH)
+"""Where CUDA's libdevice was up to version 2.3."""
 
 
 def _named(kind: K, name: str, signature: str) -> tuple[Row, ...]:
@@ -51,9 +53,13 @@ _EXTERN_BINARY = (
 )  # fmt: skip
 
 
-def _libdevice() -> tuple[Row, ...]:
+_IN_MATH = {f"{_MATH}.{name}" for name in (*(n for _, n in _UNARY), "div_rn")}
+"""What `math` still has: the operations of the language."""
+
+
+def _libdevice(modules: tuple[str, ...]) -> tuple[Row, ...]:
     rows: list[Row] = []
-    for module in _LIBDEVICE:
+    for module in modules:
         rows += [Row(f"{module}.{name}", kind, "x") for name, kind in _LIBDEVICE_UNARY.items()]
         rows += [
             Row(f"{module}.{name}", K.EXTERN_MATH, "x")
@@ -61,7 +67,17 @@ def _libdevice() -> tuple[Row, ...]:
             if name not in _LIBDEVICE_UNARY
         ]
         rows += [Row(f"{module}.{name}", K.EXTERN_MATH, "x y") for name in _EXTERN_BINARY]
-    return tuple(rows)
+    return tuple(row for row in rows if row.path not in _IN_MATH)
+
+
+_FORMER = (
+    *_libdevice(_FORMER_LIBDEVICE),
+    Row(f"{_M}._experimental_descriptor_load", K.DESCRIPTOR_LOAD,
+        "descriptor=desc_pointer offsets shape dtype"),
+    Row(f"{_M}._experimental_descriptor_store", K.DESCRIPTOR_STORE,
+        "descriptor=desc_pointer value offsets"),
+)  # fmt: skip
+"""What versions before 3.6 had."""
 
 
 def _roundings() -> dict[str, str]:
@@ -174,7 +190,7 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.clamp", K.CLAMP, "x low=min high=max propagate_nan"),
     *(row for kind, name in _UNARY for row in _named(kind, name, "x")),
     Row(f"{_M}.softmax", K.SOFTMAX, "x dim keepdims=keep_dims ieee_rounding"),
-    *_libdevice(),
+    *_libdevice(_LIBDEVICE),
     *_reduction(K.REDUCE_SUM, "sum", ""),
     Row(f"{_M}.max", K.REDUCE_MAX,
         "x=input axis return_indices return_indices_tie_break_left keepdims=keep_dims"),
@@ -228,6 +244,7 @@ ROWS: tuple[Row, ...] = (
     Row(f"{_M}.standard._log2", K.BUILTIN, "x"),
     Row(f"{_M}.core.get_int_dtype", K.BUILTIN, "x y"),
     Row(f"{_M}.swizzle2d", K.BUILTIN, "i j size_i size_j size_g"),
+    *_FORMER,
     *BUILTINS,
 )  # fmt: skip
 
@@ -246,7 +263,8 @@ TRITON = Dialect(
     rows=ROWS,
     dtypes={f"{_M}.{native}": name for native, name in _DTYPES.items()}
     | {f"{_M}.core.{native}": name for native, name in _DTYPES.items()},
-    enums={f"{_M}.{name}": f"type.{name}" for name in ("tensor", "tensor_descriptor", "dtype")},
+    enums={f"{_M}.{name}": f"type.{name}" for name in ("tensor", "tensor_descriptor", "dtype")}
+    | {f"{_M}.PropagateNan.{name}": f"propagate_nan.{name.lower()}" for name in ("ALL", "NONE")},
     kernel_decorators=frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"}),
     helper_decorators=frozenset({"triton.jit"}),
     constexpr_annotations=frozenset({f"{_M}.constexpr", f"{_M}.core.constexpr"}),
@@ -259,5 +277,6 @@ TRITON = Dialect(
     float_from_text=True,
     reductions_widen=True,  # triton.language 3.9, standard.py
     stores_cast=True,
+    former=frozenset(row.path for row in _FORMER),
     roundings=_roundings(),
 )

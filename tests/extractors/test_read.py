@@ -109,6 +109,20 @@ def test_while_has_a_test_and_a_body() -> None:
         pytest.param("C = tl.constexpr(4)\nD = C", "D", 4, id="alias of a wrapped constant"),
         pytest.param("", "-math.inf", None, id="negated library constant stays an operation"),
         pytest.param("try:\n    C = probe()\nexcept OSError:\n    C = 3", "C", 3, id="guarded"),
+        pytest.param(
+            "class Way(IntEnum):\n    FAST = 7\nC = int(Way.FAST)", "C", 7, id="enumeration"
+        ),
+        pytest.param(
+            "import torch\ndef on():\n    return ready() and torch.version.hip is not None\n"
+            "C = 1 if on() else 2",
+            "C",
+            2,
+            id="a test of the machine",
+        ),
+        pytest.param("import torch\nC = bool(torch.version.hip)", "C", False, id="truth of None"),
+        pytest.param(
+            "import torch", "torch.finfo(torch.float8_e4m3fn).tiny", 2.0**-6, id="limit of a format"
+        ),
     ],
 )
 def test_constants_of_the_module_are_values(
@@ -154,6 +168,62 @@ def test_helpers_of_other_modules_are_part_of_the_program() -> None:
     (program,) = read(ModuleText("pkg.main", "pkg/main.py", text), modules).kernels
     assert [helper.name for helper in program.helpers] == ["twice"]
     assert program.entry.parameters[1].kind is ParameterKind.CONSTEXPR
+
+
+STAR = {
+    "pkg": "from .deep import *\nfrom .ops import *\ndef _inner(x):\n    return x\n",
+    "pkg.ops": "__all__ = ['twice'] + ['_own']\nfrom .deep import *\n"
+    "@triton.jit\ndef twice(x):\n    return x + x\ndef hidden(x):\n    return x\n"
+    "def _own(x):\n    return x - x\n",
+    "pkg.deep": "from pkg import *\n@triton.jit\ndef twice(x):\n    return x * x\n"
+    "@triton.jit\ndef thrice(x):\n    return x * 3\ndef _private(x):\n    return x\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "kind"),
+    [
+        pytest.param("from .ops import *", "twice", OpKind.ADD, id="of a module"),
+        pytest.param("from .ops import *", "_own", OpKind.SUB, id="listed in __all__"),
+        pytest.param("from .ops import *", "hidden", OpKind.OPAQUE, id="not listed"),
+        pytest.param("from .ops import *", "thrice", OpKind.OPAQUE, id="passed on, not listed"),
+        pytest.param("from .deep import *", "thrice", OpKind.MUL, id="no list"),
+        pytest.param("from .deep import *", "_private", OpKind.OPAQUE, id="underscore"),
+        pytest.param("from pkg import *", "thrice", OpKind.MUL, id="of a package, two steps"),
+        pytest.param("from pkg import twice", "twice", OpKind.ADD, id="the last one counts"),
+        pytest.param(
+            "from .ops import *\n@triton.jit\ndef twice(x):\n    return x / x", "twice", OpKind.DIV,
+            id="a later definition counts",
+        ),
+        pytest.param(
+            "def twice(x):\n    return x / x\nfrom .ops import *", "twice", OpKind.ADD,
+            id="a later import of all counts",
+        ),
+        pytest.param("from triton.language import *", "exp", OpKind.EXP, id="of the language"),
+        pytest.param("from torch import *", "exp", OpKind.OPAQUE, id="of another library"),
+    ],
+)  # fmt: skip
+def test_names_that_are_imported_all_at_once(head: str, name: str, kind: OpKind) -> None:
+    texts = {
+        dotted: ModuleText(dotted, dotted.replace(".", "/") + ".py", HEAD + text, dotted == "pkg")
+        for dotted, text in STAR.items()
+    }
+    text = f"{HEAD}{head}\n@triton.jit\ndef k(p):\n    tl.store(p, {name}(tl.load(p)))\n"
+    read_module = read(ModuleText("pkg.main", "pkg/main.py", text), TextModules(texts))
+    program = next(kernel for kernel in read_module.kernels if kernel.name == "k")
+    assert kind in {op.kind for op in kernel_ops(program)}
+    assert bool(opaque_ops(program)) == (kind is OpKind.OPAQUE)
+
+
+def test_a_stand_in_for_what_is_not_installed_is_no_helper() -> None:
+    head = (
+        "from somewhere import has_triton\nif has_triton():\n"
+        "    @triton.jit\n    def twice(x):\n        return x + x\n"
+        "else:\n    def twice(*args):\n        raise RuntimeError('not here')\n"
+    )
+    program = kernel("tl.store(p, twice(tl.load(p)))", signature="p", mark="@triton.jit", head=head)
+    assert [helper.name for helper in program.helpers] == ["twice"]
+    assert not opaque_ops(program)
 
 
 FINDER = """import importlib
