@@ -54,6 +54,13 @@ class Constraint:
     checked_by_host: bool = False
 
 
+def implied(expression: str, because: str, hint: str, lines: Lines | None) -> Constraint:
+    """A constraint that follows from the program of a kernel."""
+    return Constraint(
+        expression=expression, origin=Origin.IMPLIED, because=because, hint=hint, lines=lines
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedPoints:
     """The tuning points that hold under one condition on target or problem (`always` when there is

@@ -1,7 +1,8 @@
 """Constraints and findings against the gold, whose texts are prose.
 
 A constraint of ours states one of the gold when both stand on a common line, or when both name a
-common parameter and relate it alike (power of two, divisible, equal, ordered). A finding of ours
+common parameter and relate it alike (power of two, divisible, equal, ordered), or when both are of
+one kind that prose states without a parameter ("last dim stride 1"). A finding of ours
 states a defect of the gold when both have a common line and either the message names something that
 the text of the defect names (a parameter, an axis, a function), or both speak of one kind of
 defect. Precision is over everything that we say of the kernels; the gold does not list every true
@@ -28,12 +29,24 @@ RELATIONS = {
 }
 """How a text relates what it names."""
 
+CONSTRAINTS = {
+    "side by side": re.compile(r"contiguous|unit.stride|stride 1\b|\.stride\[-1\] == 1"),
+    "registers": re.compile(r"registers"),
+    "shared memory": re.compile(r"\bSMEM\b|\bsmem\b|shared_(?:bytes|memory)"),
+    "32 bits": re.compile(r"\bint32\b|2\^3[12]|2147483647"),
+    "first contents": re.compile(r"zero-initiali[sz]ed|\.initial == 0"),
+}
+"""Kinds of constraint that name no parameter: one kernel has one of a kind."""
+
 DEFECTS = {
     "not read": re.compile(r"never (?:used|read)|unused|\bdead\b"),
     "index range": re.compile(r"int32|32[- ]bits?|uint32|overflow"),
     "padding": re.compile(r"padding|masked load|other="),
     "recompiled": re.compile(r"recompil|compiled? (?:anew|per)|Constants?\b"),
-    "tuned apart": re.compile(r"never (?:timed|benchmarked)|not (?:timed|tuned)"),
+    "tuned apart": re.compile(
+        r"never (?:timed|benchmarked|autotunes)|not (?:timed|tuned)|autotune.off"
+        r"|configs\[0\]|none of them is timed"
+    ),
     "overwritten": re.compile(r"overwrit|destroys"),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
 }
@@ -94,7 +107,8 @@ def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
         for name, pattern in RELATIONS.items()
         if pattern.search(text) and pattern.search(ours.expression)
     }
-    return bool(named and alike)
+    kinds = (k for k in CONSTRAINTS.values() if k.search(text) and k.search(ours.expression))
+    return bool(named and alike) or any(True for _ in kinds)
 
 
 def _same_finding(text: str, lines: list[Lines], ours: Finding) -> bool:

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from extractors.host.events import NormaliseRecord
-from extractors.host.expr import make
 from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
+from kb.evidence import Lines
 from kb.space import Constraint, Origin
 
 
 def made_contiguous(material: Material) -> Iterator[Constraint]:
-    """One constraint per array: the elements of its last axis lie side by side.
+    """The elements of the last axis of arrays lie side by side: one constraint for all of them.
 
     The arrays are told by value and not by name: an array counts when each of the tensors that a
     launch may hand over for the parameter was made contiguous on the way there.
     """
-    told: set[str] = set()
+    told: dict[str, Lines] = {}
     for launch in material.launches:
         made = {
             event.tensor: event.lines
             for event in reversed(material.before(launch))
             if isinstance(event, NormaliseRecord)
         }
-        names = material.names(launch)
         for name, value in launch.args:
             tensors = leaves(value)
-            if not _tensors(tensors) or not all(one in made for one in tensors):
-                continue
-            if name not in told:
-                told.add(name)
-                stride = names.text(make("stride", tensors[0], -1))
-                yield Constraint(
-                    expression=f"{stride} == 1",
-                    origin=Origin.STATED,
-                    because="the host makes the array contiguous before the launch",
-                    hint="call `.contiguous()` on it, or pass its strides and use them",
-                    lines=made[tensors[0]],
-                    checked_by_host=True,
-                )
+            if _tensors(tensors) and all(one in made for one in tensors):
+                told.setdefault(name, made[tensors[0]])
+    if told:
+        lines = sorted(told.values())
+        yield Constraint(
+            expression=" and ".join(f"{name}.stride[-1] == 1" for name in told),
+            origin=Origin.STATED,
+            because="the host makes the arrays contiguous before the launch",
+            hint="call `.contiguous()` on them, or pass their strides and use them",
+            lines=(lines[0][0], lines[-1][1]) if _near(lines) else lines[0],
+            checked_by_host=True,
+        )
+
+
+def _near(lines: list[Lines]) -> bool:
+    """Statements one below the other."""
+    return all(b[0] - a[1] <= 2 for a, b in pairwise(lines))
 
 
 def _tensors(found: list[Value]) -> bool:

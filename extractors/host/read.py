@@ -7,6 +7,7 @@ import ast
 from collections.abc import Mapping
 
 from extractors.host.contiguity import made_contiguous
+from extractors.host.contracts import host_contracts
 from extractors.host.decisions import decisions_of
 from extractors.host.derived import grid_lines
 from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, TargetProfile
@@ -164,7 +165,11 @@ def _facts(
     return HostFacts(
         tuning=tuning_of(material),
         launches=launches_of(material),
-        constraints=(*constraints_of(material), *made_contiguous(material)),
+        constraints=(
+            *constraints_of(material),
+            *made_contiguous(material),
+            *host_contracts(material),
+        ),
         decisions=decisions_of(material),
         diagnostics=_diagnostics(reader, material),
         autotune_lines=tuple(search.lines for search in material.searches),

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.alignment import whole_vectors
+from kb.analysis.contracts import contracts
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.parameters import tile_extents
+from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Lines
 from kb.ir import ParameterKind
 from kb.ops import OpKind
-from kb.space import Constraint, Origin
+from kb.space import Constraint, implied
 
 MMA_MINIMUM = 16
 """Smallest extent of an operand of a matrix product (triton.language.dot; cuTile mma on 16-bit
@@ -30,7 +32,6 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
     found: dict[str, Constraint] = {}
     for rule in (
         _powers,
-        _smallest,
         _whole_axis,
         _whole_row,
         _whole_lanes,
@@ -40,16 +41,12 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _aligned,
         _padded,
         _vectors,
+        contracts,
+        resources,
     ):
         for constraint in rule(facts):
             found.setdefault(constraint.expression, constraint)
     return tuple(found.values())
-
-
-def _implied(expression: str, because: str, hint: str, lines: Lines | None) -> Constraint:
-    return Constraint(
-        expression=expression, origin=Origin.IMPLIED, because=because, hint=hint, lines=lines
-    )
 
 
 def _first(facts: Facts, name: str) -> Lines | None:
@@ -69,30 +66,35 @@ def _ordered(facts: Facts) -> list[str]:
 
 
 def _powers(facts: Facts) -> Iterator[Constraint]:
-    for name in _ordered(facts):
-        yield _implied(
-            f"is_power_of_two({name})",
-            f"{name} is the extent of a tile, and extents of tiles are powers of two",
+    """Extents of tiles; those of operands of matrix products have a minimum, too."""
+    smallest = _operand_extents(facts)
+    for name in dict.fromkeys((*_ordered(facts), *smallest)):
+        product = smallest.get(name)
+        least = f" and {name} >= {MMA_MINIMUM}" if product else ""
+        also = f", of an operand of a matrix product at least {MMA_MINIMUM}" if product else ""
+        yield implied(
+            f"is_power_of_two({name}){least}",
+            f"{name} is the extent of a tile, and extents of tiles are powers of two{also}",
             "round it up and mask or pad the rest",
-            _first(facts, name),
+            _first(facts, name) or product,
         )
 
 
-def _smallest(facts: Facts) -> Iterator[Constraint]:
+def _operand_extents(facts: Facts) -> dict[str, Lines]:
+    """Compile-time extents of operands of matrix products, with the lines of the product."""
+    found: dict[str, Lines] = {}
     for product in facts.contractions:
         for role in ("lhs", "rhs"):
             for extent in facts.types.shape(product.op.operand(role))[-2:]:
                 if extent in facts.constexprs:
-                    yield _implied(
-                        f"{extent} >= {MMA_MINIMUM}",
-                        f"{extent} is an extent of an operand of a matrix product",
-                        f"use at least {MMA_MINIMUM}",
-                        product.lines,
-                    )
+                    found.setdefault(extent, product.lines)
+    return found
 
 
 def _whole_axis(facts: Facts) -> Iterator[Constraint]:
-    """A tile that is only ever loaded at index 0 of an axis covers that axis."""
+    """A tile that is only ever loaded at index 0 of an axis covers that axis: told of the first
+    array."""
+    found: dict[str, list[tuple[str, int, Lines]]] = {}
     for access in facts.accesses:
         shape = access.shape or facts.types.shape(access.value)
         if access.mode is not Mode.TILE or len(shape) != len(access.index) or access.array is None:
@@ -103,13 +105,18 @@ def _whole_axis(facts: Facts) -> Iterator[Constraint]:
                 and extent in facts.constexprs
                 and not _walked(facts, access, axis)
             ):
-                relation = "==" if facts.contractions else ">="
-                yield _implied(
-                    f"{extent} {relation} {access.array}.shape[{axis}]",
-                    f"axis {axis} of {access.array} is read as one tile",
-                    "pass the extent itself, or its next power of two with padding",
-                    access.node.lines,
-                )
+                found.setdefault(extent, []).append((access.array, axis, access.node.lines))
+    relation = "==" if facts.contractions else ">="
+    for extent, places in found.items():
+        array, axis, lines = places[0]
+        others = dict.fromkeys(f"{a} (axis {n})" for a, n, _ in places if a != array)
+        also = f"; so are {', '.join(others)}" if others else ""
+        yield implied(
+            f"{extent} {relation} {array}.shape[{axis}]",
+            f"axis {axis} of {array} is read or written as one tile{also}",
+            "pass the extent itself, or its next power of two with padding",
+            lines,
+        )
 
 
 def _walked(facts: Facts, access: Access, axis: int) -> bool:
@@ -130,7 +137,7 @@ def _whole_row(facts: Facts) -> Iterator[Constraint]:
         if node.op.kind == OpKind.LT and lane.kind is AtomKind.LANE:
             size = str(lane.args[0])
             if size in facts.constexprs and facts.reductions:
-                yield _implied(
+                yield implied(
                     f"{size} >= {extent.text}",
                     "the row is reduced in one tile",
                     "use the next power of two of the row length",
@@ -148,7 +155,7 @@ def _whole_lanes(facts: Facts) -> Iterator[Constraint]:
             lane = index.atom
             size = str(lane.args[0]) if lane is not None and lane.kind is AtomKind.LANE else ""
             if size in facts.constexprs and not _other_places(facts, access, axis):
-                yield _implied(
+                yield implied(
                     f"{size} >= {access.array}.shape[{axis}]",
                     f"axis {axis} of {access.array} is reduced in one tile",
                     "use the next power of two of the extent, or go through the axis in chunks",
@@ -170,7 +177,7 @@ def _latency(facts: Facts) -> Iterator[Constraint]:
     for access in facts.accesses:
         atom = facts.values.expr(access.latency).atom if access.latency else None
         if atom is not None and atom.value in facts.constexprs:
-            yield _implied(
+            yield implied(
                 f"{atom.value} <= {LARGEST_LATENCY}",
                 f"{atom.value} is the latency hint of a load or store",
                 f"use 1 to {LARGEST_LATENCY}, or leave the hint out",
@@ -194,7 +201,7 @@ def _groups(facts: Facts) -> Iterator[Constraint]:
             continue
         heads = head.args[1].atom
         if heads is not None and heads.kind is AtomKind.PARAMETER:
-            yield _implied(
+            yield implied(
                 f"{heads.text} % {group.text} == 0",
                 "query heads are divided into whole groups",
                 "pass a group size that divides the number of heads",
@@ -210,7 +217,7 @@ def _positive_scale(facts: Facts) -> Iterator[Constraint]:
                 continue
             other = next((v for v in node.op.inputs[:2] if v != maximum.result), None)
             for name in _scalars(facts, other):
-                yield _implied(
+                yield implied(
                     f"{name} > 0",
                     "the scale follows the row maximum; a negative factor makes it a minimum",
                     "scale the scores before the maximum when the factor may be negative",
@@ -241,7 +248,7 @@ def _aligned(facts: Facts) -> Iterator[Constraint]:
             for value in test.op.inputs[:2]:
                 for factors, number in facts.values.expr(value).terms:
                     if len(factors) == 1 and number == 1 and factors[0].value in scalars:
-                        yield _implied(
+                        yield implied(
                             f"{factors[0].value} >= 0",
                             "it shifts query positions; below zero the first rows see no key",
                             "pass key length minus query length, and check that it is not negative",
@@ -263,7 +270,7 @@ def _padded(facts: Facts) -> Iterator[Constraint]:
         for factors in tiles:
             tile = next(a for a in factors if a.value in tile_extents(facts))
             for extent in _rows(facts, access.node, index.terms, tile.value):
-                yield _implied(
+                yield implied(
                     f"{extent} % {tile.value} == 0",
                     "tiles of a flat buffer would otherwise run into the next row",
                     "pad the buffer on the host",
@@ -274,7 +281,7 @@ def _padded(facts: Facts) -> Iterator[Constraint]:
 def _vectors(facts: Facts) -> Iterator[Constraint]:
     """Rows that are read in vectors begin at whole vectors."""
     for found in whole_vectors(facts):
-        yield _implied(
+        yield implied(
             f"{found.size} % {found.elements} == 0",
             f"{found.elements} elements move at once, and an address is a multiple of their size",
             "check the size on the host, and take another kernel for the rest",

@@ -15,7 +15,7 @@ MADE = "    x = x.contiguous()\n"
     ("text", "said"),
     [
         pytest.param(AUTOTUNED, {"x.stride[-1] == 1"}, id="made contiguous"),
-        pytest.param(SEARCHED, {"x.stride[1] == 1"}, id="of a known number of axes"),
+        pytest.param(SEARCHED, {"x.stride[-1] == 1"}, id="of a known number of axes"),
         pytest.param(vary(AUTOTUNED, (MADE, "")), set(), id="as the caller gives it"),
         pytest.param(
             vary(AUTOTUNED, (MADE, "    y = x.contiguous()\n"), ("move[", "x = x.t()\n    move[")),

@@ -117,7 +117,8 @@ def run(x):
         ),
     )
     assert [row.expression for row in facts.constraints] == [
-        "next_power_of_two(X.shape[0]) <= 65536"
+        "next_power_of_two(X.shape[0]) <= 65536",
+        "B == next_power_of_two(X.shape[0])",
     ]
     assert launch.when == "always"
 

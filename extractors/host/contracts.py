@@ -1,0 +1,251 @@
+"""What the host keeps to when it launches a kernel: how arguments are computed, which axes share a
+stride, how many blocks there are, and the conditions that every launch is under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extractors.host.conditions import parts
+from extractors.host.derived import grid_lines
+from extractors.host.events import LaunchRecord, SearchRecord
+from extractors.host.expr import atoms, negate
+from extractors.host.facts import Material
+from extractors.host.render import UNKNOWN, Names, mentions_memo
+from extractors.host.values import Choice, Expr, Unknown, Value
+from kb.evidence import Lines
+from kb.space import Constraint, Origin
+
+MAX_TEXT = 320
+"""Characters of an expression that a person still reads."""
+
+_ROUNDED = frozenset({"npow2", "cdiv", "//"})
+_SIZES = frozenset({"dim", "stride", "rank", "shape", "strides"})
+
+
+def host_contracts(material: Material) -> Iterator[Constraint]:
+    """Constraints by the launches of one kernel; what several launches do differently is none."""
+    sites = material.sites()
+    if not sites:
+        return
+    first = sites[0]
+    names = _names(material, first)
+    yield from _computed(material, sites, names)
+    yield from _fixed(material, sites)
+    yield from _blocks(material, sites)
+    yield from _conditions(material, names)
+
+
+def _stated(expression: str, because: str, hint: str, lines: Lines) -> Constraint:
+    return Constraint(
+        expression=expression, origin=Origin.STATED, because=because, hint=hint, lines=lines,
+        checked_by_host=True,
+    )  # fmt: skip
+
+
+def _names(material: Material, launch: LaunchRecord) -> Names:
+    """Names of the kernel: extents that are passed are called by their parameter."""
+    names = material.names(launch)
+    for name, value in launch.args:
+        if isinstance(value, Expr) and value.op in ("dim", "index", "sym"):
+            if value not in names.tensors and value not in names.machine.tensors:
+                names.extents[value] = name
+    return names
+
+
+def _readable(text: str) -> bool:
+    return len(text) <= MAX_TEXT and UNKNOWN not in text
+
+
+def _computed(material: Material, sites: list[LaunchRecord], names: Names) -> Iterator[Constraint]:
+    """Sizes that the host rounds or divides: the kernel counts on the relation."""
+    first = sites[0]
+    for name, value in first.args:
+        value = _settled(value, first, name)
+        if not isinstance(value, Expr) or not _rounds(value):
+            continue
+        if any(_settled(dict(s.args).get(name), s, name) != value for s in sites[1:]):
+            continue
+        text = names.text(value)
+        if _readable(text) and " if " not in text and text != name:
+            made = material.made(first, name)
+            yield _stated(
+                f"{name} == {text}",
+                "the host computes the argument so",
+                "keep to it where the kernel is launched from elsewhere",
+                made[0] if made else first.lines,
+            )
+
+
+def _fixed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
+    """Numbers of the kernel that every launch sets to zero: an offset that is never used."""
+    compiled = {name for name, constexpr in material.signature.params if constexpr}
+    for name, value in sites[0].args:
+        if name in compiled or isinstance(value, bool) or value != 0:
+            continue
+        if all(dict(site.args).get(name) == 0 for site in sites):
+            yield _stated(
+                f"{name} == 0",
+                "every launch passes zero",
+                "read what the kernel does with it before another number is passed",
+                dict(sites[0].arg_lines).get(name, sites[0].lines),
+            )
+
+
+def _rounds(value: Value) -> bool:
+    """A size that is computed from extents by rounding or division."""
+    if not isinstance(value, Expr):
+        return False
+    pending: list[Value] = [value]
+    rounded = False
+    for item in pending[:200]:
+        if isinstance(item, (Choice, Unknown)):
+            return False
+        if isinstance(item, Expr) and item.op not in ("dim", "sym", "index", "call", "attr"):
+            if item.op == "axis":
+                return False
+            rounded |= item.op in _ROUNDED
+            pending.extend(item.args)
+    return rounded and any(atom.op in ("dim", "sym") for atom in atoms(value))
+
+
+def _settled(value: Value, launch: LaunchRecord, name: str) -> Value:
+    """The value with alternatives that another argument makes, too, taken as that argument."""
+    cases = [
+        (v, Expr("sym", (other,)))
+        for other, v in launch.args
+        if other != name and isinstance(v, Choice)
+    ]
+    return _folded(value, cases, 64) if cases else value
+
+
+def _folded(value: Value, cases: list[tuple[Choice, Expr]], budget: int) -> Value:
+    if budget <= 0:
+        return value
+    if isinstance(value, Choice):
+        for choice, called in cases:
+            if choice == value:
+                return called
+            if choice.cond == value.cond:
+                then = _replaced(value.then, choice.then, called)
+                other = _replaced(value.other, choice.other, called)
+                if then == other:
+                    return then
+        return value
+    if isinstance(value, Expr) and value.op not in ("dim", "sym", "stride"):
+        args = tuple(_folded(arg, cases, budget - 1) for arg in value.args)
+        return value if args == value.args else Expr(value.op, args, value.size, value.depth)
+    return value
+
+
+def _replaced(value: Value, what: Value, called: Expr) -> Value:
+    if value == what:
+        return called
+    if isinstance(value, Expr):
+        args = tuple(_replaced(arg, what, called) for arg in value.args)
+        return value if args == value.args else Expr(value.op, args, value.size, value.depth)
+    return value
+
+
+def _blocks(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
+    """What the number of blocks has to do with hints and with arrays of one row per block."""
+    for launch in sites:
+        grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
+        hints = dict(launch.kernel.hints)
+        per_sm = [
+            number
+            for part in parts(launch.grid)
+            if part.op == "*" and any(_counts_sms(arg) for arg in part.args)
+            for number in part.args
+            if isinstance(number, int) and number > 1
+        ]
+        if hints.get("occupancy") in per_sm:
+            yield _stated(
+                f"occupancy == {hints['occupancy']}",
+                f"the grid has {hints['occupancy']} blocks per multiprocessor, as many as the "
+                "hint asks for",
+                "change both together",
+                next(iter(grid_lines(material)), launch.lines),
+            )
+        for name, value in launch.args:
+            fact = material.machine.tensors.get(value)
+            for place, extent in enumerate(fact.dims or () if fact is not None else ()):
+                for axis, blocks in enumerate(grid):
+                    if extent == blocks and isinstance(extent, (Expr, Choice)) and _made(extent):
+                        yield _stated(
+                            f"{name}.shape[{place}] == grid[{axis}]",
+                            "every block has a row of its own in the array",
+                            "allocate the array for the grid that is launched",
+                            (fact.line, fact.line) if fact and fact.line else launch.lines,
+                        )
+    yield from _clusters(material)
+
+
+def _counts_sms(value: Value) -> bool:
+    return isinstance(value, Expr) and value.op == "sym" and value.args[0] == "target.sms"
+
+
+def _made(blocks: Value) -> bool:
+    """Whether a number of blocks is computed, and no extent as it stands."""
+    return isinstance(blocks, Choice) or (
+        isinstance(blocks, Expr) and blocks.op in ("min", "cdiv", "*", "max")
+    )
+
+
+def _clusters(material: Material) -> Iterator[Constraint]:
+    """Configurations that ask for clusters of several blocks."""
+    for search in material.searches:
+        for case in search.cases:
+            for point in case.points:
+                blocks = dict(point).get("num_ctas")
+                if isinstance(blocks, int) and blocks > 1:
+                    yield _stated(
+                        "num_ctas <= target.max_cluster_size",
+                        "some configurations ask for clusters of several blocks",
+                        "keep them for targets with clusters (compute capability 9 and above)",
+                        case_lines(search),
+                    )
+                    return
+
+
+def case_lines(search: SearchRecord) -> Lines:
+    """Where the configurations of a search are made, else where it is called."""
+    return search.generator[1] if search.generator else search.lines
+
+
+def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
+    """Conditions on sizes and strides that every launch of the kernel is under."""
+    launches = material.launches
+    for guard in launches[0].path.guards:
+        if mentions_memo(guard.cond) or not guard.shown or not _of_problem(guard.cond):
+            continue
+        if (guard.cond.op, guard.holds) in (("!=", True), ("==", False), ("none", False)):
+            continue  # leaves one case out
+        if not all(
+            any(g.cond == guard.cond and g.holds == guard.holds for g in one.path.guards)
+            for one in launches[1:]
+        ):
+            continue
+        cond = guard.cond if guard.holds else negate(guard.cond)
+        text = names.text(cond)
+        if _readable(text):
+            yield _stated(
+                text,
+                "the host launches the kernel under this condition only",
+                "launch another kernel where it does not hold",
+                launches[0].lines,
+            )
+
+
+def _of_problem(cond: Value) -> bool:
+    """A condition on sizes and strides; none on a target, a flag or a call that is not read."""
+    found = list(atoms(cond))
+    sizes = [atom for atom in found if atom.op in _SIZES]
+    return (
+        bool(sizes)
+        and all(atom.op in _SIZES or atom.op in ("attr", "sym", "axis") for atom in found)
+        and not any(
+            str(atom.args[0]).startswith("target.") or atom.op == "axis"
+            for atom in found
+            if atom.op not in _SIZES
+        )
+    )

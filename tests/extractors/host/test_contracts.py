@@ -1,0 +1,91 @@
+"""What the host keeps to when it launches a kernel is told as constraints, with its lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.patterns.cases import POINTER, TILE
+from kb.analysis.constraints import constraints_of
+from tests.extractors.rules.support import subject
+
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def rows(x, y, out, sx, n, first, W: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, W)
+    v = tl.load(x + row * sx + at, mask=at + first < n, other=0.0)
+    tl.atomic_add(out + at, v, mask=at < n)
+    tl.store(y + row * sx + at, tl.sum(v, axis=0) + v, mask=at < n)
+
+def run(x, y, out):
+    m, n = x.shape
+    if n % 8 == 0:
+        rows[(m,)](x, y, out, x.stride(0), n, 0, triton.next_power_of_2(n))
+"""
+)
+_SHARES = (
+    TILE
+    + """
+import torch
+@ct.kernel(occupancy=4)
+def parts(x, sums, W: Int):
+    i = ct.bid(0)
+    tile = ct.load(x, index=(i, 0), shape=(1, W))
+    ct.store(sums, index=(i, 0), tile=tile)
+
+def run(x):
+    sms = torch.cuda.get_device_properties("cuda").multi_processor_count
+    blocks = min(sms * 4, x.shape[0])
+    sums = torch.empty((blocks, 64))
+    ct.launch(None, (blocks, 1, 1), parts, (x, sums, 64))
+    return sums
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "line"),
+    [
+        pytest.param(_ROWS, "W == next_power_of_two(n)", 16, id="rounded by the host"),
+        pytest.param(_ROWS, "first == 0", 16, id="an offset that is never used"),
+        pytest.param(_ROWS, "n % 8 == 0", 16, id="the condition of the only launch"),
+        pytest.param(_SHARES, "sums.shape[0] == grid[0]", 17, id="one row per block"),
+        pytest.param(_SHARES, "occupancy == 4", 15, id="blocks per multiprocessor"),
+    ],
+)
+def test_what_the_host_keeps_to(text: str, expression: str, line: int) -> None:
+    found = {c.expression: c for c in subject(text).host.constraints}
+    assert expression in found
+    assert found[expression].lines == (line, line)
+    assert found[expression].checked_by_host
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expression"),
+    [
+        pytest.param("triton.next_power_of_2(n))", "n)", "W == n", id="passed as it is"),
+        pytest.param("n, 0, triton", "n, m, triton", "first == 0", id="an offset"),
+        pytest.param("    if n % 8 == 0:\n", "    if True:\n", "n % 8 == 0", id="no condition"),
+    ],
+)
+def test_what_it_does_not_keep_to(old: str, new: str, expression: str) -> None:
+    assert old in _ROWS
+    found = {c.expression for c in subject(_ROWS.replace(old, new)).host.constraints}
+    assert expression not in found
+
+
+def test_what_the_program_asks_of_its_arrays() -> None:
+    found = {c.expression: c.lines for c in constraints_of(subject(_ROWS).facts)}
+    assert "out.initial == 0" in found
+    assert "x.stride[-2] == y.stride[-2]" in found
+    assert "x.numel <= 2147483647" in found
+    assert "x.stride[-1] == 1 and out.stride[-1] == 1 and y.stride[-1] == 1" in found
+
+
+def test_what_blocks_add_to_is_not_set_first() -> None:
+    set_first = _ROWS.replace("    tl.atomic_add(", "    tl.store(out + at, v)\n    tl.atomic_add(")
+    found = constraints_of(subject(set_first).facts)
+    assert "out.initial == 0" not in {c.expression for c in found}
