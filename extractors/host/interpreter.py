@@ -13,6 +13,7 @@ from extractors.host.expr import make, sym
 from extractors.host.heap import Heap
 from extractors.host.limits import OutOfBounds
 from extractors.host.modules import parse_quietly
+from extractors.host.sharing import given_again, keeping
 from extractors.host.values import (
     ABSENT,
     ClassValue,
@@ -50,6 +51,7 @@ class Interpreter(BuiltinCalls):
             module.name, module.path, module.tree, module.package, frame
         )
         saved = (machine.heap, machine.path, machine.steps, machine.stack, machine.depth)
+        calls, self.calls = self.calls, []
         sibling = module.name != self.main
         head_start = machine.limits.steps - machine.limits.sibling_steps if sibling else 0
         machine.heap, machine.path = Heap(), Path()
@@ -67,6 +69,7 @@ class Interpreter(BuiltinCalls):
             self._open_tables(module, frame)
             machine.base.update(machine.heap.all())
             machine.heap, machine.path, machine.steps, machine.stack, machine.depth = saved
+            self.calls = calls
         return frame
 
     def _open_tables(self, module: Module, frame: Frame) -> None:
@@ -89,8 +92,10 @@ class Interpreter(BuiltinCalls):
         tree = parse_quietly(found[1]) if found else None
         if found is None or tree is None:
             return None
-        package = name if found[0].endswith("__init__.py") else name.rpartition(".")[0]
-        self._evaluate(Module(name, found[0], tree, package))
+        if not given_again(self, name):
+            package = name if found[0].endswith("__init__.py") else name.rpartition(".")[0]
+            with keeping(self, name):
+                self._evaluate(Module(name, found[0], tree, package))
         return self.modules[name]
 
     def imported(self, base: str, name: str) -> Value:
