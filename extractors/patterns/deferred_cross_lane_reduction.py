@@ -70,9 +70,10 @@ class DeferredCrossLaneReduction(Pattern):
         deferred: list[Node] = []
         every: list[Node] = []
         for loop in facts.loops:
-            if persistent(loop, facts.values):
-                continue
+            items = persistent(loop, facts.values)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
+                if items and facts.types.shape(state.argument):
+                    continue
                 made = facts.graph.producer(state.next)
                 after = self._after(facts, loop, state.result)
                 inside = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -23,6 +23,16 @@ _ATOMIC = vary(
     ("    ct.store(parts, index=(own, 0), tile=acc)",
      "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"),
 )  # fmt: skip
+_PLACED = (
+    POINTER
+    + """
+@triton.jit
+def put(x, index, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    own = tl.load(index + at, mask=at < n)
+    tl.store(out + own, tl.load(x + at, mask=at < n), mask=at < n)
+"""
+)
 _COUNT = vary(
     ADD_POINTER, ("    inside = at < n\n", "    inside = at < n\n    tl.atomic_add(n, 1)\n")
 )
@@ -43,9 +53,15 @@ class Determinism(Pattern):
         Case(PRODUCT, "bitwise stable"),
         Case(PRODUCT_POINTER, "bitwise stable"),
         Case(PRODUCT_THREADS, "bitwise stable"),
+        Case(_PLACED, "the last of repeated places wins"),
     )
     near_misses = (
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
+        NearMiss(
+            vary(_PLACED, ("out + own", "out + at"), ("x + at", "x + own")),
+            why="loads meet at repeated places, stores do not",
+            value="the last of repeated places wins",
+        ),
         NearMiss(
             NORM_BACKWARD,
             why="every block stores its own partial sum",
@@ -66,6 +82,9 @@ class Determinism(Pattern):
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
             sums = [*facts.contractions, *facts.reductions]
             yield self.decide(facts, "bitwise stable", [*sums, *facts.stores])
+        elif not any(a.is_atomic for a in facts.stores):
+            raced = [a for a in facts.stores if not self._settled(facts, a)]
+            yield self.decide(facts, "the last of repeated places wins", raced)
 
     def _settled(self, facts: Facts, access: Access) -> bool:
         """A plain store at places that no loaded tile chooses, or an atomic that counts."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    PRODUCT,
+    TILE,
+    vary,
+)
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks
@@ -24,6 +32,32 @@ _EXACT_THREADS = """__global__ void plus(const float* x, float* out) {
 """
 
 
+_UNCHECKED = (
+    TILE
+    + """
+@ct.kernel
+def twice(x, out, T: Int, EVEN: Bool):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    check = not EVEN
+    v = ct.gather(x, at, check_bounds=check, padding_value=0.0)
+    ct.scatter(out, at, v + v, check_bounds=check)
+"""
+)
+_BRANCHED = (
+    TILE
+    + """
+@ct.kernel
+def twice(x, out, T: Int, EVEN: Bool):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    if EVEN:
+        v = ct.gather(x, at, check_bounds=False)
+    else:
+        v = ct.gather(x, at, check_bounds=True, padding_value=0.0)
+    ct.scatter(out, at, v + v)
+"""
+)
+
+
 class DivisibilitySpecialisation(Pattern):
     """A comparison of positions with an extent is made only under a compile-time flag."""
 
@@ -35,6 +69,8 @@ class DivisibilitySpecialisation(Pattern):
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
         Case(FLASH_THREADS, "always mask"),
+        Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
+        Case(_BRANCHED, "constexpr EVEN flag removes mask"),
     )
     near_misses = (
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
@@ -42,12 +78,17 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),
         NearMiss(_EXACT_THREADS, why="nothing is compared"),
+        NearMiss(vary(_UNCHECKED, ("EVEN: Bool", "EVEN")), why="the flag is told at run time"),
+        NearMiss(
+            vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")), why="checked anyway"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         tails = self._tails(facts)
         flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
         flagged += [(n, n) for n in facts.graph.of(OpKind.IF) if self._peeled(facts, n)]
+        flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
         if flagged:
             names = {n for _, g in flagged for n in _parameters(facts, g.op.inputs[0])}
             switches = [n for n in names if n not in facts.tile_extents]
@@ -58,6 +99,27 @@ class DivisibilitySpecialisation(Pattern):
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
         elif tails:
             yield self.decide(facts, "always mask", tails)
+
+    def _unchecked(self, facts: Facts, access: Access) -> list[tuple[Node, Node]]:
+        """The access, with what says at compile time that it needs no check: a flag that is handed
+        to it, or a branch whose other side checks the same array."""
+        check = facts.graph.producer(facts.graph.core(access.check_bounds))
+        if check is not None and check.op.kind == OpKind.NOT:
+            names = _parameters(facts, check.result)
+            return [(access.node, check)] if names and names <= facts.constexprs else []
+        branch = access.node.parent
+        if facts.values.literal(access.check_bounds) is not False or branch is None:
+            return []
+        checked = [
+            other
+            for other in facts.accesses
+            if other.node.parent is branch
+            and other.array == access.array
+            and other.node.branch != access.node.branch
+            and facts.values.literal(other.check_bounds) is not False
+        ]
+        plain = branch.op.kind == OpKind.IF and _compile_time(facts, branch)
+        return [(access.node, branch)] if checked and plain else []
 
     def _peeled(self, facts: Facts, branch: Node) -> bool:
         """A branch that is taken when tiles of compile-time extent do not fill an extent, with

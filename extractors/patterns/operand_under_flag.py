@@ -1,4 +1,4 @@
-"""Arrays that are read only where a compile-time flag says so."""
+"""Arrays that are read, or written, only where a compile-time flag says so."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ def plus(x, bias, out, T: Int, SHIFT: Bool):
 )
 
 
+_STORED = vary(
+    _FLAGGED,
+    ("v += tl.load(bias + at, mask=at < n)", "tl.store(bias + at, v + v, mask=at < n)"),
+)
+_STORED_TILE = vary(
+    _FLAGGED_TILE,
+    ("v = v + ct.load(bias, index=(i,), shape=(T,))", "ct.store(bias, index=(i,), tile=v + v)"),
+)
+_READ = "operand read under a constexpr flag"
+_WRITTEN = "output written under a constexpr flag"
+
+
 class OperandUnderFlag(Pattern):
     """Every access of an array stands under a branch on compile-time parameters, on the same
     side."""
@@ -49,6 +61,8 @@ class OperandUnderFlag(Pattern):
     matches = (
         Case(_FLAGGED, "operand read under a constexpr flag"),
         Case(_FLAGGED_TILE, "operand read under a constexpr flag"),
+        Case(_STORED, _WRITTEN),
+        Case(_STORED_TILE, _WRITTEN),
     )
     near_misses = (
         NearMiss(vary(_FLAGGED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
@@ -57,6 +71,17 @@ class OperandUnderFlag(Pattern):
             vary(_FLAGGED_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"
         ),
         NearMiss(ADD_POINTER, why="every array is read"),
+        NearMiss(vary(_STORED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
+        NearMiss(
+            vary(
+                _STORED_TILE,
+                (
+                    "tile=v + v)",
+                    "tile=v + v)\n    else:\n        ct.store(bias, index=(i,), tile=v)",
+                ),
+            ),
+            why="the array is written either way",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -67,17 +92,22 @@ class OperandUnderFlag(Pattern):
         for access in facts.accesses:
             if access.array is not None:
                 arrays.setdefault(access.array, []).append(access)
-        found: dict[str, list[Where]] = {}
+        read: dict[str, list[Where]] = {}
+        written: dict[str, list[Where]] = {}
         for array, accesses in arrays.items():
             sides = [_side(access.node, chosen) for access in accesses]
             around = [b for access in accesses for b in facts.guards(access.node)]
             heads = [branch.head for branch in around if branch in chosen]
-            if _one_side(facts, sides) and not any(access.is_store for access in accesses):
-                found[array] = [*heads, *accesses]
-        if found:
-            where = [place for places in found.values() for place in places]
-            value = "operand read under a constexpr flag"
-            yield self.decide(facts, value, where, ", ".join(sorted(found)))
+            if not _one_side(facts, sides):
+                continue
+            if not any(access.is_store for access in accesses):
+                read[array] = [*heads, *accesses]
+            elif all(access.is_store for access in accesses):
+                written[array] = [*heads, *accesses]
+        for value, found in ((_READ, read), (_WRITTEN, written)):
+            if found:
+                where = [place for places in found.values() for place in places]
+                yield self.decide(facts, value, where, ", ".join(sorted(found)))
 
 
 Side = tuple[Node, int]

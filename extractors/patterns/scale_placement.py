@@ -10,10 +10,12 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
     BACKWARD_KEYS,
+    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -22,6 +24,22 @@ from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
+_WARM = (
+    ("N, so,", "N, rate, so,"),
+    ("e = tl.exp(v - tl", "v = v * rate\n        e = tl.exp(v - tl"),
+)
+_STEP = (
+    POINTER
+    + """
+@triton.jit
+def step(q, state, out, rate, TK: tl.constexpr, TV: tl.constexpr):
+    rows = tl.arange(0, TV)
+    cols = tl.arange(0, TK)
+    s = tl.load(state + rows[:, None] * TK + cols[None, :])
+    v = tl.load(q + cols).to(tl.float32) * rate
+    tl.store(out + rows, tl.sum(s * v[None, :], axis=1))
+"""
+)
 _ELEMENTWISE = (
     VIEWS | CASTS | {OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA}
 )
@@ -53,10 +71,14 @@ class ScalePlacement(Pattern):
             ),
             "scale once in the epilogue",
         ),
+        Case(vary(SOFTMAX_POINTER, *_WARM), "scale S before max"),
+        Case(_STEP, "pre-scale Q"),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(SOFTMAX_POINTER, why="the row enters as it was loaded"),
+        NearMiss(vary(_STEP, (" * rate", "")), why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
     )
@@ -64,9 +86,13 @@ class ScalePlacement(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if recomputed(facts) or not facts.exponentials:
             yield from self._backward(facts)
+            if not facts.exponentials:
+                yield from self._query(facts)
             return
         scaled = [
-            n for n in facts.reductions if n.op.kind == OpKind.REDUCE_MAX and self._scores(facts, n)
+            n
+            for n in facts.reductions
+            if n.op.kind == OpKind.REDUCE_MAX and (self._scores(facts, n) or self._row(facts, n))
         ]
         placed = [place for maximum in scaled for place in self._around(facts, maximum)]
         for value in dict.fromkeys(value for value, _ in placed):
@@ -74,6 +100,7 @@ class ScalePlacement(Pattern):
             yield self.decide(facts, value, dict.fromkeys(where))
         if scaled and not placed:
             yield from self._operand(facts)
+        yield from self._query(facts)
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
@@ -90,6 +117,33 @@ class ScalePlacement(Pattern):
 
     def _scores(self, facts: Facts, maximum: Node) -> bool:
         return any(facts.graph.rests_on(maximum.result, p) for p in facts.score_products)
+
+    def _row(self, facts: Facts, maximum: Node) -> bool:
+        """The maximum of a loaded row of scores, which their exponentials are taken below."""
+        return not facts.contractions and any(
+            e.score is not None and not e.rescale and facts.graph.rests_on(e.statistic, maximum)
+            for e in facts.exponentials
+        )
+
+    def _query(self, facts: Facts) -> Iterable[Decision]:
+        """A loaded vector times a scalar, on its way into a product that is summed by lanes."""
+        if facts.contractions:
+            return
+        found = []
+        for total in facts.graph.of(OpKind.REDUCE_SUM):
+            made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+            if made is None or made.op.kind != OpKind.MUL:
+                continue
+            if sum(e != "1" for e in facts.types.shape(made.result)) < 2:
+                continue
+            for side in made.op.inputs[:2]:
+                factor = facts.graph.producer(facts.graph.core(side))
+                if factor is None or factor.op.kind != OpKind.MUL:
+                    continue
+                if _scaling(facts, factor) and any(map(facts.held_loads, factor.op.inputs[:2])):
+                    found.append(factor)
+        if found:
+            yield self.decide(facts, "pre-scale Q", dict.fromkeys(found))
 
     def _outer(self, facts: Facts, node: Node, maximum: Node) -> bool:
         """The row maximum itself times a scalar."""

@@ -63,6 +63,12 @@ def expand(packed, scales, out, T: Int):
 )
 
 
+_LARGEST = vary(
+    _QUANTISE,
+    ("    tl.store(out + row * n + at, (v / s).to(tl.int8), mask=at < n)\n", ""),
+)
+
+
 class StoredScale(Pattern):
     """Elements are divided by a scale made of the largest of them and the scale is stored; or bits
     of loaded words are multiplied by a loaded scale."""
@@ -73,6 +79,7 @@ class StoredScale(Pattern):
     matches = (
         Case(_QUANTISE, "scale from the largest element"),
         Case(_QUANTISE_TILE, "scale from the largest element"),
+        Case(_LARGEST, "largest element stored"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
     )
@@ -81,6 +88,7 @@ class StoredScale(Pattern):
             vary(_QUANTISE, ("    tl.store(scales + row, s)\n", "")),
             why="the scale is not kept, so nobody can undo the division",
         ),
+        NearMiss(vary(_LARGEST, ("tl.max(tl.abs(v))", "tl.max(v)")), why="signs are kept"),
         NearMiss(
             vary(_QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")),
             why="the scale is not kept, so nobody can undo the division",
@@ -107,6 +115,11 @@ class StoredScale(Pattern):
             ]
             value = "scale from the largest element"
             yield self.decide(facts, value, [*largest, *made, *divided, *kept])
+        elif largest and not any(_wide(facts, s.value) for s in facts.stores):
+            kept = [
+                s for s in facts.stores if any(facts.graph.rests_on(s.value, r) for r in largest)
+            ]
+            yield self.decide(facts, "largest element stored", [*largest, *kept])
         unpacked = [n for n in facts.graph.of(OpKind.MUL) if self._unpacks(facts, n)]
         if unpacked:
             yield self.decide(facts, "loaded scale times unpacked bits", unpacked)

@@ -286,8 +286,22 @@ def partial_reductions(facts: Facts) -> list[Node]:
         for node in facts.reductions
         if not _wide(facts, node.result)
         and any(facts.graph.rests_on(store.value, node) for store in facts.stores)
-        and any(_shared_out(a) for a in facts.feeding(node.op.inputs[0]))
+        and (
+            any(_shared_out(a) for a in facts.feeding(node.op.inputs[0]))
+            or _over_own_part(facts, node)
+        )
     ]
+
+
+def _over_own_part(facts: Facts, reduction: Node) -> bool:
+    """True for a reduction in a loop that goes over the part of an axis that the block id cuts out,
+    where only what the whole loop gave is stored."""
+    loop = facts.loop(reduction.loop)
+    if loop is None or any(a.node.inside(loop.node) for a in facts.stores):
+        return False
+    ends = [facts.values.expr(v) for v in (loop.low, loop.high) if v is not None]
+    cut = any(e.has(AtomKind.BLOCK) and e.has(AtomKind.MINIMUM) for e in ends)
+    return cut and not any(e.has(AtomKind.LOADED) for e in ends)
 
 
 def _shared_out(access: Access) -> bool:

@@ -1,0 +1,81 @@
+"""Coordinates that are won from one flat index by division and remainder, lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ROLL = (
+    POINTER
+    + """
+@triton.jit
+def roll(x, out, n, width, by, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    row = at // width
+    col = (at % width + by) % width
+    tl.store(out + at, tl.load(x + row * width + col, mask=at < n), mask=at < n)
+"""
+)
+_ROLL_TILE = (
+    TILE
+    + """
+@ct.kernel
+def roll(x, out, width, by, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    ct.scatter(out, at, ct.gather(x, (at // width, (at % width + by) % width)))
+"""
+)
+
+
+class FlatIndexSplit(Pattern):
+    """Positions of lanes are divided by an extent, and both quotient and remainder address
+    memory."""
+
+    name = "flat-index-taken-apart-by-division"
+    axis = "index_derivation"
+    source = "Warren, Hacker's Delight (2012), chapter 10: division by what does not change"
+    matches = (
+        Case(_ROLL, "recomputed div"),
+        Case(_ROLL_TILE, "recomputed div"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_ROLL, ("at // width", "tl.program_id(1)"), ("at % width", "at")),
+            why="the row is a block id",
+        ),
+        NearMiss(
+            vary(_ROLL_TILE, ("at // width, (at % width + by) % width", "0, (at + by) % width")),
+            why="a position is wrapped, nothing is taken apart",
+        ),
+        NearMiss(ADD_POINTER, why="the flat index is the address"),
+        NearMiss(PRODUCT, why="tiles are placed by block ids"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD) if self._lanes(facts, n)]
+        whole = {n.op.kind: set[str]() for n in parts}
+        for node in parts:
+            whole[node.op.kind].add(str(facts.values.expr(node.op.inputs[0])))
+        both = whole.get(OpKind.FLOOR_DIV, set()) & whole.get(OpKind.MOD, set())
+        kept = [n for n in parts if str(facts.values.expr(n.op.inputs[0])) in both]
+        places = [v for a in facts.accesses for v in _addresses(a.node)]
+        used = [n for n in kept if any(facts.graph.rests_on(v, n) for v in places)]
+        if {n.op.kind for n in used} == {OpKind.FLOOR_DIV, OpKind.MOD}:
+            yield self.decide(facts, "recomputed div", used)
+
+    def _lanes(self, facts: Facts, node: Node) -> bool:
+        """A quotient or remainder of positions by a number that the program is given."""
+        over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
+        return over.has(AtomKind.LANE) and under.constant is None and not under.has(AtomKind.LANE)
+
+
+def _addresses(node: Node) -> list[str]:
+    return [v for role, v in node.op.operands if role in ("pointer", "index", "offsets")]

@@ -1,0 +1,94 @@
+"""Rounding to whole numbers that is written out: half is added away from zero before the cast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ROUND = (
+    POINTER
+    + """
+@triton.jit
+def small(x, out, rate, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n) * rate
+    v += 0.5 * tl.where(v >= 0, 1, -1)
+    tl.store(out + at, v.to(tl.int8), mask=at < n)
+"""
+)
+_ROUND_TILE = (
+    TILE
+    + """
+@ct.kernel
+def small(x, out, rate, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,)) * rate
+    v = v + ct.where(v >= 0, 0.5, -0.5)
+    ct.store(out, index=(i,), tile=ct.astype(v, ct.int8))
+"""
+)
+
+
+class HandRounding(Pattern):
+    """One half with the sign of a number is added to it, and the sum is cast to an integer."""
+
+    name = "half-added-before-an-integer-cast"
+    axis = "rounding_mode"
+    source = "IEEE 754-2019, section 4.3.1: roundTiesToAway"
+    matches = (
+        Case(_ROUND, "half away from zero by hand"),
+        Case(_ROUND_TILE, "half away from zero by hand"),
+    )
+    near_misses = (
+        NearMiss(vary(_ROUND, ("tl.int8", "tl.float16")), why="the cast keeps the fraction"),
+        NearMiss(
+            vary(_ROUND_TILE, ("v + ct.where(v >= 0, 0.5, -0.5)", "v + 1.0")),
+            why="a whole number is added",
+        ),
+        NearMiss(ADD_POINTER, why="nothing is cast to an integer"),
+        NearMiss(PRODUCT, why="nothing is cast to an integer"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: list[Node] = []
+        for cast in facts.graph.of(*CASTS):
+            if not facts.types.dtype(cast.result).startswith(("i", "u")):
+                continue
+            made = facts.graph.producer(facts.graph.plain(cast.op.inputs[0]))
+            if made is not None and made.op.kind == OpKind.ADD and self._halves(facts, made):
+                found += [made, cast]
+        if found:
+            yield self.decide(facts, "half away from zero by hand", found)
+
+    def _halves(self, facts: Facts, total: Node) -> bool:
+        """One side is plus or minus one half, by a comparison of the other side."""
+        return any(
+            self._signed(facts, this, 1.0, other)
+            for this, other in (total.op.inputs[:2], total.op.inputs[1::-1])
+        )
+
+    def _signed(self, facts: Facts, value: str, by: float, of: str) -> bool:
+        node = facts.graph.producer(facts.graph.core(value))
+        if node is None:
+            return False
+        if node.op.kind == OpKind.MUL:
+            for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                number = facts.values.literal(this)
+                if isinstance(number, int | float):
+                    return self._signed(facts, other, by * number, of)
+        if node.op.kind != OpKind.SELECT:
+            return False
+        ends = [facts.values.literal(facts.graph.core(node.op.operand(r))) for r in ("x", "y")]
+        test = facts.graph.producer(facts.graph.core(node.op.operand("condition")))
+        if test is None or facts.graph.core(of) not in {
+            facts.graph.core(v) for v in test.op.inputs
+        }:
+            return False
+        return [n * by for n in ends if isinstance(n, int | float)] in ([0.5, -0.5], [-0.5, 0.5])

@@ -1,0 +1,89 @@
+"""Products of a matrix and a vector that no matrix unit computes: multiplied lane by lane and
+summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_GEMV = (
+    POINTER
+    + """
+@triton.jit
+def gemv(a, x, out, n, k, TN: tl.constexpr, TK: tl.constexpr):
+    rows = tl.program_id(0) * TN + tl.arange(0, TN)
+    cols = tl.arange(0, TK)
+    w = tl.load(a + rows[:, None] * k + cols[None, :])
+    v = tl.load(x + cols)
+    tl.store(out + rows, tl.sum(w * v[None, :], axis=1), mask=rows < n)
+"""
+)
+_GEMV_TILE = (
+    TILE
+    + """
+@ct.kernel
+def gemv(a, x, out, TN: Int, TK: Int):
+    i = ct.bid(0)
+    w = ct.load(a, index=(i, 0), shape=(TN, TK))
+    v = ct.load(x, index=(0, 0), shape=(1, TK))
+    ct.store(out, index=(i,), tile=ct.sum(w * v, axis=1))
+"""
+)
+
+
+class ProductSummed(Pattern):
+    """A tile is multiplied by a vector that is spread over one of its axes, and the other axis is
+    summed; the kernel holds no matrix product."""
+
+    name = "matrix-times-vector-by-lanes"
+    axis = "reduction_engine"
+    source = "tilelore catalogue, axis reduction_engine; CUTLASS documentation, GEMV"
+    matches = (
+        Case(_GEMV, "elementwise mul + sum"),
+        Case(_GEMV_TILE, "elementwise mul + sum"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_GEMV, ("v = tl.load(x + cols)", "v = tl.load(x + rows)"), ("v[None, :]", "v[:, None]")),  # noqa: E501
+            why="rows are scaled by one factor each and then summed",
+        ),
+        NearMiss(vary(_GEMV_TILE, ("w * v", "w * w")), why="squares are summed"),
+        NearMiss(ROW_NORM, why="squares are summed"),
+        NearMiss(ADD_POINTER, why="nothing is summed"),
+        NearMiss(PRODUCT, why="the matrix unit multiplies"),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions or facts.program is not facts.source:
+            return
+        found: list[Node] = []
+        for total in facts.graph.of(OpKind.REDUCE_SUM):
+            made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+            if made is not None and made.op.kind == OpKind.MUL and self._spread(facts, made, total):
+                found += [made, total]
+        if found:
+            yield self.decide(facts, "elementwise mul + sum", found)
+
+    def _spread(self, facts: Facts, product: Node, total: Node) -> bool:
+        """One side fills two axes, the other only the axis that is summed."""
+        axis = facts.values.literal(total.op.operand("axis"))
+        shapes = [self._own(facts, v) for v in product.op.inputs[:2]]
+        if not isinstance(axis, int) or any(len(shape) < 2 for shape in shapes):
+            return False
+        for full, thin in (shapes, shapes[::-1]):
+            if sum(e != "1" for e in full) < 2 or sum(e != "1" for e in thin) != 1:
+                continue
+            return thin[axis] != "1" if -len(thin) <= axis < len(thin) else False
+        return False
+
+    def _own(self, facts: Facts, value: str) -> tuple[str, ...]:
+        """The shape of a value before it is spread to that of another one."""
+        below = facts.graph.through(value, CASTS | {OpKind.COPY, OpKind.BROADCAST_TO})
+        return facts.types.shape(below)

@@ -1,0 +1,101 @@
+"""A matrix of state that stays with its block while the loop goes over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Carried, Loop, updates
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_RECURRENT = (
+    POINTER
+    + """
+@triton.jit
+def steps(k, v, q, out, n, TK: tl.constexpr, TV: tl.constexpr):
+    rows = tl.arange(0, TV)
+    cols = tl.arange(0, TK)
+    state = tl.zeros([TV, TK], dtype=tl.float32)
+    for t in range(n):
+        a = tl.load(k + t * TK + cols)
+        b = tl.load(v + t * TV + rows)
+        state += a[None, :] * b[:, None]
+        c = tl.load(q + t * TK + cols)
+        tl.store(out + t * TV + rows, tl.sum(state * c[None, :], axis=1))
+"""
+)
+_RECURRENT_TILE = (
+    TILE
+    + """
+@ct.kernel
+def steps(k, v, q, out, n, TK: Int, TV: Int):
+    state = ct.full((TV, TK), 0.0, dtype=ct.float32)
+    for t in range(n):
+        a = ct.load(k, index=(t, 0), shape=(1, TK))
+        b = ct.reshape(ct.load(v, index=(t, 0), shape=(1, TV)), (TV, 1))
+        state = state + a * b
+        c = ct.load(q, index=(t, 0), shape=(1, TK))
+        ct.store(out, index=(t, 0), tile=ct.reshape(ct.sum(state * c, axis=1), (1, TV)))
+"""
+)
+
+
+class StateInRegisters(Pattern):
+    """A carried tile of two axes is changed by what an iteration loads and read in the same loop by
+    a reduction; nothing stores it before the loop ends."""
+
+    name = "recurrent-state-held-over-the-loop"
+    axis = "row_residency"
+    source = "Yang et al., Gated Linear Attention (2023), recurrent form"
+    matches = (
+        Case(_RECURRENT, "state kept in registers over the loop"),
+        Case(_RECURRENT_TILE, "state kept in registers over the loop"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(
+                _RECURRENT,
+                ("        tl.store(out", "    tl.store(out"),
+                ("        c = tl.load(q + t * TK", "    c = tl.load(q"),
+                ("out + t * TV", "out"),
+            ),
+            why="a sum that is read once, after the loop",
+        ),
+        NearMiss(ROW_NORM_CHUNKS, why="partial sums of one row"),
+        NearMiss(NORM_BACKWARD, why="partial sums that are read after the loop"),
+        NearMiss(PRODUCT, why="an accumulator that is read after the loop"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions or facts.program is not facts.source:
+            return
+        found: list[Where] = []
+        for loop in facts.loops:
+            for state in loop.carried:
+                read = self._read(facts, loop, state)
+                if read:
+                    made = updates(facts.graph, state.argument, state.next)[:1]
+                    found += [facts.graph.producer(state.init), *made, *read]
+        if found:
+            yield self.decide(facts, "state kept in registers over the loop", found)
+
+    def _read(self, facts: Facts, loop: Loop, state: Carried) -> list[Node]:
+        """Products of the state, old or new, that the loop sums over an axis."""
+        wide = [e for e in facts.types.shape(state.argument) if e != "1"]
+        if len(wide) < 2 or not any(a.node.inside(loop.node) for a in facts.feeding(state.next)):
+            return []
+        versions = {state.argument, state.next}
+        versions |= {n.result for n in updates(facts.graph, state.argument, state.next)}
+        found = []
+        for total in facts.reductions:
+            made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+            if made is None or made.op.kind != OpKind.MUL or not total.inside(loop.node):
+                continue
+            if versions & {facts.graph.core(v) for v in made.op.inputs[:2]}:
+                found += [made, total]
+        return found

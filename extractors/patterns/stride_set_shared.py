@@ -1,0 +1,82 @@
+"""Arrays that must lie alike: one set of strides addresses them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from kb.analysis.accesses import Mode
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ir import ParameterKind
+from kb.ops import COMPARISONS
+
+_PICKED = (
+    POINTER
+    + """
+@triton.jit
+def pick(x, index, out, rows, cols, down, across, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.program_id(1) * T + tl.arange(0, T)
+    own = tl.load(index + row)
+    v = tl.load(x + own * down + at * across, mask=at < cols)
+    tl.store(out + row * down + at * across, v, mask=at < cols)
+"""
+)
+
+
+class StrideSetShared(Pattern):
+    """Two or more parameters that serve as nothing but strides address the same two or more
+    arrays."""
+
+    name = "one-set-of-strides-for-several-arrays"
+    axis = "layout_contract"
+    source = "PyTorch documentation, tensor views: stride"
+    matches = (Case(_PICKED, "strides as arguments"),)
+    near_misses = (
+        NearMiss(
+            vary(_PICKED, ("across, T", "across, other, far, T"), ("out + row * down + at * across", "out + row * other + at * far")),  # noqa: E501
+            why="every array has strides of its own",
+        ),
+        NearMiss(
+            vary(_PICKED, ("at * across", "at"), ("row * down", "row * cols"), ("own * down", "own * cols")),  # noqa: E501
+            why="the extent of a row is no stride that was handed in",
+        ),
+        NearMiss(LAYER_NORM_POINTER, why="every array has its own stride"),
+        NearMiss(PRODUCT_POINTER, why="every array has its own strides"),
+        NearMiss(PRODUCT, why="views know their strides"),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is not facts.source:
+            return
+        runtime = {
+            p.name
+            for p in facts.kernel.entry.parameters
+            if p.kind in (ParameterKind.UNTOLD, ParameterKind.SCALAR)
+        } - self._compared(facts)
+        users: dict[str, set[str]] = {}
+        for access in facts.accesses:
+            if access.mode is not Mode.POINTER or access.array is None:
+                continue
+            for factors, _ in access.index[0].terms:
+                names = {a.value for a in factors if a.kind is AtomKind.PARAMETER}
+                for name in names & runtime if len(factors) > 1 and len(names) == 1 else ():
+                    users.setdefault(name, set()).add(access.array)
+        shared = {name for name, arrays in users.items() if len(arrays) > 1}
+        if len(shared) > 1:
+            where: list[Where] = [*facts.declared(*shared)]
+            yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(shared)))
+
+    def _compared(self, facts: Facts) -> set[str]:
+        """Parameters that positions are compared with: extents."""
+        return {
+            atom.value
+            for node in facts.graph.of(*COMPARISONS)
+            for side in node.op.inputs
+            for atom in facts.values.expr(side).atoms()
+            if atom.kind is AtomKind.PARAMETER
+        }
