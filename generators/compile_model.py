@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -64,17 +64,22 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileJob:
-    """Compile the function `kernel` of the module `text` for one target such as `sm_90`."""
+    """Compile the function `kernel` of the module `text` for one target such as `sm_90`.
+
+    `most_work` stops after the compiler's front end when its result holds more (FrontEnd.work).
+    """
 
     dialect: str
     text: str
     kernel: str
     signature: Signature
     target: str
+    most_work: int | None = None
 
     def key(self, toolchain: str) -> str:
         """Name of the result in a cache: content, signature, target and compiler versions."""
-        payload = json.dumps([toolchain, asdict(self)], sort_keys=True, default=str)
+        asked = asdict(replace(self, most_work=None))
+        payload = json.dumps([toolchain, asked], sort_keys=True, default=str)
         return hashlib.sha256(payload.encode()).hexdigest()
 
 
@@ -92,26 +97,33 @@ class MachineCode:
     shared_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """The compiler's input form (Tile IR text, TTIR): sha256 with locations masked, and how many
+    values each thread computes, loops not unrolled; None when it was not counted. The compiler's
+    time grows faster than this number.
+    """
+
+    digest: str
+    work: int | None = None
+
+
 class Outcome(StrEnum):
-    """How a compile ended."""
+    """How a compile ended; LARGE when it was not tried (CompileJob.most_work)."""
 
     DONE = "done"
     REFUSED = "refused"
+    LARGE = "large"
     CRASHED = "crashed"
     TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileResult:
-    """What a compile gave.
-
-    `front_end` is the sha256 of the compiler's input form with locations masked (Tile IR text,
-    TTIR);
-    `message` is the compiler's last words when there is no result.
-    """
+    """What a compile gave; `message` is the compiler's last words when there is no result."""
 
     outcome: Outcome
-    front_end: str | None = None
+    front_end: FrontEnd | None = None
     machine: MachineCode | None = None
     message: str = ""
     seconds: float = 0.0
@@ -157,5 +169,6 @@ def result_from_json(text: str) -> CompileResult:
     """The inverse of `result_to_json`."""
     data: dict[str, Any] = json.loads(text)
     data["outcome"] = Outcome(data["outcome"])
+    data["front_end"] = FrontEnd(**data["front_end"]) if data["front_end"] else None
     data["machine"] = MachineCode(**data["machine"]) if data["machine"] else None
     return CompileResult(**data)

@@ -23,16 +23,18 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
 from generators.compile_model import (
     CompileJob,
     CompileResult,
+    FrontEnd,
     MachineCode,
     Outcome,
     job_from_json,
+    result_from_json,
     result_to_json,
 )
 
@@ -90,12 +92,7 @@ def run_limited(
     if not text:
         message = f"the compiler process ended with {_ending(status)}"
         return CompileResult(outcome=Outcome.CRASHED, message=message, seconds=seconds)
-    data = json.loads(text)
-    machine = MachineCode(**data["machine"]) if data["machine"] else None
-    return CompileResult(
-        outcome=Outcome(data["outcome"]), front_end=data["front_end"], machine=machine,
-        message=data["message"], seconds=seconds,
-    )  # fmt: skip
+    return replace(result_from_json(text.decode()), seconds=seconds)
 
 
 def _receive(reader: int, deadline: float) -> tuple[bytes, bool]:
@@ -153,15 +150,15 @@ def _child(
         result = compile_here(job, backend, cache, folder)
     except BaseException as problem:
         result = CompileResult(outcome=Outcome.REFUSED, message=_last_words(problem))
-    os.write(writer, json.dumps(asdict(result)).encode())
+    os.write(writer, result_to_json(result).encode())
     os._exit(0)
 
 
 def compile_here(
     job: CompileJob, backend: ModuleType, cache: Path | None, folder: Path
 ) -> CompileResult:
-    """Execute the definitions of the job and compile; machine code of a known front-end form is
-    looked up.
+    """Execute the definitions of the job and compile, unless that is too much work; machine code
+    of a known front-end form is looked up.
     """
     path = folder / "kernel.py"
     path.write_text(job.text, encoding="utf-8")
@@ -172,7 +169,10 @@ def compile_here(
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     prepared = backend.prepare(job, module)
-    front_end = backend.front_end(prepared)
+    front_end: FrontEnd = backend.front_end(prepared)
+    if job.most_work is not None and (front_end.work or 0) > job.most_work:
+        message = f"{front_end.work} values for each thread to compute; at most {job.most_work}"
+        return CompileResult(outcome=Outcome.LARGE, front_end=front_end, message=message)
     machine = _stored(job, backend, cache, front_end) if cache is not None else None
     if machine is None:
         machine = backend.machine_code(prepared)
@@ -181,16 +181,17 @@ def compile_here(
     return CompileResult(outcome=Outcome.DONE, front_end=front_end, machine=machine)
 
 
-def _place(job: CompileJob, backend: ModuleType, cache: Path, front_end: str) -> Path:
+def _place(job: CompileJob, backend: ModuleType, cache: Path, front_end: FrontEnd) -> Path:
     """File of the machine code of one front-end form: the compiler is a function of that form and
     the target.
     """
-    key = hashlib.sha256(f"{backend.toolchain()}\n{job.target}\n{front_end}".encode()).hexdigest()
+    asked = f"{backend.toolchain()}\n{job.target}\n{front_end.digest}"
+    key = hashlib.sha256(asked.encode()).hexdigest()
     return cache / "machine" / key[:2] / f"{key}.json"
 
 
 def _stored(
-    job: CompileJob, backend: ModuleType, cache: Path, front_end: str
+    job: CompileJob, backend: ModuleType, cache: Path, front_end: FrontEnd
 ) -> MachineCode | None:
     try:
         return MachineCode(**json.loads(_place(job, backend, cache, front_end).read_text()))

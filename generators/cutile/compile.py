@@ -30,7 +30,7 @@ from cuda.tile.compilation import (
     export_kernel,
 )
 
-from generators.compile_model import Argument, ArgumentKind, CompileJob, MachineCode
+from generators.compile_model import Argument, ArgumentKind, CompileJob, FrontEnd, MachineCode
 from generators.machine_code import from_binary
 
 _DTYPES = {
@@ -125,11 +125,11 @@ def prepare(job: CompileJob, module: ModuleType) -> Prepared:
     return Prepared(getattr(module, job.kernel), signature, job.target)
 
 
-def front_end(prepared: Prepared) -> str:
-    """sha256 of the Tile IR text without locations; what the compiler raises goes through."""
+def front_end(prepared: Prepared) -> FrontEnd:
+    """Of the Tile IR text without locations; what the compiler raises goes through."""
     text = _LOCATION.sub("", _tile_ir(_export(prepared, "tileir_bytecode")))
     options = repr(prepared.kernel._compiler_options)  # no public reading of the hints exists
-    return hashlib.sha256(f"{options}\n{text}".encode()).hexdigest()
+    return FrontEnd(hashlib.sha256(f"{options}\n{text}".encode()).hexdigest())
 
 
 def machine_code(prepared: Prepared) -> MachineCode:

@@ -8,7 +8,9 @@ Source: triton 3.6 to 3.9, `triton.compile(ASTSource(...), target=GPUTarget(...)
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +21,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.runtime.cache import triton_key
 
-from generators.compile_model import Argument, ArgumentKind, CompileJob, MachineCode
+from generators.compile_model import Argument, ArgumentKind, CompileJob, FrontEnd, MachineCode
 from generators.machine_code import from_binary
 
 _NATIVE = {
@@ -32,6 +34,7 @@ _DTYPES = {
     "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "u8": tl.uint8,
     "u32": tl.uint32, "u64": tl.uint64, "f8e4m3": tl.float8e4nv, "f8e5m2": tl.float8e5,
 }  # fmt: skip
+_SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 _WARP_SIZE = 32
 _CAPABILITIES = (80, 90, 100)
 _DIVISIBLE = [["tt.divisibility", 16]]
@@ -109,8 +112,8 @@ def _value(argument: Argument) -> object:
     return _DTYPES[argument.dtype] if argument.kind is ArgumentKind.DTYPE else argument.value
 
 
-def front_end(prepared: Prepared) -> str:
-    """sha256 of the TTIR text without locations; what the compiler raises goes through."""
+def front_end(prepared: Prepared) -> FrontEnd:
+    """Of the TTIR text without locations; what the compiler raises goes through."""
     backend = make_backend(prepared.target)
     options = backend.parse_options({**prepared.options, **prepared.source.parse_options()})
     context = ir.context()
@@ -124,7 +127,18 @@ def front_end(prepared: Prepared) -> str:
         context,
     )
     text = module.str_nodebug().replace(f"@{prepared.source.name}(", "@kernel(")
-    return hashlib.sha256(f"{options.hash()}\n{text}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{options.hash()}\n{text}".encode()).hexdigest()
+    return FrontEnd(digest, _work(text, options.num_warps * _WARP_SIZE))
+
+
+def _work(text: str, threads: int) -> int:
+    """Values that each thread computes: the last tensor type of a line is that of its result."""
+    count = 0
+    for line in text.splitlines():
+        shapes = _SHAPE.findall(line)
+        elements = prod(map(int, shapes[-1].split("x")[:-1])) if shapes else 1
+        count += max(1, elements // threads)
+    return count
 
 
 def machine_code(prepared: Prepared) -> MachineCode:

@@ -60,6 +60,19 @@ def good(X, Y, TILE: ct.Constant[int]):
     ct.store(Y, index=(i, 0), tile=total.astype(Y.dtype))
 """
 
+UNROLLED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def summed(X, Y, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for row in tl.static_range(BLOCK):
+        total += tl.load(X + row * BLOCK * BLOCK + at[:, None] * BLOCK + at)
+    tl.store(Y + at[:, None] * BLOCK + at, total)
+"""
+
 
 def run(folder: Path, text: str) -> dict[str, KernelCheck]:
     """Verdicts on one file, by kernel."""
@@ -78,6 +91,12 @@ def test_triton_verdicts(tmp_path: Path) -> None:
     assert checks["broken"].identical is None
     assert checks["broken"].stage is Stage.SIGNATURE
     assert "no_such_function" in checks["broken"].reason
+
+
+def test_a_kernel_is_compared_at_a_size_that_is_not_much_work(tmp_path: Path) -> None:
+    check = run(tmp_path, UNROLLED)["summed"]
+    assert check.identical is True
+    assert "BLOCK=64" not in check.signature
 
 
 @pytest.mark.skipif(not available("cutile"), reason="the cutile extra is not installed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,24 @@ def test_results_are_remembered_by_content(tmp_path: Path) -> None:
     assert fresh.seconds > 0
     assert known.seconds == 0
     assert known.machine == fresh.machine
+
+
+@needs_triton
+def test_what_is_too_much_work_stops_after_the_front_end(tmp_path: Path) -> None:
+    """A loop that is unrolled is the work of all its rounds; what was stopped is not remembered."""
+    unrolled = TRITON.replace(
+        "    tl.store", "    for _ in tl.static_range(BLOCK):\n        factor *= factor\n    tl.store"
+    )
+    with CompilerPool(PoolSettings(cache=tmp_path)) as pool:
+        small = pool.compile(replace(job("triton"), most_work=60))
+        large = pool.compile(replace(job("triton", unrolled), most_work=60))
+        asked = pool.compile(job("triton", unrolled))
+    assert small.done
+    assert large.outcome is Outcome.LARGE
+    assert large.machine is None
+    assert large.front_end is not None
+    assert asked.done
+    assert asked.front_end == large.front_end
 
 
 def test_a_missing_compiler_is_said(tmp_path: Path) -> None:
