@@ -42,6 +42,8 @@ class Evaluation:
     made: Change[int, MadeConfig]
     tensors: Change[Value, TensorFact]
     aliases: dict[Value, str]
+    device_functions: set[str]
+    device_questions: int
 
     def holds(self, core: Core, loader: ModuleLoader) -> bool:
         """Whether evaluating the module here and now would give the same."""
@@ -64,6 +66,8 @@ class Evaluation:
         machine.tensors.update((key, replace(one)) for key, one in self.tensors.written.items())
         for value, name in self.aliases.items():
             machine.aliases.setdefault(value, name)
+        machine.device_functions |= self.device_functions
+        machine.device_questions += self.device_questions
 
 
 _blocks = itertools.count(1)
@@ -90,6 +94,7 @@ def keeping(core: Core, module: str) -> Iterator[None]:
         return
     own = (core.modules, core.made, core.searches, core.kernels)
     below = (machine.base, machine.tensors, machine.aliases, machine.next_id)
+    asking = machine.device_functions, machine.device_questions
     asked = core.loader = Asked(loader)
     asked.source(module)
     modules = core.modules = Layer(core.modules)
@@ -100,6 +105,7 @@ def keeping(core: Core, module: str) -> Iterator[None]:
     tensors = machine.tensors = Layer(machine.tensors)
     aliases = machine.aliases = {}
     machine.next_id = next(_blocks) * BLOCK
+    machine.device_functions, machine.device_questions = set(), 0
     ended = False
     try:
         yield
@@ -115,7 +121,10 @@ def keeping(core: Core, module: str) -> Iterator[None]:
             made=made.change(),
             tensors=tensors.change(),
             aliases=aliases,
+            device_functions=machine.device_functions,
+            device_questions=machine.device_questions,
         )
+        machine.device_functions, machine.device_questions = asking
         found.give(core)
         core.searches.update(searches.items())
     met = searches.change(), kernels.change()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import fields
 
 import pytest
 
 from extractors.host import interpreter
+from extractors.host.core import Core
 from extractors.host.events import KernelSignature
+from extractors.host.machine import Machine
 from extractors.host.modules import TextLoader
 from extractors.host.read import read_host
 from kb.space import Point
@@ -139,3 +142,44 @@ def test_what_the_main_module_wrote_is_seen_by_what_is_imported_later(read: Read
         rows = {one.parameter: one.expression for one in facts.launches[0].bindings}
         found.append(rows["n"])
     assert found == ["2", "3", "2"]
+
+
+def test_a_test_of_the_device_is_told_again(read: Read) -> None:
+    """`few` asks the device when the sibling is evaluated; whoever asks `few` asks the device."""
+    sibling = "import torch\ndef few():\n    return torch.cuda.get_device_capability()[0] < 9\n"
+    main = LATE.replace("{change}", "from pkg import asks").replace("len(copied.TILES)", "asks.OLD")
+    texts = {"pkg__configs": CONFIGS, "pkg__copied": COPY, "pkg__asks": sibling + "OLD = few()\n"}
+    machines = [read(main, **texts).material for _ in range(2)]
+    asked = [
+        (one.machine.device_functions, one.machine.device_questions) for one in machines if one
+    ]
+    assert asked[0] == asked[1]
+    assert asked[0][0] == {"few"}
+
+
+SHARED = frozenset(
+    ("modules", "made", "base", "tensors", "aliases", "device_functions", "device_questions")
+)
+"""State that an evaluation reads and writes, kept with it."""
+
+REFUSED = frozenset(("searches", "kernels", "widened", "profile"))
+"""State that keeps an evaluation from being kept when it is met."""
+
+OWN = frozenset(("heap", "path", "steps", "depth", "calls", "next_id", "imports", "loader"))
+"""State that every evaluation begins anew, that it is kept by, or that is noted by its texts."""
+
+UNTOUCHED = frozenset(
+    (
+        "machine", "limits", "events", "stack", "budgets", "options", "asked", "kept", "muted",
+        "foreign", "site", "called", "roots", "recognised", "notes", "unread", "main",
+    )
+)  # fmt: skip
+"""State that a sibling module does not change, or whose change no reader of another file sees."""
+
+
+def test_every_part_of_the_state_is_accounted_for() -> None:
+    """Whoever adds to the state of a reader says above what becomes of it."""
+    state = {one.name for kind in (Core, Machine) for one in fields(kind)}
+    groups = (SHARED, REFUSED, OWN, UNTOUCHED)
+    assert state == frozenset().union(*groups)
+    assert len(state) == sum(len(group) for group in groups)
