@@ -29,6 +29,7 @@ from kb.dialects.cuda import (
     BITS,
     COLLECTIVES,
     CUDA,
+    PAIRS,
     RESULT_DTYPES,
 )
 from kb.dialects.model import Row
@@ -78,7 +79,11 @@ class CallReader(VectorReader):
         limit = self.limit(function.text, node.at, hint)
         if limit is not None:
             return limit
-        done = self._group_call(node, function, hint) or self.moved_bytes(node, function.text)
+        done = (
+            self._group_call(node, function, hint)
+            or self.moved_bytes(node, function.text)
+            or self._both(node, function.text)
+        )
         if done is not None:
             return done
         candidates, frame = self.candidates(function)
@@ -86,6 +91,22 @@ class CallReader(VectorReader):
         if found is not None:
             return found
         return self.opaque(function.text, node.arguments, node.at, hint, whole=node)
+
+    def _both(self, node: n.Call, name: str) -> Val | None:
+        """A function that stores two results behind pointers; None when it is none."""
+        kinds = PAIRS.get(name.removeprefix("::"), ())
+        targets = [self.place(n.Unary(node.at, "*", one)) for one in node.arguments[1:]]
+        if len(kinds) != len(targets) or not kinds:
+            return None
+        value = self.read(node.arguments[0])
+        for kind, target in zip(kinds, targets, strict=True):
+            operands = [("x", value.name)]
+            if name in APPROXIMATE:
+                operands.append(("rounding", self.approximate(node.at)))
+            made = self.one(kind, operands, node.at, value.kind)
+            if target is not None:
+                self.store(target, made, node.at)
+        return Val("")
 
     def candidates(self, function: n.Name) -> tuple[list[n.Definition], Frame | None]:
         """Functions that a name may mean: those of the struct before the name, or free ones."""

@@ -17,6 +17,23 @@ from kb.analysis.loops import Carried, Loop, Role, accumulating
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_ELEMENTS = """template <int W>
+__global__ void turn(const float* x, const float* y, float* out) {
+    float v[W];
+    float w[W];
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * W;
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+        v[i] = x[at + i];
+        w[i] = v[i];
+    }
+#pragma unroll
+    for (int i = 0; i < W; ++i) v[i] = v[i] * 2.f + w[i ^ 1] * y[at];
+#pragma unroll
+    for (int i = 0; i < W; ++i) out[at + i] = v[i];
+}
+"""
+
 
 class AccumulatorCarried(Pattern):
     """A carried value grows by a matrix product or by a sum over what was loaded."""
@@ -37,16 +54,25 @@ class AccumulatorCarried(Pattern):
         NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
         NearMiss(TURN_POINTER, why="nothing is carried"),
         NearMiss(TURN_THREADS, why="nothing is carried"),
+        NearMiss(_ELEMENTS, why="elements of an array, each written once"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
             if any(other.node.inside(loop.node) and _states(other) for other in facts.loops):
                 continue
-            states = _states(loop)
+            states = [c for c in _states(loop) if not _elements(facts, loop, c)]
             if not states:
                 continue
             yield self.decide(facts, _value(facts, loop, states), _where(facts, states))
+
+
+def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
+    """True for a register array that a loop fills element by element and that is unrolled."""
+    if loop in facts.rolled_loops:
+        return False
+    held = next((r.type for r in loop.node.op.results if r.name == state.result), None)
+    return held is not None and bool(held.shape)
 
 
 def _states(loop: Loop) -> list[Carried]:

@@ -26,6 +26,21 @@ _COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
 """What makes a number of rounds that a thread counts."""
 
 
+_UNROLLED = """template <int W>
+__global__ void turn(const float* x, float* out) {
+    float v[W];
+    float w[W];
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * W;
+#pragma unroll
+    for (int i = 0; i < W; ++i) v[i] = x[at + i];
+#pragma unroll
+    for (int i = 0; i < W; ++i) w[i] = v[i] * 2.f + v[i ^ 1];
+#pragma unroll
+    for (int i = 0; i < W; ++i) out[at + i] = w[i];
+}
+"""
+
+
 class LoopStructure(Pattern):
     """Loops over chunks of a reduced axis, and loops over work items around them."""
 
@@ -45,6 +60,7 @@ class LoopStructure(Pattern):
         NearMiss(ADD_POINTER, why="no loop and nothing reduced"),
         NearMiss(ADD, why="no loop and nothing reduced"),
         NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
+        NearMiss(_UNROLLED, why="the elements of a vector, in no loop that runs"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -57,7 +73,9 @@ class LoopStructure(Pattern):
         for loop in outer:
             yield self.decide(facts, "persistent outer loop", (loop.node,))
         inner = [
-            loop for loop in facts.loops if loop not in outer and not self._nested(loop, outer)
+            loop
+            for loop in facts.rolled_loops
+            if loop not in outer and not self._nested(loop, outer)
         ]
         heads: list[Where] = [loop.node for loop in inner]
         if facts.program is not facts.source:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
@@ -29,8 +29,19 @@ _NAMES = {
 }  # fmt: skip
 
 
+_FAST = """__global__ void turn(const float* x, float* out, float base) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float s, c;
+    __sincosf(x[at] * __powf(base, 0.5f), &s, &c);
+    out[at] = s + c;
+}
+"""
+_FAST_NAMES = {OpKind.POW: "power", OpKind.SIN: "sine", OpKind.COS: "cosine"}
+
+
 class MathFunctions(Pattern):
-    """A reciprocal root, a logistic or a hyperbolic function that reaches what is stored."""
+    """A reciprocal root, a logistic or hyperbolic function that reaches what is stored; or a power
+    or an angle function that rounds approximately."""
 
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
@@ -40,12 +51,16 @@ class MathFunctions(Pattern):
         Case(_GATE, "sigmoid"),
         Case(LAYER_NORM, "rsqrt"),
         Case(LAYER_NORM_THREADS, "rsqrt"),
+        Case(_FAST, "fast power, sine, cosine"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="there is no function"),
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
         NearMiss(PRODUCT_POINTER, why="there is no function"),
         NearMiss(PRODUCT_THREADS, why="there is no function"),
+        NearMiss(
+            vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), why="rounded as IEEE asks"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -57,3 +72,9 @@ class MathFunctions(Pattern):
             ]
             if used:
                 yield self.decide(facts, value, used)
+        fast = [n for n in facts.graph.of(*_FAST_NAMES) if n.op.operand("rounding") is not None]
+        if fast:
+            names = [
+                name for kind, name in _FAST_NAMES.items() if any(n.kind == kind for n in fast)
+            ]
+            yield self.decide(facts, f"fast {', '.join(names)}", fast)

@@ -15,11 +15,16 @@ from extractors.patterns.cases_rows import (
     SOFTMAX,
 )
 from extractors.patterns.cases_rows_pointer import ADD
-from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import (
+    ADD_THREADS,
+    ROW_NORM_CHUNKS_THREADS,
+    ROW_NORM_THREADS,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Carried, Loop, Role, leads
+from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -28,7 +33,8 @@ MAX_ENDS = 32
 
 
 class ReductionScheme(Pattern):
-    """The reductions of a kernel, and whether one feeds the next or a loop carries them."""
+    """The reductions of a kernel, and whether one feeds the next or a loop carries them; where
+    threads combine in two stages, what each of them streamed is told with the stages."""
 
     name = "resident-or-streamed-row-reduction"
     axis = "reduction_scheme"
@@ -47,6 +53,11 @@ class ReductionScheme(Pattern):
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(ADD, why="nothing is reduced"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            ROW_NORM_CHUNKS_THREADS,
+            why="told with the two stages",
+            value="streamed partials then combine",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -70,11 +81,12 @@ class ReductionScheme(Pattern):
         ]
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         if carried and facts.reductions and not facts.contractions:
-            yield self.decide(
-                facts,
-                "streamed partials then combine",
-                self._ends(facts, [c.next for c in carried]),
-            )
+            if not (facts.program is not facts.source and second_stage(facts)):
+                yield self.decide(
+                    facts,
+                    "streamed partials then combine",
+                    self._ends(facts, [c.next for c in carried]),
+                )
             rows = [r for r in facts.reductions if self._of_item(facts, r)]
             if rows:
                 yield self.decide(facts, "one reduction over a resident row", rows)

@@ -45,7 +45,7 @@ class ReductionScope(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is facts.source:
+        if not facts.of_threads:
             return
         found = steps(facts)
         second = second_stage(facts)
@@ -62,7 +62,7 @@ class ReductionScope(Pattern):
         if adds:
             yield self.decide(facts, "grid", adds)
         elif not found and not second and not facts.contractions:
-            alone = [n for loop in facts.loops for n in _summed(facts, loop)]
+            alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
             if alone:
                 yield self.decide(facts, "thread", alone)
 

@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Role
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 
@@ -31,7 +33,8 @@ _HANDED = _HEAD + "    if (threadIdx.x == 0) out[blockIdx.x] = part[0] + 1.f;\n}
 
 
 class TwoStageReduction(Pattern):
-    """Shuffles combine a warp, shared memory holds one number per warp, and those are combined."""
+    """Shuffles combine a warp, shared memory holds a number per warp, and those are combined: with
+    what loops added up before, and the loop that reads the row again for the outcome."""
 
     name = "two-stage-block-reduction"
     axis = "reduction_scheme"
@@ -47,8 +50,38 @@ class TwoStageReduction(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is facts.source:
+        if not facts.of_threads:
             return
         stages = second_stage(facts)
         if stages:
-            yield self.decide(facts, "tree/warp shuffle then shared memory", stages)
+            where = [*stages, *_streamed(facts), *_applied(facts)]
+            yield self.decide(facts, "tree/warp shuffle then shared memory", where)
+
+
+def _streamed(facts: Facts) -> list[Node]:
+    """What loops add up before the threads combine."""
+    found = []
+    for loop in facts.rolled_loops:
+        for state in loop.of(Role.SUM):
+            made = facts.graph.producer(state.result)
+            if made is not None and any(
+                facts.graph.rests_on(r.result, made) for r in facts.reductions
+            ):
+                found.append(facts.graph.producer(state.next))
+    return [n for n in found if n is not None]
+
+
+def _applied(facts: Facts) -> list[Node]:
+    """Loads of a later loop over the same row, which meets the outcome."""
+    read = {
+        a.array
+        for a in facts.loads
+        if a.loop and any(facts.graph.rests_on(r.result, a.node) for r in facts.reductions)
+    }
+    return [
+        a.node
+        for a in facts.loads
+        if a.loop
+        and a.array in read
+        and not any(facts.graph.rests_on(r.result, a.node) for r in facts.reductions)
+    ]

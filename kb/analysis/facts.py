@@ -52,6 +52,11 @@ class Facts:
         return self.graph if self.program is self.source else Graph(self.source.entry)
 
     @cached_property
+    def of_threads(self) -> bool:
+        """Whether the kernel is written for one thread, not for a tile of a block."""
+        return bool(self.threads.of(OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID))
+
+    @cached_property
     def values(self) -> Values:
         """Integer meaning of values."""
         return Values(self.graph)
@@ -65,6 +70,13 @@ class Facts:
     def loops(self) -> tuple[Loop, ...]:
         """Loops in program order."""
         return loops_of(self.graph, self.values)
+
+    @cached_property
+    def rolled_loops(self) -> tuple[Loop, ...]:
+        """Loops that stay loops: all but those that a thread unrolls completely."""
+        if self.program is self.source:
+            return self.loops
+        return tuple(loop for loop in self.loops if not _unrolled(loop))
 
     @cached_property
     def item_loops(self) -> tuple[Loop, ...]:
@@ -238,3 +250,7 @@ class Facts:
         in."""
         chosen = [n.node if isinstance(n, Access) else n for n in nodes if n is not None]
         return tuple(sorted({node.lines for node in chosen if node.op.span.line > 0}))
+
+
+def _unrolled(loop: Loop) -> bool:
+    return loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE

@@ -178,9 +178,14 @@ ATTRIBUTES: dict[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 """What the name of a function says beyond its operation."""
 
+PAIRS = dict.fromkeys(("sincosf", "sincos", "__sincosf"), (K.SIN, K.COS))
+"""Functions that store two results behind the pointers after their argument. Source: CUDA Math
+API."""
+
 APPROXIMATE = frozenset(
     {
-        "__expf", "__logf", "__log2f", "__sinf", "__cosf", "__tanf", "__powf", "__fdividef",
+        "__expf", "__logf", "__log2f", "__sinf", "__cosf", "__sincosf", "__tanf", "__powf",
+        "__fdividef",
         "fdividef", "__exp10f", "rsqrt.approx", "rsqrt.approx.ftz", "ex2.approx",
         "ex2.approx.ftz", "lg2.approx", "lg2.approx.ftz", "div.approx", "div.full", "sqrt.approx",
         "sin.approx", "cos.approx", "tanh.approx", "rcp.approx.ftz", "rcp.approx",
