@@ -7,15 +7,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from functools import cache
-from multiprocessing import get_context
+from functools import cache, partial
 from pathlib import Path
 
 from api.source_files import SourceTree
 from api.subjects import Subject, subjects_of
+from api.two_steps import read_and_work
 from generators.compile_model import CompileJob, CompileResult, MachineCode, Outcome, Signature
 from generators.compile_pool import CompilerPool, PoolSettings, available
 from generators.emit_process import EmitProcess
@@ -134,30 +133,25 @@ def roundtrip(request: Request, progress: Progress | None = None) -> tuple[Kerne
     )
     journal = _Journal(request)
     done: dict[Path, tuple[KernelCheck, ...]] = {}
-    with (
-        CompilerPool(settings) as pool,
-        EmitProcess() as emitter,
-        ProcessPoolExecutor(request.jobs, get_context("spawn")) as readers,
-        ThreadPoolExecutor(request.jobs) as checkers,
-    ):
-        running: dict[Future[tuple[KernelCheck, ...]], Path] = {}
-        # Large files hold many kernels: begun last, one would keep the other processes waiting.
-        for file in sorted(request.tree.files, key=lambda file: -file.stat().st_size):
-            known = journal.load(file)
-            if known is not None:
-                done[file] = known
-                continue
-            subjects = readers.submit(subjects_of, request.tree.root, file)
-            checker = Checker(request, pool, emitter)
-            running[checkers.submit(checker.file, subjects)] = file
-        for future in as_completed(running):
-            checks, file = future.result(), running[future]
+    for file in request.tree.files:
+        known = journal.load(file)
+        if known is not None:
+            done[file] = known
+    # Large files hold many kernels: begun last, they would keep the other processes waiting.
+    left = sorted(
+        (file for file in request.tree.files if file not in done),
+        key=lambda file: -file.stat().st_size,
+    )
+    read = partial(subjects_of, request.tree.root)
+    with CompilerPool(settings) as pool, EmitProcess() as emitter:
+        check = Checker(request, pool, emitter).check
+        for file, checks in read_and_work(left, read, check, request.jobs):
             journal.save(file, checks)
             done[file] = checks
-            for check in checks if progress else ():
-                if progress:
-                    progress(len(done), len(request.tree.files), check)
-    return tuple(check for file in request.tree.files for check in done[file])
+            if progress:
+                for verdict in checks:
+                    progress(len(done), len(request.tree.files), verdict)
+    return tuple(verdict for file in request.tree.files for verdict in done[file])
 
 
 @dataclass(frozen=True)
@@ -167,10 +161,6 @@ class Checker:
     request: Request
     pool: CompilerPool
     emitter: EmitProcess
-
-    def file(self, subjects: Future[tuple[Subject, ...]]) -> tuple[KernelCheck, ...]:
-        """The verdict on every kernel of one file."""
-        return tuple(self.check(subject) for subject in subjects.result())
 
     def check(self, subject: Subject) -> KernelCheck:
         """The verdict on one kernel."""
