@@ -166,7 +166,7 @@ class Calls(Definitions):
             (func.name, lines_of(func.node), tuple(arg.arg for arg in _all_args(func.node.args)))
         )
         machine.muted += muted
-        machine.foreign += foreign
+        before, machine.foreign = machine.foreign, machine.foreign + 1 if foreign else 0
         stack, machine.stack = machine.stack, (*machine.stack, func.name)
         questions = machine.device_questions
         try:
@@ -178,7 +178,7 @@ class Calls(Definitions):
         finally:
             machine.stack = stack
             machine.muted -= muted
-            machine.foreign -= foreign
+            machine.foreign = before
             self.calls.pop()
         if machine.device_questions > questions:
             machine.device_functions.add(func.name)

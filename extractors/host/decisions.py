@@ -8,7 +8,14 @@ from typing import TypeGuard
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.conditions import parts
 from extractors.host.configurations import config_lines, pruned, search_lines
-from extractors.host.derived import by_rule, closed_form, compiled_in, flattened, hint_lines
+from extractors.host.derived import (
+    by_rule,
+    closed_form,
+    compiled_in,
+    flattened,
+    hint_lines,
+    rule_lines,
+)
 from extractors.host.dispatch import (
     chosen_kernel,
     demanded_layout,
@@ -252,7 +259,15 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
                 axis="tile_padding",
                 value="next_pow2 + OOB handling",
                 pattern="power-of-two-tile-padding-of-an-extent",
-                lines=tuple(sorted({*(made or {line}), *material.made(launch, name)})),
+                lines=tuple(
+                    sorted(
+                        {
+                            *(made or {line}),
+                            *material.made(launch, name),
+                            *rule_lines(material, launch, name),
+                        }
+                    )
+                ),
                 subject=name,
             )
         if rounded and all(leaf in rounded for leaf in leaves(value)):
@@ -269,6 +284,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
                         {
                             line,
                             *material.made(launch, name),
+                            *rule_lines(material, launch, name),
                             *(() if value == given else _rounded_anywhere(material, rounded)),
                         }
                     )

@@ -11,7 +11,7 @@ from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
 from extractors.host.tuning import computed
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Choice, Expr, Func, Value
 from kb.evidence import AxisKind, Decision, Lines
 
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
@@ -78,7 +78,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
         for name, value in rows:
             if by_rule(value):
-                found |= set(material.made(launch, name))
+                found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
     if found:
         yield Decision(
             axis="autotuning",
@@ -87,6 +87,31 @@ def closed_form(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(found)),
             kind=AxisKind.HOST,
         )
+
+
+def rule_lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+    """Lines of the rule that an attached table of heuristics holds for a parameter: its entry, and
+    its function where the module defines it."""
+    rule = dict(launch.kernel.heuristics).get(name)
+    kernel = function_at(material.tree, material.signature.name, material.signature.lines)
+    if rule is None or kernel is None:
+        return ()
+    rows = [
+        (key, value)
+        for mark in kernel.decorator_list
+        for node in ast.walk(mark)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+    ]
+    found = {
+        (key.lineno, lines_of(value)[1])
+        for key, value in rows
+        if isinstance(key, ast.Constant) and key.value == name
+    }
+    found |= set() if found else {lines_of(mark) for mark in kernel.decorator_list[:-1]}
+    if isinstance(rule, Func) and rule.frame.module == launch.kernel.module:
+        found.add(lines_of(rule.node))
+    return tuple(sorted(found))
 
 
 def by_rule(value: Value) -> bool:

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, accumulating
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
@@ -127,7 +128,7 @@ class Fp32Accumulation(Pattern):
         for loop in facts.loops:
             for state in loop.of(Role.ACCUMULATOR):
                 if accumulating(facts.graph, state.argument, state.next) is product:
-                    begun = facts.graph.producer(state.init)
+                    begun = facts.graph.producer(first_value(facts, state.init))
                     return begun if begun is not None and begun.op.kind in _FILLS else None
         return None
 

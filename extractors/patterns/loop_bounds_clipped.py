@@ -33,6 +33,14 @@ _UNCLIPPED = vary(
 )
 
 
+_TABLE = "range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)))"
+_LOOKED_UP = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, first, last,"),
+    ("range(0, tl.cdiv(K, TK))", _TABLE),
+)
+
+
 class LoopBoundsClipped(Pattern):
     """A bound depends on the block's own position, so that tiles without work are never visited."""
 
@@ -45,9 +53,14 @@ class LoopBoundsClipped(Pattern):
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
         Case(_UNCLIPPED, "full extent + mask"),
         Case(FLASH_THREADS, "upper bound clipped (causal)"),
+        Case(_LOOKED_UP, "clipped to valid range"),
         Case(FLASH_STAGED, "band clipping"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LOOKED_UP, (_TABLE, "range(0, tl.cdiv(K, TK))")),
+            why="the bound is the whole extent and nothing is masked",
+        ),
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
         NearMiss(PRODUCT_POINTER, why="the bound is the whole extent and nothing is masked"),
         NearMiss(PRODUCT_THREADS, why="the bound is the whole extent and nothing is masked"),
@@ -67,11 +80,18 @@ class LoopBoundsClipped(Pattern):
             low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
             if low or high:
                 yield self.decide(facts, _value(low, high), (*low, *high, loop.node.head))
+            elif self._looked_up(facts, loop):
+                bounds = [n for v in (loop.low, loop.high) for n in _loaded(facts, v)]
+                yield self.decide(facts, "clipped to valid range", (*bounds, loop.node.head))
             elif any(m.node.inside(loop.node) for m in causal) and self._innermost(facts, loop):
                 yield self.decide(facts, "full extent + mask", (loop.node,))
         shifted = self._aligned(facts)
         if shifted:
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
+
+    def _looked_up(self, facts: Facts, loop: Loop) -> bool:
+        """Both ends are loaded from places that the block id chooses."""
+        return bool(_loaded(facts, loop.low)) and bool(_loaded(facts, loop.high))
 
     def _innermost(self, facts: Facts, loop: Loop) -> bool:
         return any(p.loop is loop.node for p in facts.contractions)
@@ -141,6 +161,14 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
         if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)  # noqa: E501
         and not _decoded(facts, n)
     ]  # fmt: skip
+
+
+def _loaded(facts: Facts, bound: str | None) -> list[Node]:
+    """The loads of a bound, where a block id says which number is loaded."""
+    if bound is None or not facts.values.expr(bound).has(AtomKind.LOADED):
+        return []
+    found = [a for a in facts.feeding(bound) if any(i.has(AtomKind.BLOCK) for i in a.index)]
+    return [a.node for a in found if not a.node.loops]
 
 
 def _decoded(facts: Facts, node: Node) -> bool:

@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -34,6 +35,19 @@ def unpack(words, out, T: Int):
 )
 
 
+_PICKED = (
+    POINTER
+    + """
+@triton.jit
+def unpack(words, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    for i in range(4):
+        word = tl.load(words + at, mask=at < n)
+        tl.store(out + i * n + at, (word & (3 << (2 * i))) >> (2 * i), mask=at < n)
+"""
+)
+
+
 class PackedWords(Pattern):
     """A loaded word is shifted by a distance that its place decides, and its low bits are kept."""
 
@@ -42,11 +56,13 @@ class PackedWords(Pattern):
     source = "Frantar et al., GPTQ (2022), section 4: packed weights"
     matches = (
         Case(_UNPACK, "several numbers packed in one word"),
+        Case(_PICKED, "several numbers packed in one word"),
         Case(_UNPACK_TILE, "several numbers packed in one word"),
     )
     near_misses = (
         NearMiss(vary(_UNPACK, ("(at % 8) * 4", "16")), why="one part of every word is wanted"),
         NearMiss(vary(_UNPACK_TILE, ("(at % 8) * 4", "16")), why="one part of every word"),
+        NearMiss(vary(_PICKED, ("2 * i", "4")), why="one part of every word is wanted"),
         NearMiss(ADD_POINTER, why="no bits are taken"),
     )
 
@@ -57,8 +73,26 @@ class PackedWords(Pattern):
                 shift = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS))
                 if shift is not None and self._placed(facts, shift):
                     found += [shift, node]
+        for node in facts.graph.of(OpKind.SHIFT_RIGHT):
+            bits = facts.graph.producer(facts.graph.through(node.op.inputs[0], VIEWS | CASTS))
+            if bits is not None and self._masked(facts, bits, node):
+                found += [bits, node]
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _masked(self, facts: Facts, bits: Node, shift: Node) -> bool:
+        """Bits of a loaded word that a mask picks, shifted down by as far as the mask was moved:
+        both change with a loop or a lane."""
+        if bits.op.kind != OpKind.BIT_AND:
+            return False
+        by = facts.values.expr(shift.op.inputs[1])
+        moves = by.has(AtomKind.INDUCTION, AtomKind.LANE, AtomKind.BLOCK)
+        for word, mask in (bits.op.inputs[:2], bits.op.inputs[1::-1]):
+            made = facts.graph.producer(facts.graph.through(mask, VIEWS | CASTS))
+            moved = made is not None and made.op.kind == OpKind.SHIFT_LEFT
+            if moved and moves and facts.held_loads(word):
+                return facts.values.expr(made.op.inputs[1] if made else None) == by
+        return False
 
     def _placed(self, facts: Facts, shift: Node) -> bool:
         """A loaded word shifted right by what is computed from a block id or a lane."""

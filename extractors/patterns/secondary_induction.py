@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -14,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Role
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _COUNTED = vary(
     PRODUCT,
@@ -31,6 +32,22 @@ _COUNTED_THREADS = vary(
 )
 
 
+_ADVANCED = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, k, T: tl.constexpr):
+    row = tl.program_id(0)
+    p = tl.make_block_ptr(x, (n, k), (k, 1), (row * T, 0), (T, T), (1, 0))
+    acc = tl.zeros([T, T], dtype=tl.float32)
+    for _ in range(0, k, T):
+        acc += tl.load(p, boundary_check=(0, 1))
+        p = tl.advance(p, (0, T))
+    tl.store(out + row * T + tl.arange(0, T), tl.sum(acc, axis=1))
+"""
+)
+
+
 class SecondaryInduction(Pattern):
     """A carried integer or pointer grows by the same amount every time and addresses memory."""
 
@@ -40,10 +57,15 @@ class SecondaryInduction(Pattern):
     matches = (
         Case(_COUNTED, "carried counter cnt += 1"),
         Case(PRODUCT_POINTER, "carried pointer advanced by a stride"),
+        Case(_ADVANCED, "carried pointer advanced by a stride"),
         Case(_COUNTED_THREADS, "carried counter cnt += 1"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop variable is the index"),
+        NearMiss(
+            vary(_ADVANCED, ("        p = tl.advance(p, (0, T))\n", "")),
+            why="the block stays where it is",
+        ),
         NearMiss(SOFTMAX_CHUNKS, why="the loop variable is scaled"),
         NearMiss(PRODUCT_DESCRIPTOR, why="the loop variable is the index"),
         NearMiss(PRODUCT_THREADS, why="the loop variable is the index"),
@@ -61,6 +83,7 @@ class SecondaryInduction(Pattern):
                 (pointers if shaped or pointer else counters).append(
                     facts.graph.producer(state.next)
                 )
+        pointers += [n for n in facts.graph.of(OpKind.ADVANCE) if n.loops]
         if counters:
             yield self.decide(facts, "carried counter cnt += 1", counters)
         if pointers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT
@@ -54,11 +54,11 @@ class StationaryOperandChoice(Pattern):
 
     def _name(
         self, facts: Facts, product: Node, sides: list[list[Access]], loop: Node
-    ) -> tuple[str, list[Access]] | None:
+    ) -> tuple[str, Sequence[Access | Node]] | None:
         stays = [bool(side) and all(not a.node.inside(loop) for a in side) for side in sides]
         streams = [bool(side) and all(a.node.inside(loop) for a in side) for side in sides]
         if all(streams) and not facts.score_products:
-            return "C-stationary GEMM", []
+            return "C-stationary GEMM", [product]
         if stays[0] == stays[1] or not (streams[0] or streams[1]):
             return None
         kept = self._kept(facts, loop)
