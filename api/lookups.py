@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TABLES = "*.yaml"
+from extractors.host.modules import files_below
+
+SUFFIX = ".yaml"
+TABLES = f"*{SUFFIX}"
 """Stands for the list of configuration tables below the root."""
 
 ABSENT = ""
@@ -61,5 +64,5 @@ def _digest(path: Path) -> str:
 
 
 def _listing(root: Path) -> str:
-    names = sorted(path.relative_to(root).as_posix() for path in root.rglob(TABLES))
+    names = sorted(path.relative_to(root).as_posix() for path in files_below(root, SUFFIX))
     return digest_of("\n".join(names).encode())

@@ -65,10 +65,13 @@ class SiblingTables(FolderLoader):
 
     def tables(self) -> tuple[tuple[str, str], ...]:
         """Configuration tables below the package, none when the root holds no package."""
-        packaged = any((child / "__init__.py").is_file() for child in self.root.iterdir())
-        if packaged and self.lookups is not None:
-            self.lookups.note_tables()
-        return super().tables() if packaged else ()
+        if self._tables is None:
+            packaged = any((child / "__init__.py").is_file() for child in self.root.iterdir())
+            if not packaged:
+                self._tables = ()
+            elif self.lookups is not None:
+                self.lookups.note_tables()
+        return super().tables()
 
     def _inside(self, file: Path) -> str | None:
         text = super()._inside(file)

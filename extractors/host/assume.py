@@ -23,11 +23,12 @@ class Facts:
     """What the guards of a path say, found by what may be asked.
 
     `literals`: truth by operation and operands. `subjects`: the equations `(op, value)`, op `==` or
-    `none`, that hold of an operand, the latest last.
+    `none`, that hold of an operand, the latest last. `answers`: what was asked already.
     """
 
     literals: dict[tuple[str, tuple[Value, ...]], bool] = field(default_factory=dict)
     subjects: dict[Value, tuple[tuple[str, Value], ...]] = field(default_factory=dict)
+    answers: dict[Expr, bool | None] = field(default_factory=dict)
 
     def with_guard(self, guard: Guard) -> Facts:
         """These facts and those of one more condition."""
@@ -61,6 +62,26 @@ class Facts:
             follows = _equals(value, asked) if op == "==" else _is_none(asked)
             if follows is not None:
                 return follows
+        return None
+
+    def decide(self, cond: Value, budget: int) -> bool | None:
+        """The truth of a condition, taken apart at most `budget` deep; None when nothing says."""
+        if isinstance(cond, bool):
+            return cond
+        if not isinstance(cond, Expr) or budget <= 0:
+            return None
+        verdict = self.verdict(cond)
+        if verdict is not None:
+            return verdict
+        if cond.op in ("and", "or"):
+            parts = [self.decide(arg, budget - 1) for arg in cond.args]
+            stop = cond.op == "or"
+            if stop in parts:
+                return stop
+            return None if None in parts else not stop
+        if cond.op == "not":
+            inner = self.decide(cond.args[0], budget - 1)
+            return None if inner is None else not inner
         return None
 
 
@@ -101,25 +122,17 @@ class Path:
                 path = path.under(guard.cond, guard.holds, guard.shown)
         return path
 
-    def decide(self, cond: Value, budget: int = 24) -> bool | None:
+    def decide(self, cond: Value) -> bool | None:
         """The truth of a condition on this path, or None when the path does not say."""
         if isinstance(cond, bool):
             return cond
-        if not isinstance(cond, Expr) or budget <= 0:
+        if not isinstance(cond, Expr):
             return None
-        verdict = self.facts.verdict(cond)
-        if verdict is not None:
-            return verdict
-        if cond.op in ("and", "or"):
-            parts = [self.decide(arg, budget - 1) for arg in cond.args]
-            stop = cond.op == "or"
-            if stop in parts:
-                return stop
-            return None if None in parts else not stop
-        if cond.op == "not":
-            inner = self.decide(cond.args[0], budget - 1)
-            return None if inner is None else not inner
-        return None
+        facts = self.facts
+        answers = facts.answers
+        if cond not in answers:
+            answers[cond] = facts.decide(cond, 24)
+        return answers[cond]
 
 
 def _equals(value: Value, asked: Expr) -> bool | None:

@@ -11,7 +11,7 @@ from extractors.host.expr import is_none, make
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
-from extractors.host.registries import OPTIONS, points_of
+from extractors.host.registries import OPTIONS, Row, points_of
 from extractors.host.values import (
     ABSENT,
     NEVER,
@@ -312,19 +312,25 @@ class Calls(Definitions):
 
         Among tables for several vendors, the one for NVIDIA is meant: all our targets are theirs.
         """
-        tables = self.loader.tables() if self.loader else ()
-        near = [row for row in tables if "nvidia" in row[0].lower()]
-        ours = [(path, rows) for path, text in near if (rows := points_of(text, key))]
-        ours = ours or [(path, rows) for path, text in tables if (rows := points_of(text, key))]
-        if not ours:
+        if key not in self.registered:
+            self.registered[key] = self._registered(key)
+        rows = self.registered[key]
+        if rows is None:
             return None
         made: list[Value] = []
-        for row in min(ours, key=lambda one: (one[0].count("/"), one[0]))[1]:
+        for row in rows:
             options = {name: value for name, value in row if name in OPTIONS}
             own = {name: value for name, value in row if name not in OPTIONS}
             fields = {"kwargs": self.machine.alloc("dict", own), **options}
             made.append(self.machine.alloc("record", fields))
         return self.machine.alloc("list", tuple(made))
+
+    def _registered(self, key: str) -> tuple[Row, ...] | None:
+        tables = self.loader.tables() if self.loader else ()
+        near = [row for row in tables if "nvidia" in row[0].lower()]
+        ours = [(path, rows) for path, text in near if (rows := points_of(text, key))]
+        ours = ours or [(path, rows) for path, text in tables if (rows := points_of(text, key))]
+        return min(ours, key=lambda one: (one[0].count("/"), one[0]))[1] if ours else None
 
     def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:
         raise NotImplementedError

@@ -11,6 +11,7 @@ from extractors.host.assume import resolve, truth
 from extractors.host.events import KernelSignature, MadeConfig, SearchRecord, TargetProfile
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
+from extractors.host.registries import Row
 from extractors.host.values import (
     Choice,
     Expr,
@@ -46,6 +47,7 @@ class Core:
     recognised: dict[int, str | None] = field(default_factory=dict)
     notes: list[tuple[str, Lines | None]] = field(default_factory=list)
     unread: list[tuple[str, str, Lines]] = field(default_factory=list)
+    registered: dict[str, tuple[Row, ...] | None] = field(default_factory=dict)
     main: str = ""
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:

@@ -4,6 +4,7 @@ never imported."""
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -66,7 +67,7 @@ class FolderLoader:
         return None
 
     def _inside(self, file: FilePath) -> str | None:
-        root = self.root.resolve()
+        root = _real(self.root)
         try:
             real = file.resolve()
             if (
@@ -86,7 +87,7 @@ class FolderLoader:
             relative = (
                 (file if file.is_absolute() else self.root / file)
                 .resolve()
-                .relative_to(self.root.resolve())
+                .relative_to(_real(self.root))
             )
         except (ValueError, OSError):
             return ""
@@ -96,21 +97,35 @@ class FolderLoader:
     def tables(self) -> tuple[tuple[str, str], ...]:
         """The YAML files under the root, read once, at most `max_tables`."""
         if self._tables is None:
-            files = sorted(self.root.rglob("*.yaml"))[: self.max_tables]
+            files = sorted(files_below(self.root, ".yaml"))[: self.max_tables]
             texts = [(str(file.relative_to(self.root)), self._inside(file)) for file in files]
             self._tables = tuple((name, text) for name, text in texts if text is not None)
         return self._tables
 
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
-        return name in _imported(self.root.resolve())
+        return name in _imported(_real(self.root))
+
+
+@lru_cache(maxsize=64)
+def _real(root: FilePath) -> FilePath:
+    return root.resolve()
+
+
+def files_below(root: FilePath, suffix: str) -> list[FilePath]:
+    """Everything below a folder whose name ends so; links to folders are not followed."""
+    found: list[FilePath] = []
+    for folder, folders, files in os.walk(root):
+        named = [name for name in (*folders, *files) if name.endswith(suffix)]
+        found += [FilePath(folder, name) for name in named]
+    return found
 
 
 @lru_cache(maxsize=8)
 def _imported(root: FilePath) -> frozenset[str]:
     """Names that `from ... import ...` takes in the modules under a folder, bounded."""
     found: set[str] = set()
-    for file in sorted(root.rglob("*.py"))[:MAX_SCANNED]:
+    for file in sorted(files_below(root, ".py"))[:MAX_SCANNED]:
         try:
             if file.stat().st_size <= MAX_MODULE_BYTES and file.resolve().is_relative_to(root):
                 text = file.read_text(encoding="utf-8")
