@@ -13,10 +13,18 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import begun
-from kb.analysis.loops import Carried, Loop, Role, accumulating
+from kb.analysis.loops import Carried, Loop, Role, accumulating, updates
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_COUNTED = """__global__ void count(const float* x, int* out, int n) {
+    int found = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        if (x[blockIdx.x * n + i] > 0.f) ++found;
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = found;
+}
+"""
 _ELEMENTS = """template <int W>
 __global__ void turn(const float* x, const float* y, float* out) {
     float v[W];
@@ -54,6 +62,7 @@ class AccumulatorCarried(Pattern):
         NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
         NearMiss(TURN_POINTER, why="nothing is carried"),
         NearMiss(TURN_THREADS, why="nothing is carried"),
+        NearMiss(_COUNTED, why="found elements are counted, nothing is summed"),
         NearMiss(_ELEMENTS, why="elements of an array, each written once"),
     )
 
@@ -61,18 +70,32 @@ class AccumulatorCarried(Pattern):
         for loop in facts.loops:
             if any(other.node.inside(loop.node) and _states(other) for other in facts.loops):
                 continue
-            states = [c for c in _states(loop) if not _elements(facts, loop, c)]
+            states = [
+                c for c in _states(loop) if not _elements(facts, loop, c) and not _counts(facts, c)
+            ]
             if not states:
                 continue
             yield self.decide(facts, _value(facts, loop, states), _where(facts, states))
 
 
 def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
-    """True for a register array that a loop fills element by element and that is unrolled."""
-    if loop in facts.rolled_loops:
+    """True for a register array that a loop fills element by element and that is unrolled; not when
+    a loop around it carries the array on."""
+    if loop in facts.rolled_loops or state.init in facts.graph.arguments:
         return False
     held = next((r.type for r in loop.node.op.results if r.name == state.result), None)
     return held is not None and bool(held.shape)
+
+
+def _counts(facts: Facts, state: Carried) -> bool:
+    """True for what a thread counts up by a number, now and then."""
+    if facts.program is facts.source or state.role is not Role.SUM:
+        return False
+    steps = updates(facts.graph, state.argument, state.next)
+    added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)]
+    return bool(added) and all(
+        any(isinstance(facts.values.literal(v), int) for v in n.op.inputs[:2]) for n in added
+    )
 
 
 def _states(loop: Loop) -> list[Carried]:

@@ -38,6 +38,13 @@ _COUNT = vary(
 )
 
 
+_SCATTER_THREADS = """__global__ void place(const float* x, const int* to, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[to[at]] = x[at];
+}
+"""
+
+
 class Determinism(Pattern):
     """Floating-point sums of several blocks meet in an atomic or under a lock, or every sum has one
     order."""
@@ -54,6 +61,7 @@ class Determinism(Pattern):
         Case(PRODUCT_POINTER, "bitwise stable"),
         Case(PRODUCT_THREADS, "bitwise stable"),
         Case(_PLACED, "the last of repeated places wins"),
+        Case(_SCATTER_THREADS, "bitwise stable"),
     )
     near_misses = (
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
@@ -80,17 +88,21 @@ class Determinism(Pattern):
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
-            sums = [*facts.contractions, *facts.reductions]
+            scans = facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
+            sums = [*facts.contractions, *facts.reductions, *scans]
             yield self.decide(facts, "bitwise stable", [*sums, *facts.stores])
-        elif not any(a.is_atomic for a in facts.stores):
+        elif facts.stores and not any(a.is_atomic for a in facts.stores):
             raced = [a for a in facts.stores if not self._settled(facts, a)]
             yield self.decide(facts, "the last of repeated places wins", raced)
 
     def _settled(self, facts: Facts, access: Access) -> bool:
-        """A plain store at places that no loaded tile chooses, or an atomic that counts."""
+        """A plain store at places that no loaded tile chooses, or an atomic that counts. Threads
+        that scatter are taken to own their places."""
         if access.is_atomic:
             dtype = facts.types.dtype(access.value)
             return access.node.op.kind in _ADDS and dtype.startswith(("i", "u"))
+        if facts.program is not facts.source:
+            return True
         tables = [a.node for a in facts.loads if facts.types.shape(a.value)]
         places = [v for role, v in access.node.op.operands if role not in ("value", "mask")]
         return not any(facts.graph.rests_on(v, node) for v in places for node in tables)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
-from extractors.patterns.cases_rows_threads import TURN_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
@@ -36,6 +36,7 @@ class ImplicitStoreClipping(Pattern):
         NearMiss(ADD_POINTER, why="loads are masked too: told with their padding"),
         NearMiss(ROW_NORM, why="the elements of a row are scattered one by one"),
         NearMiss(PRODUCT_THREADS, why="loads are masked too: told with their padding"),
+        NearMiss(ADD_THREADS, why="one branch around loads and store: told with the loads"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -44,8 +45,14 @@ class ImplicitStoreClipping(Pattern):
         beside = any(
             a.padding and a.mask is not None and facts.types.shape(a.value) for a in facts.loads
         )
+        around = {a.mask for a in facts.loads} if facts.program is not facts.source else set()
         masked = [
-            a for a in stores if a.mask is not None and not beside and facts.types.shape(a.value)
+            a
+            for a in stores
+            if a.mask is not None
+            and not beside
+            and a.mask not in around
+            and facts.types.shape(a.value)
         ]
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)

@@ -11,10 +11,21 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREAD
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
-from kb.analysis.narrowing import narrowing
+from kb.analysis.narrowing import narrowing, packed
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
+from kb.ops import OpKind
 
+_SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT})
+_PAIRS = """#include <cuda_bf16.h>
+__global__ void twice(const unsigned* x, unsigned* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned word = x[at];
+    float2 v = __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&word));
+    __nv_bfloat162 w = __floats2bfloat162_rn(v.x * 2.f, v.y * 2.f);
+    out[at] = *reinterpret_cast<unsigned*>(&w);
+}
+"""
 _COMMON = vary(
     PRODUCT,
     ("acc = ct.mma(x, y, acc)", "acc = ct.mma(x.astype(out.dtype), y.astype(out.dtype), acc)"),
@@ -40,11 +51,23 @@ class IoCast(Pattern):
             "upcast on load, downcast on store",
         ),
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
+        Case(_PAIRS, "upcast on load, downcast on store"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is cast"),
         NearMiss(ADD_POINTER, why="the sum is taken in the type of the arrays"),
         NearMiss(COPY_THREADS, why="nothing is cast"),
+        NearMiss(
+            vary(
+                _PAIRS,
+                (
+                    "__floats2bfloat162_rn(v.x * 2.f, v.y * 2.f)",
+                    "*reinterpret_cast<__nv_bfloat162*>(&word)",
+                ),
+            ),
+            why="the pairs are stored as they were loaded",
+            value="upcast on load, downcast on store",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -94,11 +117,14 @@ class IoCast(Pattern):
             for user in facts.graph.users(current):
                 if user.op.kind in CASTS and facts.types.dtype(user.result) == "f32":
                     found.append(user)
-                elif user.op.kind in VIEWS and len(pending) < 8:
+                elif user.op.kind in VIEWS | _SEEN and len(pending) < 8:
                     pending.append(user.result)
         return found
 
     def _before(self, facts: Facts, value: str) -> list[Node]:
+        return self._cast(facts, value) or packed(facts, value)
+
+    def _cast(self, facts: Facts, value: str) -> list[Node]:
         node = facts.graph.producer(facts.graph.through(value, VIEWS | TURNS))
         if node is None or node.op.kind not in CASTS:
             return []

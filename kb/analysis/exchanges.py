@@ -18,6 +18,7 @@ _KINDS = {
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
 
 _COUNTING = frozenset({OpKind.RANGE, OpKind.STATIC_RANGE})
+_MEMORY = frozenset({OpKind.LOAD, OpKind.ASYNC_COPY, OpKind.BULK_COPY})
 _ELEMENTS = frozenset({OpKind.EXTRACT, OpKind.INSERT})
 
 
@@ -84,7 +85,8 @@ def dot_product(graph: Graph, shared: SharedMemory, op: Op) -> tuple[Op, Op, str
 
 
 def over_elements(graph: Graph, op: Op) -> bool:
-    """Whether a loop walks elements of register tiles and does nothing else with its variable."""
+    """Whether a loop walks elements of register tiles and does nothing else with its variable; one
+    that is not unrolled and loads walks memory, too."""
     if op.kind != OpKind.FOR or not op.regions[-1].arguments or not op.regions[-1].ops:
         return False
     walked = graph.producer(op.inputs[0])
@@ -93,6 +95,10 @@ def over_elements(graph: Graph, op: Op) -> bool:
     if op.regions[-1].ops[-1].kind != OpKind.YIELD:
         return False
     users = graph.users(op.regions[-1].arguments[0].name)
+    if walked.op.kind == OpKind.RANGE and any(
+        inner.kind in _MEMORY for inner in op.regions[-1].ops
+    ):
+        return False
     return bool(users) and all(node.op.kind in _ELEMENTS for node in users)
 
 

@@ -218,8 +218,14 @@ def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
 
 
 def persistent(loop: Loop, values: Values) -> bool:
-    """True when a loop strides over work items by the number of blocks, starting at the own
-    block."""
+    """True when a loop strides over work items by the number of blocks, starting at the own block;
+    of a `while` loop, when a counter of it does."""
+    if loop.node.op.kind == OpKind.WHILE:
+        return any(
+            values.expr(c.init).has(AtomKind.BLOCK)
+            and values.increments[c.argument].has(AtomKind.BLOCKS)
+            for c in loop.of(Role.COUNTER)
+        )
     if loop.low is None or loop.step is None:
         return False
     return values.expr(loop.low).has(AtomKind.BLOCK) and values.expr(loop.step).has(AtomKind.BLOCKS)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.ops import CONTRACTIONS, OpKind
 
 _LOOKS = VIEWS | TURNS
+_PACKS = _LOOKS | {OpKind.BITCAST, OpKind.VECTOR, OpKind.SELECT, OpKind.BIT_OR, OpKind.SHIFT_LEFT,
+                   OpKind.IF}  # fmt: skip
+_NARROW = frozenset({"f16x2", "bf16x2", "e4m3x2", "e5m2x2", "e2m1x2", "ue8m0x2", "f16", "bf16"})
 
 
 @dataclass(slots=True)
@@ -54,3 +58,29 @@ def _made(facts: Facts, product: Node, value: str) -> list[Node]:
     """Other products that a value is computed from in the same iteration."""
     above = facts.graph.upstream(value, lambda n: n.op.kind in CONTRACTIONS)
     return [n for n in above if n.op.kind in CONTRACTIONS and n is not product]
+
+
+def packed(facts: Facts, value: str | None) -> list[Node]:
+    """What narrows 32-bit floats right before they are put into the word that a thread stores: a
+    cast, a vector made of wider elements, or a conversion in assembly."""
+    found: list[Node] = []
+    if value is None or facts.program is facts.source:
+        return found
+    for node in facts.graph.upstream(value, lambda n: n.op.kind not in _PACKS or _wider(facts, n)):
+        converts = any(
+            name == "cvt" and "f32" in modifiers and modifiers & _NARROW
+            for name, modifiers in instructions(node, facts.values)
+        )
+        if converts or _wider(facts, node):
+            found.append(node)
+    return found
+
+
+def _wider(facts: Facts, node: Node) -> bool:
+    """A cast or a vector of 32-bit floats that gives another type."""
+    if node.op.kind not in CASTS and node.op.kind != OpKind.VECTOR:
+        return False
+    taken = {facts.types.dtype(v) for v in node.op.inputs[:1]}
+    made = node.op.results[0].type if node.op.kind == OpKind.VECTOR else None
+    given = made.dtype if made is not None else facts.types.dtype(node.result)
+    return taken == {"f32"} and given.startswith(("f", "bf", "dtypeof")) and given != "f32"
