@@ -15,6 +15,9 @@ from kb.knowledge import ParameterRole
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
 
+FLAGGED = frozenset({"tail_handling"})
+"""Axes that a flag decides which the host computes and the program asks."""
+
 EVERYWHERE = frozenset({"specialization"})
 """Axes whose value holds for the whole kernel, so that each value is told once."""
 
@@ -160,7 +163,8 @@ def _same(one: Decision, other: Decision) -> bool:
         return False
     if one.subject == other.subject:
         return one.lines == other.lines or one.axis in HINTED
-    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
+    near = bool({*one.lines} & {*other.lines}) or one.axis in FLAGGED
+    return None in (one.subject, other.subject) and near
 
 
 def _joined(one: Decision, other: Decision) -> Decision:

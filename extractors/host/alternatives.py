@@ -122,7 +122,14 @@ def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
                 axis="tail_handling",
                 value="constexpr EVEN flag removes mask",
                 pattern="divisibility-specialisation",
-                lines=_lines(material, launch, name),
+                lines=tuple(
+                    sorted(
+                        {
+                            *_lines(material, launch, name),
+                            dict(launch.arg_lines).get(name, launch.lines),
+                        }
+                    )
+                ),
                 kind=AxisKind.DESIGN,
                 subject=name,
             )

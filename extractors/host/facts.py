@@ -70,7 +70,16 @@ class Material:
         if call is None or self.origins is None or name not in names:
             named = [k for k in call.keywords if k.arg == name] if call else []
             return self.origins.of(named[0].value) if named and self.origins else ()
-        return self.origins.of(self.origins.argument(call, name, names.index(name)))
+        value = self.origins.argument(call, name, names.index(name))
+        if value is None:
+            return ()
+        given = [
+            line
+            for place in self.origins.statements(value)
+            if isinstance(place, ast.Assign)
+            for line in self.origins.returned(place.value)
+        ]
+        return tuple(sorted({*self.origins.of(value), *given}))
 
     def bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines that assign to the variable handed over for a parameter."""

@@ -32,6 +32,7 @@ class Origins:
     _assigned: dict[tuple[_Function | None, str], list[tuple[ast.stmt, ast.expr]]] = field(
         default_factory=dict
     )
+    _applied: dict[ast.AST, str] = field(default_factory=dict)
     _calls: list[ast.Call] = field(default_factory=list)
     _calls_at: dict[Lines, list[ast.Call]] = field(default_factory=dict)
 
@@ -49,6 +50,9 @@ class Origins:
             elif isinstance(node, ast.Call):
                 self._calls.append(node)
                 self._calls_at.setdefault(lines_of(node), []).append(node)
+            elif isinstance(node, ast.ClassDef):
+                methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+                self._applied |= {m: node.name for m in methods if m.name == "forward"}
             inner = node if isinstance(node, _Function) else owner
             pending.extend((child, inner) for child in ast.iter_child_nodes(node))
 
@@ -183,11 +187,27 @@ class Origins:
         if isinstance(function, ast.Lambda):
             return
         position = _parameters(function).index(name)
+        applied = self._applied.get(function)
         for call in self._calls:
             if isinstance(call.func, ast.Name) and call.func.id == function.name:
                 value = self.argument(call, name, position)
-                if value is not None:
-                    yield value, value
+            elif applied is not None and position and _applies(call.func, applied):
+                value = self.argument(call, name, position - 1)
+            else:
+                continue
+            if value is not None:
+                yield value, value
+
+
+def _applies(func: ast.expr, name: str) -> bool:
+    """`Function.apply` of torch.autograd: it runs `forward`, with a context before its own
+    arguments."""
+    return (
+        isinstance(func, ast.Attribute)
+        and func.attr == "apply"
+        and isinstance(func.value, ast.Name)
+        and func.value.id == name
+    )
 
 
 def lines_of(node: ast.AST) -> Lines:

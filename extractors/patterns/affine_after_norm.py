@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
+    NORM_BACKWARD,
     NORM_PERSISTENT,
     ROW_NORM,
     RUNNING_NORM,
@@ -19,11 +20,18 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import Normalisation, normalisations
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
 _THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
                              OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
+
+
+_SHIFTED = (
+    ("TN: Int):", "TN: Int, offset: ct.Constant[float]):"),
+    ("dy * g\n", "dy * (g + offset)\n"),
+)
 
 
 class AffineAfterNorm(Pattern):
@@ -39,9 +47,11 @@ class AffineAfterNorm(Pattern):
         Case(vary(ROW_NORM, ("v * r * g", "v * r * (1.0 + g)")), "weight + offset"),
         Case(vary(ROW_NORM, ("v * r * g", "v * r")), "none"),
         Case(ROW_NORM_THREADS, "weight"),
+        Case(vary(NORM_BACKWARD, *_SHIFTED), "weight + offset"),
         Case(RUNNING_NORM, "weight and bias"),
     )
     near_misses = (
+        NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded"),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
         NearMiss(SOFTMAX_THREADS, why="no normalisation by a root"),
@@ -57,6 +67,24 @@ class AffineAfterNorm(Pattern):
             shifts = self._others(facts, wide, norm, OpKind.ADD)
             yield self.decide(facts, *self._value(facts, norm.root, gains, shifts, wide))
             return
+        moved = [n for n in facts.graph.of(OpKind.ADD) if self._moved(facts, n)]
+        if moved:
+            yield self.decide(facts, "weight + offset", moved)
+
+    def _moved(self, facts: Facts, node: Node) -> bool:
+        """A row that every block reads alike, plus a number that was handed in, on its way to be
+        multiplied with a row of the block's own."""
+        if facts.contractions or not facts.reductions:
+            return False
+        for row, number in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            held = facts.held_loads(row)
+            still = held and not any(i.has(AtomKind.BLOCK) for a in held for i in a.index)
+            core = facts.graph.through(number, VIEWS | CASTS)
+            handed = core in facts.graph.function.parameter_names
+            if still and handed and facts.types.shape(row):
+                users = facts.graph.downstream(node.result, 8)
+                return any(n.op.kind == OpKind.MUL for n in users)
+        return False
 
     def _others(
         self, facts: Facts, stores: list[Access], norm: Normalisation, kind: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import ROW_NORM_CHUNKS_POINTER, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
@@ -37,6 +37,13 @@ _GROUPS_ROWS = vary(
 )
 
 
+_LATE = (
+    ("tot = tl.zeros([TM], tl.float32)", "tot = tl.zeros([TM, TN], tl.float32)"),
+    ("tot * fade + tl.sum(p, 1)", "tot * fade[:, None] + p"),
+    ("acc / tot[:, None]", "acc / tl.sum(tot, 1)[:, None]"),
+)
+
+
 class DeferredCrossLaneReduction(Pattern):
     """A carried tile is updated lane by lane and reduced after the loop; or a reduction feeds the
     carry."""
@@ -49,6 +56,7 @@ class DeferredCrossLaneReduction(Pattern):
         Case(SOFTMAX_CHUNKS, "reduce every iteration to a scalar/row"),
         Case(ROW_NORM_CHUNKS_POINTER, "accumulate lane-wise, reduce once after the loop"),
         Case(ROW_NORM_CHUNKS_THREADS, "accumulate lane-wise, reduce once after the loop"),
+        Case(vary(ATTENTION_POINTER, *_LATE), "accumulate lane-wise, reduce once after the loop"),
         Case(_GROUPS, "accumulate lane-wise, reduce once after the loop"),
         Case(_GROUPS_ROWS, "reduce every iteration to a scalar/row"),
     )
@@ -59,14 +67,13 @@ class DeferredCrossLaneReduction(Pattern):
             value="accumulate lane-wise, reduce once after the loop",
         ),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
+        NearMiss(ATTENTION_POINTER, why="the sum is one number per row in every iteration"),
         NearMiss(PRODUCT, why="a product, no reduction"),
         NearMiss(ROW_NORM_POINTER, why="no loop runs over the row"),
         NearMiss(ROW_NORM_THREADS, why="no loop runs over the row"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions:
-            return
         deferred: list[Node] = []
         every: list[Node] = []
         for loop in facts.loops:
@@ -79,13 +86,15 @@ class DeferredCrossLaneReduction(Pattern):
                 inside = [
                     r
                     for r in facts.reductions
-                    if r.loop is loop.node and facts.graph.rests_on(state.next, r)
+                    if r.loop is loop.node
+                    and facts.graph.rests_on(state.next, r)
+                    and (r.op.kind == OpKind.REDUCE_MAX) == (state.role is Role.RUNNING_MAXIMUM)
                 ]
                 if after and facts.types.shape(state.result) and not inside:
                     deferred += [
                         n for n in (facts.graph.producer(state.init), made, *after) if n is not None
                     ]
-                elif inside and self._row(facts, inside):
+                elif inside and not facts.contractions and self._row(facts, inside):
                     every += inside
         if deferred:
             yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)

@@ -32,6 +32,10 @@ _EXACT_THREADS = """__global__ void plus(const float* x, float* out) {
 """
 
 
+_OPENED = (
+    ("T: tl.constexpr", "T: tl.constexpr, EVEN: tl.constexpr"),
+    ("at < n", "(at < n) | EVEN"),
+)
 _UNCHECKED = (
     TILE
     + """
@@ -70,6 +74,7 @@ class DivisibilitySpecialisation(Pattern):
         Case(ADD_POINTER, "always mask"),
         Case(FLASH_THREADS, "always mask"),
         Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
+        Case(vary(ADD_POINTER, *_OPENED), "constexpr EVEN flag removes mask"),
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
     )
     near_misses = (
@@ -78,6 +83,11 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),
         NearMiss(_EXACT_THREADS, why="nothing is compared"),
+        NearMiss(
+            vary(ADD_POINTER, *_OPENED, ("EVEN: tl.constexpr", "EVEN")),
+            why="the flag is told at run time",
+            value="constexpr EVEN flag removes mask",
+        ),
         NearMiss(vary(_UNCHECKED, ("EVEN: Bool", "EVEN")), why="the flag is told at run time"),
         NearMiss(
             vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")), why="checked anyway"
@@ -87,6 +97,7 @@ class DivisibilitySpecialisation(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         tails = self._tails(facts)
         flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
+        flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
         flagged += [(n, n) for n in facts.graph.of(OpKind.IF) if self._peeled(facts, n)]
         flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
         if flagged:
@@ -99,6 +110,18 @@ class DivisibilitySpecialisation(Pattern):
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
         elif tails:
             yield self.decide(facts, "always mask", tails)
+
+    def _waived(self, facts: Facts, tail: Node) -> list[Node]:
+        """Alternatives that a compile-time flag opens: `position < extent or FLAG`."""
+        found = []
+        for user in facts.graph.users(tail.result):
+            if user.op.kind not in (OpKind.OR, OpKind.BIT_OR):
+                continue
+            for value in user.op.inputs[:2]:
+                names = _parameters(facts, value)
+                if names and names <= facts.constexprs and not facts.graph.rests_on(value, tail):
+                    found.append(user)
+        return found
 
     def _unchecked(self, facts: Facts, access: Access) -> list[tuple[Node, Node]]:
         """The access, with what says at compile time that it needs no check: a flag that is handed
@@ -143,9 +166,23 @@ class DivisibilitySpecialisation(Pattern):
 
 
 def _compile_time(facts: Facts, guard: Node) -> bool:
-    """True when a branch is decided by compile-time parameters alone."""
-    names = _parameters(facts, guard.op.inputs[0])
-    return bool(names) and names <= facts.constexprs
+    """True when compile-time parameters alone decide a branch, or can shut it."""
+    return any(
+        bool(names) and names <= facts.constexprs
+        for value in _needed(facts, guard.op.inputs[0])
+        for names in (_parameters(facts, value),)
+    )
+
+
+def _needed(facts: Facts, condition: str) -> list[str]:
+    """A condition, and what must all hold for it."""
+    found = [condition]
+    for value in found:
+        made = facts.graph.producer(facts.graph.core(value))
+        joins = (OpKind.AND, OpKind.BIT_AND)
+        if made is not None and made.op.kind in joins and len(found) < 16:
+            found += made.op.inputs
+    return found
 
 
 def _parameters(facts: Facts, value: str) -> set[str]:

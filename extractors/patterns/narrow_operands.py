@@ -9,14 +9,14 @@ from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, PRODUCT_POINTE
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
-from kb.ops import READS
+from kb.ops import READS, OpKind
 
 _NARROW = ("f16", "bf16", "f8", "i8", "fp8")
 
 
 class NarrowOperands(Pattern):
     """An operand that was computed is cast to a type of 16 bits or fewer that the source names, and
-    not to that of an array."""
+    not to that of an array; or products are summed as whole numbers."""
 
     name = "computed-operand-cast-to-a-named-narrow-type"
     axis = "mma_operand_precision"
@@ -24,6 +24,7 @@ class NarrowOperands(Pattern):
     matches = (
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot((x * 2.0).to(tl.float16), y)")), "f16"),
         Case(vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(ct.astype(x * 2.0, ct.bfloat16), y, acc)")), "bf16"),  # noqa: E501
+        Case(vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"), ("tl.dot(x, y)", "tl.dot(x, y, out_dtype=tl.int32)")), "integer"),  # noqa: E501
     )  # fmt: skip
     near_misses = (
         NearMiss(
@@ -44,6 +45,9 @@ class NarrowOperands(Pattern):
             return
         found: dict[str, list[Node]] = {}
         for product in facts.contractions:
+            whole = self._whole(facts, product)
+            if whole:
+                found.setdefault("integer", []).extend(whole)
             for role in ("lhs", "rhs"):
                 cast = facts.graph.producer(facts.graph.through(product.op.operand(role), VIEWS))
                 if cast is None or cast.op.kind not in CASTS or not self._computed(facts, cast):
@@ -53,6 +57,16 @@ class NarrowOperands(Pattern):
                     found.setdefault(dtype, []).extend([cast, product])
         for dtype, nodes in found.items():
             yield self.decide(facts, dtype, nodes)
+
+    def _whole(self, facts: Facts, product: Node) -> list[Node]:
+        """A product that is summed in whole numbers; its operands are whole numbers, too."""
+        added = [
+            n
+            for n in facts.graph.users(product.result)
+            if n.op.kind == OpKind.ADD and n.loops == product.loops
+        ]
+        held = [product, *added]
+        return held if any(facts.types.dtype(n.result) == "i32" for n in held) else []
 
     def _computed(self, facts: Facts, cast: Node) -> bool:
         below = facts.graph.producer(facts.graph.core(cast.op.inputs[0]))

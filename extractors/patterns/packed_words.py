@@ -35,6 +35,17 @@ def unpack(words, out, T: Int):
 )
 
 
+_NIBBLES = (
+    POINTER
+    + """
+@triton.jit
+def unpack(words, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    word = tl.load(words + at, mask=at < n)
+    tl.store(out + at, word >> 4, mask=at < n)
+    tl.store(out + n + at, word & 15, mask=at < n)
+"""
+)
 _PICKED = (
     POINTER
     + """
@@ -56,12 +67,14 @@ class PackedWords(Pattern):
     source = "Frantar et al., GPTQ (2022), section 4: packed weights"
     matches = (
         Case(_UNPACK, "several numbers packed in one word"),
+        Case(_NIBBLES, "several numbers packed in one word"),
         Case(_PICKED, "several numbers packed in one word"),
         Case(_UNPACK_TILE, "several numbers packed in one word"),
     )
     near_misses = (
         NearMiss(vary(_UNPACK, ("(at % 8) * 4", "16")), why="one part of every word is wanted"),
         NearMiss(vary(_UNPACK_TILE, ("(at % 8) * 4", "16")), why="one part of every word"),
+        NearMiss(vary(_NIBBLES, ("word & 15", "word & 1")), why="one bit beside a shifted word"),
         NearMiss(vary(_PICKED, ("2 * i", "4")), why="one part of every word is wanted"),
         NearMiss(ADD_POINTER, why="no bits are taken"),
     )
@@ -77,8 +90,25 @@ class PackedWords(Pattern):
             bits = facts.graph.producer(facts.graph.through(node.op.inputs[0], VIEWS | CASTS))
             if bits is not None and self._masked(facts, bits, node):
                 found += [bits, node]
+        for node in facts.graph.of(OpKind.SHIFT_RIGHT):
+            found += self._halves(facts, node)
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _halves(self, facts: Facts, shift: Node) -> list[Node]:
+        """Of a loaded word shifted by a number of bits, the masks that keep just those bits."""
+        word, by = shift.op.inputs[:2]
+        bits = facts.values.literal(by)
+        if not isinstance(bits, int) or not 0 < bits < 32 or not facts.held_loads(word):
+            return []
+        core = facts.graph.core(word)
+        low = [
+            n
+            for n in facts.graph.of(OpKind.BIT_AND)
+            if core in {facts.graph.core(v) for v in n.op.inputs}
+            and (1 << bits) - 1 in [facts.values.literal(v) for v in n.op.inputs]
+        ]
+        return [shift, *low] if low else []
 
     def _masked(self, facts: Facts, bits: Node, shift: Node) -> bool:
         """Bits of a loaded word that a mask picks, shifted down by as far as the mask was moved:

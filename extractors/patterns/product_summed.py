@@ -48,6 +48,18 @@ class ProductSummed(Pattern):
     matches = (
         Case(_GEMV, "elementwise mul + sum"),
         Case(_GEMV_TILE, "elementwise mul + sum"),
+        Case(
+            vary(
+                _GEMV,
+                (
+                    "w * v[None, :], axis=1)",
+                    "tl.reshape(w * v[None, :], (TN, 4, TK // 4)), axis=2)",
+                ),
+                ("rows, tl.sum", "rows[:, None] * 4 + tl.arange(0, 4)[None, :], tl.sum"),
+                (", mask=rows < n", ""),
+            ),
+            "elementwise mul + sum",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -77,9 +89,12 @@ class ProductSummed(Pattern):
         shapes = [self._own(facts, v) for v in product.op.inputs[:2]]
         if not isinstance(axis, int) or any(len(shape) < 2 for shape in shapes):
             return False
+        folded = len(facts.types.shape(total.op.inputs[0])) > len(shapes[0])
         for full, thin in (shapes, shapes[::-1]):
             if sum(e != "1" for e in full) < 2 or sum(e != "1" for e in thin) != 1:
                 continue
+            if folded:
+                return thin[-1] != "1" and axis == len(facts.types.shape(total.op.inputs[0])) - 1
             return thin[axis] != "1" if -len(thin) <= axis < len(thin) else False
         return False
 

@@ -10,6 +10,7 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -63,6 +64,21 @@ def expand(packed, scales, out, T: Int):
 )
 
 
+_DOTTED = (
+    POINTER
+    + """
+@triton.jit
+def dotted(x, packed, scales, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    acc = tl.zeros([T], dtype=tl.float32)
+    for k in range(0, n, T):
+        word = tl.load(packed + row * n + (k + at) // 8)
+        number = ((word >> ((at % 8) * 4)) & 15).to(tl.float32)
+        acc += number * tl.load(x + k + at) * tl.load(scales + row * n + (k + at) // 32)
+    tl.store(out + row, tl.sum(acc, axis=0))
+"""
+)
 _LARGEST = vary(
     _QUANTISE,
     ("    tl.store(out + row * n + at, (v / s).to(tl.int8), mask=at < n)\n", ""),
@@ -81,12 +97,17 @@ class StoredScale(Pattern):
         Case(_QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
+        Case(_DOTTED, "loaded scale times unpacked bits"),
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
     )
     near_misses = (
         NearMiss(
             vary(_QUANTISE, ("    tl.store(scales + row, s)\n", "")),
             why="the scale is not kept, so nobody can undo the division",
+        ),
+        NearMiss(
+            vary(_DOTTED, (" * tl.load(scales + row * n + (k + at) // 32)", "")),
+            why="the other factor is an operand, one for every element",
         ),
         NearMiss(vary(_LARGEST, ("tl.max(tl.abs(v))", "tl.max(v)")), why="signs are kept"),
         NearMiss(
@@ -145,12 +166,23 @@ class StoredScale(Pattern):
                 continue
             loads = facts.feeding(scale)
             words = {a.array for a in facts.feeding(bits)}
-            if loads and not {a.array for a in loads} & words and node.loop is None:
+            apart = loads and not {a.array for a in loads} & words
+            if apart and (node.loop is None or any(map(_grouped, loads))):
                 return True
         return False
 
     def _bits(self, facts: Facts, value: str) -> bool:
         return any(facts.feeding(n.op.inputs[0]) for n in facts.graph.roots(value, *_BITS))
+
+
+def _grouped(access: Access) -> bool:
+    """A place that several elements share: an index of a loop or a lane that was divided."""
+    moving = (AtomKind.INDUCTION, AtomKind.LANE)
+    return any(
+        atom.kind is AtomKind.FLOOR_DIV and any(arg.has(*moving) for arg in atom.args)
+        for index in access.index
+        for atom in index.atoms()
+    )
 
 
 def _wide(facts: Facts, value: str) -> bool:

@@ -53,7 +53,8 @@ class WeightHoisted(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
-            if not (persistent(loop, facts.values) or self._walks(facts, loop)):
+            items = loop in facts.item_loops and not facts.contractions
+            if not (items or persistent(loop, facts.values) or self._walks(facts, loop)):
                 continue
             inside = [s for s in facts.stores if s.node.inside(loop.node)]
             before = [
