@@ -47,6 +47,16 @@ DEFECTS = {
         r"never (?:timed|benchmarked|autotunes)|not (?:timed|tuned)|autotune.off"
         r"|configs\[0\]|none of them is timed"
     ),
+    "read again": re.compile(r"read twice|reads of the row|loaded from global memory in \d"),
+    "no gradient": re.compile(r"no backward|without a backward pass"),
+    "refused": re.compile(r"NotImplementedError|raises unless"),
+    "masked everywhere": re.compile(r"every tile"),
+    "not formatted": re.compile(r"f-prefix|no `f` before"),
+    "copied": re.compile(r"duplicated|are copies"),
+    "rounded early": re.compile(r"rounds? .*dtype|is rounded to the dtype"),
+    "summed narrow": re.compile(r"computed in fp16|in its own dtype"),
+    "settled": re.compile(r"== ?1 always|always 1\b"),
+    "filled for nothing": re.compile(r"\bzeros\b"),
     "overwritten": re.compile(r"overwrit|destroys"),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
 from extractors.host.events import KernelSignature
 from extractors.host.facts import HostFacts
 from extractors.host.read import read_host
@@ -25,7 +27,11 @@ def signature(kernel: Kernel) -> KernelSignature:
 
 
 def subjects(text: str) -> dict[str, Subject]:
-    """Every kernel of a module with its host facts, by name."""
+    """Every kernel of a module with its host facts, by name; CUDA C++ where a kernel is global."""
+    if "__global__" in text:
+        cuda = read_cuda(text, "kernel.cu")
+        told = host_facts(cuda)
+        return {k.name: Subject(Facts(k), told.get(k.name, HostFacts())) for k in cuda.kernels}
     found = read(ModuleText("", "kernel.py", text))
     signatures = {kernel.name: signature(kernel) for kernel in found.kernels}
     hosts = read_host(found.tree, path=str(Path("kernel.py")), kernels=signatures)

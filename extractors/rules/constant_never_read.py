@@ -1,0 +1,103 @@
+"""A constant of the module that nothing reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from extractors.host.facts import Material
+from extractors.patterns.cases import vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import AUTOTUNED, SEARCHED
+from extractors.syntax.nodes import nodes_of
+from kb.evidence import Finding, Lines, Severity
+
+_POINTER = vary(
+    AUTOTUNED, ("import triton.language as tl\n", "import triton.language as tl\nLIMIT = 65536\n")
+)
+_TILED = vary(SEARCHED, ("cache = {}\n", "cache = {}\nLN2 = math.log(2)\n"))
+
+
+class ConstantNeverRead(Rule):
+    """A name that the module sets once to a number, a text or an expression of them, and that
+    neither the module reads nor another one takes from it."""
+
+    name = "constant-never-read"
+    matches = (Case(_POINTER, "`LIMIT`"), Case(_TILED, "`LN2`"))
+    near_misses = (
+        NearMiss(vary(_POINTER, ("x.numel()", "min(LIMIT, x.numel())")), why="it is read"),
+        NearMiss(
+            vary(_POINTER, ("LIMIT = ", '__all__ = ["LIMIT"]\nLIMIT = ')), why="it is exported"
+        ),
+        NearMiss(vary(_POINTER, ("LIMIT = ", "_ = ")), why="the name says that it is not used"),
+    )
+    seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_fwd_kernel_with_lse", 29),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        found = _unread(material) if material is not None and _first(material) else {}
+        if found:
+            names = ", ".join(f"`{name}`" for name in found)
+            yield self.finding(
+                subject,
+                f"{names}: set by the module, never read by it, and no other module of the package "
+                "takes it",
+                "drop it, or use it where its value is written out",
+                found.values(),
+                Severity.NOTE,
+            )
+
+
+def _first(material: Material) -> bool:
+    """Whether the kernel is the first function of the module under the decorator that it has, so
+    that a finding about the module is told once."""
+    own = [
+        node
+        for node in material.tree.body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
+    ]
+    mine = next((node for node in own if node.name == material.signature.name), None)
+    if mine is None:
+        return False
+    head = _head(mine)
+    return next(node for node in own if _head(node) == head) is mine
+
+
+def _head(node: ast.FunctionDef) -> str:
+    last = node.decorator_list[-1]
+    return ast.unparse(last.func if isinstance(last, ast.Call) else last)
+
+
+def _unread(material: Material) -> dict[str, Lines]:
+    """Constants with their lines; none where the module hands all of its names on."""
+    tree = material.tree
+    read: set[str] = set()
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            read.add(node.id)
+        elif isinstance(node, ast.Global):
+            read.update(node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            read.add(node.value)  # a name in `__all__`, `globals()["x"]`, an annotation
+    found: dict[str, Lines] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+            if isinstance(target, ast.Name) and _plain(node.value) and target.id not in read:
+                taken = material.loader is not None and material.loader.imported(target.id)
+                if not target.id.startswith("__") and target.id.strip("_") and not taken:
+                    found[target.id] = (node.lineno, node.end_lineno or node.lineno)
+    return found
+
+
+def _plain(value: ast.expr) -> bool:
+    """A number or text, or computed from numbers."""
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, int | float | str) and value.value != ""
+    if isinstance(value, ast.UnaryOp):
+        return _plain(value.operand)
+    if isinstance(value, ast.BinOp):
+        return _plain(value.left) and _plain(value.right)
+    if isinstance(value, ast.Call) and ast.unparse(value.func).startswith("math."):
+        return all(_plain(one) for one in value.args)
+    return False

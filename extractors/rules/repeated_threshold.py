@@ -1,0 +1,122 @@
+"""Two host functions choose by the same numbers, each with its own copy of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from extractors.host.callers import leading
+from extractors.host.facts import Material, functions_of
+from extractors.patterns.cases import POINTER, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.evidence import Finding, Severity
+
+_TWICE = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def rows(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
+
+def forward(x):
+    m, n = x.shape
+    T = triton.next_power_of_2(n)
+    out = torch.empty_like(x)
+    if T > 256 or m < 4096 * 8:
+        rows[(m,)](x, out, n, T)
+    return out
+
+def backward(dy):
+    m, n = dy.shape
+    T = triton.next_power_of_2(n)
+    dx = torch.empty_like(dy)
+    if T > 256 or m < 4096 * 8:
+        rows[(m,)](dy, dx, n, T)
+    return dx
+"""
+)
+SMALLEST = 16
+"""Numbers below are axes, counts of operands and the like, and no thresholds."""
+
+
+class RepeatedThreshold(Rule):
+    """The condition that chooses a kernel or its variant compares with numbers, and another
+    function of the module has the same condition with the same numbers."""
+
+    name = "repeated-threshold"
+    dialects = ("triton",)
+    matches = (
+        Case(_TWICE, "256"),
+        Case(vary(_TWICE, (" or m < 4096 * 8", "")), "256"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(
+                _TWICE,
+                (
+                    "    if T > 256 or m < 4096 * 8:\n        rows[(m,)](dy",
+                    "    if T > 128 or m < 4096 * 8:\n        rows[(m,)](dy",
+                ),
+            ),
+            why="the numbers are different ones",
+        ),
+        NearMiss(
+            vary(_TWICE, ("T > 256 or m < 4096 * 8", "T > 1")),
+            why="one is no threshold",
+        ),
+    )
+    seen = (Seen("liger-kernel", "liger_kernel/ops/rms_norm.py", "_rms_norm_forward_kernel", 482),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        for tests in _repeated(material) if material is not None else ():
+            first = tests[0]
+            lines = ", ".join(str(test.lineno) for test in tests)
+            yield self.finding(
+                subject,
+                f"`{ast.unparse(first)}` is written in {len(tests)} functions (lines {lines}): the "
+                "numbers are copies, and changing one of them leaves the others",
+                "give the numbers a name, or the choice a function of its own",
+                [(test.lineno, test.end_lineno or test.lineno) for test in tests],
+                Severity.NOTE,
+            )
+
+
+def _repeated(material: Material) -> Iterator[list[ast.expr]]:
+    """Tests with numbers that several functions have, one of them on the way to a launch."""
+    ways = {id(f) for launch in material.sites() for f in leading(material, launch)}
+    found: dict[str, dict[int, ast.expr]] = {}
+    for function in functions_of(material.tree):
+        if any(isinstance(d, ast.Attribute | ast.Call) for d in function.decorator_list):
+            continue  # a kernel, or a function under a decorator that is not followed
+        for test in _tests(function):
+            found.setdefault(ast.dump(test), {}).setdefault(id(function), test)
+    for tests in found.values():
+        if len(tests) > 1 and ways & tests.keys():
+            yield sorted(tests.values(), key=lambda test: test.lineno)
+
+
+def _tests(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.If | ast.IfExp) and _compares(node.test):
+            yield node.test
+
+
+def _compares(test: ast.expr) -> bool:
+    """Whether a number of at least SMALLEST is ordered against something that is not constant."""
+    return any(
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        and any(isinstance(one, ast.Name | ast.Attribute | ast.Subscript) for one in _sides(node))
+        and any(
+            isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value >= SMALLEST
+            for n in ast.walk(node)
+        )
+        for node in ast.walk(test)
+    )
+
+
+def _sides(node: ast.Compare) -> list[ast.expr]:
+    return [node.left, *node.comparators]

@@ -1,0 +1,137 @@
+"""Successive loops load the same elements from global memory again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.evidence import Finding, Severity
+
+_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def softmax(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * n
+    top = float("-inf")
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + row + at, mask=at < n, other=float("-inf"))
+        top = tl.maximum(top, tl.max(v, axis=0))
+    tot = 0.0
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + row + at, mask=at < n, other=float("-inf"))
+        tot += tl.sum(tl.exp(v - top), axis=0)
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + row + at, mask=at < n, other=float("-inf"))
+        tl.store(out + row + at, tl.exp(v - top) / tot, mask=at < n)
+"""
+)
+_TILED = (
+    TILE
+    + """
+@ct.kernel
+def norm(x, out, N: Int, T: Int):
+    row = ct.bid(0)
+    tot = ct.full((1, T), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(N, T)):
+        v = ct.load(x, index=(row, j), shape=(1, T), padding_mode=ct.PaddingMode.ZERO)
+        tot += v * v
+    scale = ct.rsqrt(ct.sum(tot, axis=1, keepdims=True) / N)
+    for j in range(ct.cdiv(N, T)):
+        w = ct.load(x, index=(row, j), shape=(1, T), padding_mode=ct.PaddingMode.ZERO)
+        ct.store(out, index=(row, j), tile=w * scale)
+"""
+)
+
+
+class RowReadAgain(Rule):
+    """Two loops of one block, one after the other, load the same elements of one array."""
+
+    name = "row-read-again"
+    matches = (Case(_POINTER, "3 loops"), Case(_TILED, "2 loops"))
+    near_misses = (
+        NearMiss(
+            vary(_TILED, ("w = ct.load(x", "w = ct.load(y"), ("(x, out", "(x, y, out")),
+            why="the second loop reads another array",
+        ),
+        NearMiss(
+            vary(_TILED, ("w = ct.load(x, index=(row", "w = ct.load(x, index=(row + 1")),
+            why="the second loop reads other elements",
+        ),
+    )
+    seen = (Seen("tilegym", "tilegym/ops/cutile/softmax.py", "_softmax_kernel_chunked", 153),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        for loads in _repeats(subject.facts):
+            array = loads[0].array
+            yield self.finding(
+                subject,
+                f"`{array}` is loaded from global memory in {len(loads)} loops, the same elements "
+                "each time: a row that does not stay in the cache is read as often",
+                "keep the row in registers or shared memory where it fits, or compute the "
+                "statistics in one pass (online)",
+                loads,
+                Severity.NOTE,
+            )
+
+
+def _repeats(facts: Facts) -> Iterator[list[Access]]:
+    """Loads of the same elements in loops that stand one after the other."""
+    written = {a.array for a in facts.stores}
+    groups: dict[tuple[object, ...], list[Access]] = {}
+    for access in facts.loads:
+        loop = access.loop
+        if loop is None or access.array is None or access.array in written:
+            continue
+        if access.mode is Mode.ADVANCED or any(i.has(*_UNSURE) for i in access.index):
+            continue
+        place = tuple(_renamed(index, loop, facts) for index in access.index)
+        bounds = _bounds(facts, loop)
+        if bounds is None or not _moves(access, loop, facts):
+            continue
+        key = (access.array, access.mode, place, bounds, loop.parent, loop.branch)
+        groups.setdefault(key, []).append(access)
+    told: set[str] = set()
+    for loads in groups.values():
+        first: dict[int, Access] = {}
+        for access in loads:
+            first.setdefault(id(access.loop), access)
+        if len(first) > 1 and loads[0].array not in told:
+            told.add(str(loads[0].array))
+            yield list(first.values())
+
+
+_UNSURE = (AtomKind.OPAQUE, AtomKind.LOADED, AtomKind.CHOICE, AtomKind.COUNT)
+
+
+def _bounds(facts: Facts, node: Node) -> tuple[str, ...] | None:
+    """The bounds of a loop as text; None when they are not known."""
+    loop = facts.loop(node)
+    if loop is None or loop.high is None or loop.induction is None:
+        return None
+    exprs = [facts.values.expr(v) for v in (loop.low, loop.high, loop.step) if v is not None]
+    return None if any(e.has(AtomKind.OPAQUE) for e in exprs) else tuple(map(str, exprs))
+
+
+def _counter(facts: Facts, node: Node) -> Atom | None:
+    loop = facts.loop(node)
+    return facts.values.expr(loop.induction).atom if loop and loop.induction else None
+
+
+def _moves(access: Access, node: Node, facts: Facts) -> bool:
+    counter = _counter(facts, node)
+    return counter is not None and any(counter in set(i.atoms()) for i in access.index)
+
+
+def _renamed(index: Expr, node: Node, facts: Facts) -> str:
+    """The text of an index with the counter of its loop under one name."""
+    counter = _counter(facts, node)
+    return str(index) if counter is None else str(index).replace(counter.text, "#")

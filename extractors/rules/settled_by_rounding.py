@@ -1,0 +1,104 @@
+"""A quotient of the grid is always one, because of how its divisor was rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.host.conditions import parts
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.values import Expr, Value
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.evidence import Finding, Severity
+
+_POINTER = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def rows(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
+
+def run(x):
+    m, n = x.shape
+    T = triton.next_power_of_2(n)
+    out = torch.empty_like(x)
+    rows[(m, triton.cdiv(n, T))](x, out, n, T)
+    return out
+"""
+)
+_QUOTIENT = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def rows(x, out, T: Int):
+    i = ct.bid(0)
+    tile = ct.load(x, index=(i, 0), shape=(1, T), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, index=(i, 0), tile=tile * 2.0)
+
+def next_power_of_2(n):
+    return 1 << (n - 1).bit_length()
+
+def run(x):
+    m, n = x.shape
+    T = next_power_of_2(n)
+    out = torch.empty_like(x)
+    ct.launch(None, (m * ct.cdiv(n, T), 1, 1), rows, (x, out, T))
+    return out
+"""
+)
+
+
+class SettledByRounding(Rule):
+    """The grid divides a size by itself rounded up to a power of two: the quotient is one whatever
+    the size is, so that what looks like an axis of the grid is none."""
+
+    name = "settled-by-rounding"
+    matches = (Case(_POINTER, "always 1"), Case(_QUOTIENT, "always 1"))
+    near_misses = (
+        NearMiss(
+            vary(_POINTER, ("T = triton.next_power_of_2(n)",
+                            "T = min(1024, triton.next_power_of_2(n))")),
+            why="the rounded size has a limit, and longer rows exceed it",
+        ),
+        NearMiss(
+            vary(_QUOTIENT, ("T = next_power_of_2(n)", "T = next_power_of_2(m)")),
+            why="another size is rounded",
+        ),
+    )  # fmt: skip
+    seen = (
+        Seen(
+            "tilegym", "tilegym/ops/cutile/rms_norm.py", "_rms_norm_kernel_static_persistent", 379
+        ),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        told: set[str] = set()
+        for launch in material.sites() if material is not None else ():
+            for text, message in _settled(material, launch) if material is not None else ():
+                if text not in told:
+                    told.add(text)
+                    yield self.finding(
+                        subject,
+                        message,
+                        "drop the factor, or limit the tile if rows may be longer",
+                        [launch.lines, *subject.host.grid_lines],
+                        Severity.NOTE,
+                    )
+
+
+def _settled(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, str]]:
+    """Text of a quotient, and what to say of it."""
+    names = material.names(launch)
+    for part in parts(launch.grid):
+        if part.op == "cdiv" and _rounded(part.args[0], part.args[1]):
+            text = names.text(part)
+            yield text, f"`{text}` in the grid is always 1: the row is one tile"
+
+
+def _rounded(size: Value, other: Value) -> bool:
+    return isinstance(other, Expr) and other.op == "npow2" and other.args[0] == size
