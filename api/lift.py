@@ -15,7 +15,7 @@ import copy
 import math
 from dataclasses import dataclass, field
 
-from extractors.expressions import normal_path
+from extractors.natives import normal_path
 from extractors.read import ReadModule
 from extractors.scope import Constant, Expression, Local, Meaning, Native, Scope
 from extractors.syntax.builtin_parser import python_expression

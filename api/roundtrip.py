@@ -18,6 +18,7 @@ from api.two_steps import read_and_work
 from generators.compile_model import CompileJob, CompileResult, MachineCode, Outcome, Signature
 from generators.compile_pool import CompilerPool, PoolSettings, available
 from generators.emit_process import EmitProcess
+from kb.dialects.registry import dialect as dialect_named
 from kb.errors import CannotEmit
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -170,6 +171,8 @@ class Checker:
         )  # fmt: skip
         if subject.problem:
             return replace(blank, reason=subject.problem)
+        if not dialect_named(subject.dialect).written:
+            return replace(blank, reason=f"a kernel read from {subject.dialect} is not written")
         if not available(subject.dialect):
             return replace(blank, reason=f"the compiler of {subject.dialect} is not installed")
         if not self.request.targets.get(subject.dialect):

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import math
 
+from extractors.natives import normal_path
+from extractors.partitions import Part, partitions
 from extractors.scope import Constant, Local, Meaning, Native, Scope
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect, Row
@@ -284,6 +286,8 @@ class ExpressionReader:
     def _apply(self, node: ast.Call, row: Row, receiver: list[str], hint: str) -> str:
         """One table row: arguments become operands by role; an unknown keyword keeps its own
         name."""
+        if row.kind is OpKind.WARP_PARTITION:
+            return self._partitions(node, hint)
         debug = EFFECT.get(row.kind) is Effect.DEBUG
         places = [p for p in row.parameters if p.positional]
         values: list[str | ast.expr] = [*receiver, *node.args]
@@ -308,6 +312,7 @@ class ExpressionReader:
         operands.sort(key=lambda o: roles.index(o[0]) if o[0] in roles else len(roles))
         preferred = self.dialect.by_kind[row.kind][0] is row and row.kind not in _OPERATORS
         attributes: list[tuple[str, Literal]] = [] if preferred else [("spelling", row.path)]
+        attributes += row.attributes
         return self.writer.add(row.kind, operands, node, attributes, hint)
 
     def _operand(
@@ -328,6 +333,37 @@ class ExpressionReader:
         operands = [(name, self.read(arg)) for name, arg in zip(names, node.args, strict=False)]
         operands += [(str(k.arg), self.read(k.value)) for k in node.keywords]
         return self.writer.add(OpKind.CALL, operands, node, [("callee", callee)], hint)
+
+    def _partitions(self, node: ast.Call, hint: str) -> str:
+        """Functions that partitions of the warps of a block run: a branch on the partition, the
+        default one first; the others may have registers of their own."""
+        found = partitions(node, self.scope)
+        if found is None:
+            return self._opaque(node, ast.unparse(node.func), _children(node)[1:], hint)
+        own = self.writer.add(OpKind.WARP_PARTITION, (), node)
+        return self._partition(own, found, 0, hint)
+
+    def _partition(self, own: str, left: list[Part], number: int, hint: str) -> str:
+        part, *rest = left
+        call = part.call
+        if not rest:
+            return self._part(part)
+        last = self._constant(call, number, "")
+        test = self.writer.add(OpKind.EQ, [("lhs", own), ("rhs", last)], call)
+        regions = []
+        for follows in (False, True):
+            with self.writer.region() as opened:
+                ran = self._partition(own, rest, number + 1, "") if follows else self._part(part)
+                self.writer.finish(OpKind.YIELD, [("value", ran)], call)
+            regions.append(opened.region)
+        operands = [("condition", test)]
+        return self.writer.add(OpKind.IF, operands, call, hint=hint, regions=tuple(regions))
+
+    def _part(self, part: Part) -> str:
+        if part.registers is not None:
+            budget = [("registers", self.read(part.registers))]
+            self.writer.finish(OpKind.REGISTER_BUDGET, budget, part.registers)
+        return self._call(part.call, "")
 
     def _opaque(self, node: ast.expr, what: str, inner: object, hint: str) -> str:
         """What the table does not know: kept with its span and the values it reads, never
@@ -351,22 +387,6 @@ _OF_SOMETHING = READS | WRITES | REDUCTIONS | CONTRACTIONS
 """Calls that mean nothing without arguments."""
 
 _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_BY_SYMBOL.values()))
-
-
-_INNER_ONLY = {
-    "triton.language._log2": "triton.language.standard._log2",
-    "triton.language.get_int_dtype": "triton.language.core.get_int_dtype",
-}
-"""Names that a library offers through one inner module only."""
-
-
-def normal_path(path: str) -> str:
-    """One spelling for names that a library also offers through its inner modules."""
-    for inner in (".core.", ".standard.", ".random."):
-        path = path.replace(f"triton.language{inner}", "triton.language.")
-    for inner in ("_numeric_semantics.", "_datatype.", "_stub."):
-        path = path.replace(f"cuda.tile.{inner}", "cuda.tile.")
-    return _INNER_ONLY.get(path) or path.replace("triton.runtime.jit.", "triton.")
 
 
 def _children(node: ast.AST) -> list[ast.AST]:

@@ -49,3 +49,25 @@ def only_raises(function: ast.FunctionDef) -> bool:
     """True of a stand-in for what is not installed."""
     body = [statement for statement in function.body if not is_docstring(statement)]
     return all(isinstance(statement, ast.Raise) for statement in body)
+
+
+_GLUON = "triton.experimental.gluon."
+_INNER_ONLY = {
+    "triton.language._log2": "triton.language.standard._log2",
+    "triton.language.get_int_dtype": "triton.language.core.get_int_dtype",
+}
+"""Names that a library offers through one inner module only."""
+
+
+def normal_path(path: str) -> str:
+    """One spelling for names that a library also offers through its inner modules."""
+    if path.startswith(_GLUON):
+        for inner in ("language._core.", "language._standard.", "language._math.", "_runtime.",
+                      "language._layouts."):  # fmt: skip
+            path = path.replace(inner, inner.partition("_")[0])
+        path = path.replace(f"{_GLUON}language.extra.", "triton.language.extra.")
+    for inner in (".core.", ".standard.", ".random."):
+        path = path.replace(f"triton.language{inner}", "triton.language.")
+    for inner in ("_numeric_semantics.", "_datatype.", "_stub."):
+        path = path.replace(f"cuda.tile.{inner}", "cuda.tile.")
+    return _INNER_ONLY.get(path) or path.replace("triton.runtime.jit.", "triton.")

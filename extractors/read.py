@@ -7,8 +7,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from extractors.expressions import ExpressionReader, Helpers, normal_path
+from extractors.expressions import ExpressionReader, Helpers
 from extractors.modules import ModuleLoader, ModuleText, NoModules
+from extractors.natives import normal_path
 from extractors.opaque import opaque_notes
 from extractors.scope import Expression, Local, Modules, Native, Scope
 from extractors.statements import StatementReader

@@ -18,7 +18,8 @@ def emit_program(kernel: Kernel, dialect: str) -> str:
 
     Raises CannotEmit, with the span, for an opaque operation or one that the dialect cannot say.
     """
-    if kernel.dialect and kernel.dialect not in DIALECTS:
+    known = DIALECTS.get(kernel.dialect)
+    if kernel.dialect and (known is None or not known.written):
         raise CannotEmit(
             f"a kernel read from {kernel.dialect} is not written: it has no emitter.",
             where=str(kernel.entry.span),

@@ -54,7 +54,7 @@ class NullPointerInput(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        tiles = facts.program is facts.source
+        tiles = not facts.of_threads
         arrays = {
             p.name
             for p in facts.kernel.entry.parameters

@@ -105,13 +105,21 @@ class PrefetchDepth(Pattern):
                 )
         copies = facts.threads.of(OpKind.ASYNC_COPY, OpKind.BULK_COPY)
         waits = [n for n in facts.threads.of(OpKind.ASYNC_WAIT) if n.loop and _of_copies(n)]
+        depths: dict[str, list[Node]] = {}
         for wait in waits if copies else ():
             staged = True
-            yield self.decide(facts, _stages(facts, wait), [*copies, wait])
+            depths.setdefault(_stages(facts, wait), []).append(wait)
+        if len(depths) > 1:
+            depths.pop("num_stages 1", None)  # the last copies are waited for, too
+        for value, same in depths.items():
+            yield self.decide(facts, value, [*copies, *same])
+        rings = _rings(facts, copies) if not depths else {}
+        for value, same in rings.items():
+            yield self.decide(facts, value, same)
         turned = turned_over(facts) if not copies else []
         if turned:
             yield self.decide(facts, "manual double buffering", turned)
-        if not hinted and not staged and not turned:
+        if not hinted and not staged and not turned and not copies:
             fed = self._fed(facts)
             if fed:
                 heads = [a.loop for a in fed if a.loop is not None]
@@ -130,6 +138,23 @@ class PrefetchDepth(Pattern):
 def _of_copies(wait: Node) -> bool:
     """Whether a wait is for copies, not for matrix products."""
     return not str(wait.op.attribute("opcode") or "").startswith(("wgmma", "tcgen05"))
+
+
+def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:
+    """Copies in a loop that a barrier waits for, by the number of buffers that they go round."""
+    values, found = Values(facts.threads), dict[str, list[Node]]()
+    if not facts.threads.of(OpKind.BARRIER_WAIT):
+        return found
+    for copy in (c for c in copies if c.loop):
+        made = facts.threads.producer(copy.op.operand("target"))
+        count = s.number(1)
+        if made is not None and made.op.kind == OpKind.ADVANCE:
+            made = facts.threads.producer(made.op.operand("pointer"))
+            shape = values.items(made.op.operand("shape")) if made is not None else ()
+            count = values.expr(shape[0]) if shape else s.number(0)
+        if made is not None and made.op.kind == OpKind.ALLOCATE and count != s.number(0):
+            found.setdefault(f"num_stages {count}", []).append(copy)
+    return found
 
 
 def _stages(facts: Facts, wait: Node) -> str:

@@ -9,13 +9,14 @@ from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import VIEWS, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import OpKind
 
 BANKS = 32
+PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
 _PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
@@ -63,25 +64,30 @@ class SharedLayout(Pattern):
             return
         shared, values = SharedMemory(facts.threads), Values(facts.threads)
         arrays = shared.allocations
-        padded = [node for node in arrays if self._padded(values, node)]
+        said = {node: _said(facts, node) for node in arrays if node.op.operand("layout")}
+        arrays = [node for node in arrays if said.get(node, PLAIN)]
+        padded = [n for n in arrays if said.get(n) == PADDED or self._padded(values, n)]
         mixed = [
             node
             for node in facts.threads.of(OpKind.LOAD, OpKind.STORE)
             if shared.holds(node.op)
             and any(_of_threads(facts, n) for n in self._mixing(facts, node))
         ]
+        mixed += [node for node in arrays if said.get(node) == SWIZZLED]
         if padded:
-            yield self.decide(facts, "padded rows", padded)
+            yield self.decide(facts, PADDED, padded)
         if mixed:
-            yield self.decide(facts, "xor swizzle", mixed)
+            yield self.decide(facts, SWIZZLED, mixed)
         if arrays and not padded and not mixed:
-            yield self.decide(facts, "no padding, no swizzle", arrays)
+            yield self.decide(facts, PLAIN, arrays)
 
     def _mixing(self, facts: Facts, node: Node) -> list[Node]:
         return facts.threads.roots(node.op.operand("pointer"), OpKind.BIT_XOR)
 
     def _padded(self, values: Values, node: Node) -> bool:
         """True when the innermost extent of several is a little more than a name or whole banks."""
+        if node.op.operand("layout"):
+            return False
         extents = [values.expr(v) for v in values.items(node.op.operand("shape"))]
         if len(extents) < 2:
             return False
@@ -89,6 +95,22 @@ class SharedLayout(Pattern):
         if number is not None:
             return number > BANKS // 2 and 0 < number % (BANKS // 2) <= 8
         return any(not factors and 0 < count <= 8 for factors, count in extents[-1].terms)
+
+
+def _said(facts: Facts, node: Node) -> str | None:
+    """What a layout that the kernel gives says; None when it does not say how rows lie."""
+    graph = facts.threads
+    made = graph.producer(graph.through(node.op.operand("layout") or "", VIEWS))
+    if made is None or made.op.kind != OpKind.LAYOUT:
+        return None
+    if made.op.operand("interval_padding_pairs"):
+        return PADDED
+    phases, width = made.op.operand("max_phase"), made.op.operand("swizzle_byte_width")
+    known = graph.producer(phases or width)
+    number = known.op.attribute("value") if known is not None else None
+    if not isinstance(number, int):
+        return None
+    return SWIZZLED if number > (1 if phases else 0) else PLAIN
 
 
 def _of_threads(facts: Facts, mixing: Node) -> bool:

@@ -61,7 +61,7 @@ class ThreadGuard(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is facts.source:
+        if not facts.of_threads:
             return
         leaving: list[Node] = []
         around: list[Node] = []

@@ -67,7 +67,7 @@ class VectorAccess(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is facts.source:
+        if not facts.of_threads:
             promises = facts.graph.of(OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS)
             if promises:
                 yield self.decide(facts, "compiler, by proven divisibility", promises)

@@ -38,6 +38,7 @@ __global__ void stage(const float* x, float* out, int n) {
 }
 """
 _COPIES = (OpKind.ASYNC_COPY, OpKind.BULK_COPY)
+_OWN = (OpKind.THREAD_ID, OpKind.WARP_ID, OpKind.LANE_ID, OpKind.WARP_PARTITION)
 
 
 class WarpRoles(Pattern):
@@ -74,7 +75,7 @@ class WarpRoles(Pattern):
     def _parts(self, facts: Facts, shared: SharedMemory, branch: Node) -> bool:
         """True when a test of the thread parts copying from reading."""
         graph, test = facts.threads, branch.op.inputs[0]
-        asked = graph.roots(test, OpKind.THREAD_ID, OpKind.WARP_ID, OpKind.LANE_ID)
+        asked = graph.roots(test, *_OWN)
         if not asked or not graph.roots(test, *COMPARISONS) or len(branch.op.regions) < 2:
             return False
         sides = [list(walk(region)) for region in branch.op.regions]

@@ -31,7 +31,7 @@ class WholeVectors:
 
 def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
     """Sizes given at the launch that move a pointer before it is read as one to vectors."""
-    if facts.program is facts.source:
+    if not facts.of_threads:
         return
     graph = facts.threads
     values = Values(graph)

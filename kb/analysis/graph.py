@@ -11,7 +11,8 @@ from kb.ops import OpKind
 
 LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 COPIES = frozenset({OpKind.COPY, OpKind.BUILTIN, OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS,
-                    OpKind.MAX_CONSTANCY, OpKind.ASSUME_DIVISIBLE})  # fmt: skip
+                    OpKind.MAX_CONSTANCY, OpKind.ASSUME_DIVISIBLE,
+                    OpKind.CONVERT_LAYOUT})  # fmt: skip
 VIEWS = COPIES | {
     OpKind.RESHAPE, OpKind.EXPAND_DIMS, OpKind.BROADCAST_TO, OpKind.BROADCAST, OpKind.ITEM,
     OpKind.RAVEL, OpKind.SUBSCRIPT,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kb.analysis.graph import Graph, Node
-from kb.ir import Op
-from kb.ops import ATOMICS, OpKind
+from kb.ir import Op, Value
+from kb.ops import ATOMICS, CONTRACTIONS, OpKind
 
 _ADDRESSES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS,
                         OpKind.COPY, OpKind.ADVANCE, OpKind.CAST, OpKind.SELECT, OpKind.IF,
                         OpKind.IF_EXPRESSION})  # fmt: skip
 _FILLING = frozenset({OpKind.ASYNC_COPY, OpKind.BULK_COPY})
+_WITHOUT = _FILLING | CONTRACTIONS
+"""What fills memory of the block without being an access."""
+
+_OF_ACCESSES = frozenset(
+    {"pointer", "mask", "cache_modifier", "eviction_policy", "descriptor", "offsets"}
+)
+_SPACES = ("shared", "tensor")
 
 
 @dataclass(eq=False, slots=True)
@@ -44,17 +51,40 @@ class SharedMemory:
         """The allocation that an access, or a copy into shared memory, goes to."""
         if op.kind in _FILLING:
             return self._allocation(op.operand("target") or next(iter(op.inputs), None))
+        if op.kind in CONTRACTIONS:
+            return self._allocation(op.operand("target"))
         if op.kind in (OpKind.LOAD, OpKind.STORE) or op.kind in ATOMICS:
             return self._allocation(op.operand("pointer") or next(iter(op.inputs), None))
         return None
 
     def holds(self, op: Op) -> bool:
         """Whether an access goes to shared memory."""
-        return op.kind not in _FILLING and self.place(op) is not None
+        return op.kind not in _WITHOUT and self.place(op) is not None
 
     def stored(self, op: Op) -> list[str]:
         """Values that may lie where an access reads, each once."""
-        place = self.place(op)
+        return self._at(self.place(op))
+
+    def access_of(self, op: Op) -> Op | None:
+        """A copy between global and shared memory as the access to global memory that it is."""
+        if op.kind not in _FILLING or not (op.operand("pointer") or op.operand("descriptor")):
+            return None
+        kind = OpKind.LOAD if op.operand("pointer") else OpKind.DESCRIPTOR_LOAD
+        operands = tuple((role, value) for role, value in op.operands if role in _OF_ACCESSES)
+        source = op.operand("source")
+        if source is None:
+            return replace(op, kind=str(kind), operands=operands, results=(Value(copied(op)),))
+        operands = (*operands, ("value", self._tile(source)))
+        return replace(op, kind=str(OpKind.DESCRIPTOR_STORE), operands=operands)
+
+    def with_tiles(self, op: Op) -> Op:
+        """An operation on memory of the block as one on the tiles that were put there."""
+        return replace(op, operands=tuple((role, self._tile(v)) for role, v in op.operands))
+
+    def _tile(self, address: str) -> str:
+        return next(iter(self._at(self._allocation(address))), address)
+
+    def _at(self, place: str | None) -> list[str]:
         return list(dict.fromkeys(self._values.get(place, ()))) if place is not None else []
 
     def _allocation(self, pointer: str | None) -> str | None:
@@ -72,7 +102,7 @@ class SharedMemory:
             feeds = self.graph.feeds(pointer)
             return self._allocation(feeds[0]) if feeds else None
         if node.op.kind == OpKind.ALLOCATE:
-            return pointer if node.op.attribute("space") == "shared" else None
+            return pointer if node.op.attribute("space") in _SPACES else None
         if node.op.kind not in _ADDRESSES:
             return None
         below = next((p for v in self.graph.feeds(pointer) if (p := self._allocation(v))), None)
@@ -91,6 +121,8 @@ def _stored(op: Op) -> str | None:
     """The value that an operation puts into shared memory."""
     if op.kind in _FILLING:
         return copied(op)
+    if op.kind in CONTRACTIONS:
+        return op.result
     if op.kind == OpKind.STORE or op.kind in ATOMICS:
         return op.operand("value")
     return None

@@ -20,10 +20,10 @@ from kb.analysis.exchanges import (
 )
 from kb.analysis.graph import LOOPS, Graph
 from kb.analysis.guarded import masked_load
-from kb.analysis.shared import SharedMemory, copied
+from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
-from kb.ops import ATOMICS, READS, REDUCTIONS, WRITES, OpKind
+from kb.ops import ATOMICS, CONTRACTIONS, READS, REDUCTIONS, WRITES, OpKind
 
 MAX_OPS = 20_000
 """Operations of a program; one that has more is left as it is."""
@@ -35,15 +35,20 @@ _DROPPED = frozenset({OpKind.BARRIER, OpKind.FENCE, OpKind.ASYNC_COMMIT, OpKind.
                       OpKind.PREFETCH, OpKind.ALLOCATE})  # fmt: skip
 _PASSED = frozenset({OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS, OpKind.EXTRACT})
 _TOUCHING = READS | WRITES | ATOMICS
+_ON_MEMORY = CONTRACTIONS | {OpKind.PERMUTE, OpKind.RESHAPE}
+"""Operations that may take memory of the block in the place of a tile."""
+
 _LEAVING = frozenset({OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE})
 
 
 def as_tiles(kernel: Kernel) -> Kernel:
-    """The program over tiles; the same program when it does not speak of threads."""
+    """The program over tiles; the same program when it speaks of neither threads nor memory of a
+    block."""
     ops = list(walk(kernel.entry.body))
     axes = {_axis(op, kernel) for op in ops if op.kind == OpKind.THREAD_ID}
     axes |= {0 for op in ops if op.kind in (OpKind.LANE_ID, OpKind.WARP_ID)}
-    if not axes or len(ops) > MAX_OPS:
+    held = any(op.kind == OpKind.ALLOCATE for op in ops)
+    if not (axes or held) or len(ops) > MAX_OPS:
         return kernel
     return replace(kernel, entry=_Rewriter(kernel.entry).run(sorted(axes)))
 
@@ -148,10 +153,8 @@ class _Rewriter:
             self._branch(op)
         elif op.kind in _DROPPED:
             return
-        elif op.kind in (OpKind.ASYNC_COPY, OpKind.BULK_COPY) and op.operand("pointer"):
-            operands = (("pointer", op.operand("pointer") or ""),)
-            made = (Value(copied(op)),)
-            self._access(replace(op, kind=str(OpKind.LOAD), operands=operands, results=made))
+        elif (access := self.shared.access_of(op)) is not None:
+            self._access(access)
         elif self.shared.holds(op):
             self._handed_on(op)
         else:
@@ -189,6 +192,8 @@ class _Rewriter:
             self.emit(OpKind.COPY, op.span, ("x", value), result=op.result)
         elif op.kind in (OpKind.LOAD, OpKind.STORE) or op.kind in ATOMICS:
             self._access(op)
+        elif op.kind in _ON_MEMORY:
+            self._copied(self.shared.with_tiles(op))
         elif op.kind == OpKind.BITCAST and self._seen_anew(op):
             return
         elif (exchanged := combined_shuffle(self.graph, op)) is not None:

@@ -29,6 +29,7 @@ class Row:
     operand.
     `signature` lists roles: `role` or `role=native`; after `*` only by keyword; `*role` takes the
     remaining arguments.
+    `attributes` is what the name says beyond its operation.
     The first row of a kind is the one an emitter prefers when an operation carries no spelling of
     its own.
     """
@@ -36,6 +37,7 @@ class Row:
     path: str
     kind: OpKind
     signature: str = ""
+    attributes: tuple[tuple[str, str], ...] = ()
     parameters: tuple[Parameter, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +73,7 @@ class Dialect:
     parameter; `constexpr_typed` adds the Python type in brackets. `constant_wrapper` wraps a
     module-level constant. `float_from_text`: infinities are written as `float("inf")`.
     `reductions_widen`: reductions and extrema of 16-bit floats come back in 32 bits.
+    `written`: there is an emitter, so a kernel of this dialect can be written again.
     `former`: native names that older versions had: read, but not what a name stands for today.
     `roundings`: native spellings that fix how a result is rounded: rn, rz, ru, rd or approx.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
@@ -95,6 +98,7 @@ class Dialect:
     float_from_text: bool = False
     reductions_widen: bool = False
     stores_cast: bool = False
+    written: bool = True
     former: frozenset[str] = frozenset()
     roundings: Mapping[str, str] = field(default_factory=dict)
 

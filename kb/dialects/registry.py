@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kb.dialects.cutile import CUTILE
+from kb.dialects.gluon import GLUON
 from kb.dialects.model import Dialect
 from kb.dialects.triton import TRITON
 from kb.errors import UnknownName
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CUTILE, TRITON)}
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CUTILE, TRITON, GLUON)}
 
 
 def dialect(name: str) -> Dialect:
