@@ -11,6 +11,8 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons
 from kb.evidence import Decision
 
 _VALUES = {
@@ -76,7 +78,12 @@ class PaddingPolicy(Pattern):
                 for a in facts.stores
                 if a.mask is not None and not a.is_atomic and value in masked[:1]
             ]
-            yield self.decide(facts, value, [*loads, *stores])
+            yield self.decide(facts, value, [*loads, *stores, *self._branches(facts, loads)])
+
+    def _branches(self, facts: Facts, loads: list[Access]) -> list[Node]:
+        """The comparisons of branches of threads that loads stand under."""
+        guarded = {a.mask for a in loads if a.node.op.attribute("guarded")}
+        return [n for mask in guarded for n in comparisons(facts, mask)]
 
     def _scalar(self, facts: Facts, access: Access) -> bool:
         """A single element is inside or the program is wrong."""

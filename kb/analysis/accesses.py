@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TypeVar
 
 from kb.analysis import symbolic as s
-from kb.analysis.graph import COPIES, Graph, Node
+from kb.analysis.graph import COPIES, Graph, Node, field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
-from kb.ir import ParameterKind
+from kb.ir import ParameterKind, TypeKind
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class Access:
         )
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class AccessReader:
     """Reads accesses off a program."""
 
@@ -110,10 +111,22 @@ class AccessReader:
                 found.update(atom.value for atom in candidates)
         return frozenset(found)
 
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """Fields of parameters that are numbers."""
+        fields = [(field_of(self.graph, n.result), n.op.results[0].type)
+                  for n in self.graph.of(OpKind.ATTRIBUTE)]  # fmt: skip
+        return frozenset(
+            name
+            for name, kind in fields
+            if name is not None and kind is not None and kind.kind is TypeKind.SCALAR
+        )
+
     def _candidates(self, offset: Expr) -> list[Atom]:
         """Parameters that stand alone with factor one, so that the rest may be an offset from
         them."""
         kinds = {p.name: p.kind for p in self.graph.function.parameters}
+        kinds |= dict.fromkeys(self._numbers, ParameterKind.SCALAR)
         alone = [f[0] for f, n in offset.terms if n == 1 and len(f) == 1]
         parameters = [
             atom

@@ -286,6 +286,21 @@ class Graph:
         return self.through(value, VIEWS | CASTS)
 
 
+def field_of(graph: Graph, value: str | None) -> str | None:
+    """`params.size`: the field of a parameter that a value is; None for anything else."""
+    names: list[str] = []
+    while value is not None:
+        node = graph.producer(value)
+        if node is None:
+            known = value not in graph.arguments and bool(names)
+            return ".".join((value, *reversed(names))) if known else None
+        if node.op.kind != OpKind.ATTRIBUTE:
+            return None
+        names.append(str(node.op.attribute("name")))
+        value = node.op.inputs[0]
+    return None
+
+
 def is_view(op: Op) -> bool:
     """True for a subscript that only adds or keeps axes, such as `x[:, None]`."""
     parts = str(op.attribute("pattern")).split(",")

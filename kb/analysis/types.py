@@ -318,4 +318,5 @@ _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.CONST: Types._constant, OpKind.BLOCK_ID: Types._block, OpKind.NUM_BLOCKS: Types._block,
     OpKind.NUM_TILES: Types._block, OpKind.BLOCK_POINTER: lambda t, n: t.pointed(n),
     OpKind.DESCRIPTOR: lambda t, n: t.pointed(n),
+    OpKind.ATTRIBUTE: lambda _, n: n.op.results[0].type or UNKNOWN,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kb.analysis import symbolic as s
 from kb.analysis.fold import fold
-from kb.analysis.graph import Graph, Node, is_view
+from kb.analysis.graph import Graph, Node, field_of, is_view
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import Literal, ParameterKind, Region
 from kb.ops import READS, OpKind
@@ -245,6 +245,10 @@ class Values:
     def _neg(self, node: Node) -> Expr | None:
         return s.scale(self.expr(node.op.inputs[0]), -1)
 
+    def _field(self, node: Node) -> Expr | None:
+        name = field_of(self.graph, node.result)
+        return s.of(Atom(name, AtomKind.PARAMETER, value=name)) if name is not None else None
+
     def _block(self, node: Node) -> Expr | None:
         axis = self.literal(node.op.operand("axis")) or 0
         kind = AtomKind.BLOCK if node.op.kind == OpKind.BLOCK_ID else AtomKind.BLOCKS
@@ -369,6 +373,7 @@ _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
     OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add,
 }  # fmt: skip
 _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
+    OpKind.ATTRIBUTE: Values._field,
     OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block, OpKind.NUM_BLOCKS: Values._block,
     OpKind.NUM_TILES: Values._tiles, OpKind.ARANGE: Values._arange, OpKind.FULL: Values._fill,
     OpKind.BLOCK_THREADS: Values._threads,
