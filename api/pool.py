@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Generic, TypeVar
 
@@ -90,15 +91,29 @@ def each(
         left = [index for index in left if index not in done]
 
 
-def _executor(jobs: int) -> ProcessPoolExecutor:
+def executor(jobs: int, per_process: int | None = None) -> ProcessPoolExecutor:
+    """Fresh processes that end when this one ends, however it ends."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(
-        jobs,
-        mp_context=context,
-        initializer=gc.set_threshold,
-        initargs=(GARBAGE,),
-        max_tasks_per_child=PER_PROCESS,
+        jobs, mp_context=context, initializer=_begin, max_tasks_per_child=per_process
     )
+
+
+def _begin() -> None:
+    gc.set_threshold(GARBAGE)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Watch the process that started this one, and end at once when it is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _pooled(
@@ -111,7 +126,7 @@ def _pooled(
     """Results until all is done or a process ended; what was under way then are the suspects."""
     waiting: dict[Future[Result], int] = {}
     rest = iter(left)
-    with _executor(jobs) as pool:
+    with executor(jobs, PER_PROCESS) as pool:
         while not suspects:
             for index in rest:
                 waiting[pool.submit(work, things[index])] = index
@@ -137,7 +152,7 @@ def _fault(error: BaseException) -> str:
 
 
 def _alone(work: Work[Thing, Result], thing: Thing) -> Result:
-    with _executor(1) as pool:
+    with executor(1) as pool:
         try:
             return pool.submit(work, thing).result()
         except BrokenProcessPool:

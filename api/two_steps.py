@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from api.pool import executor
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,7 +36,7 @@ def read_and_work(
         return future
 
     with (
-        ProcessPoolExecutor(jobs, get_context("spawn")) as readers,
+        executor(jobs) as readers,
         ThreadPoolExecutor(jobs) as workers,
     ):
         try:

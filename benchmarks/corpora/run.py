@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from api.corpora import cache_folder, fetch, pinned
+from api.pool import end_with_parent
 from api.read_each import read_each
 from api.remember import Memory
 from api.sources import source_files
@@ -80,6 +81,7 @@ def _cost(started: float) -> dict[str, float]:
 
 
 def _child(sender: Any, arguments: tuple[Any, ...]) -> None:
+    end_with_parent()
     sender.send(read_and_store(*arguments))
 
 

@@ -335,9 +335,16 @@ def test_metrics_say_what_is_trusted(store: LocalStore) -> None:
     ("name", "bindings", "error", "said"),
     [
         ("dead_axes", {}, UnknownName, "Did you mean `dead_tuning_axes`"),
+        ("alternatives", {"axis": "softmax_scheme"}, InputError, "`alternatives` needs `kernel`"),
+        ("decisions_of_kernel", {}, InputError, "`decisions_of_kernel` needs `kernel`"),
         ("alternatives", {"kernal": "fmha"}, InputError, "It has: kernel, axis"),
         ("alternatives", {"kernel": "fhma"}, UnknownName, "Did you mean `fmha`"),
-        ("alternatives", {"axis": "x> } DROP ALL #"}, InputError, "name or IRI of a axis"),
+        (
+            "alternatives",
+            {"kernel": "fmha", "axis": "x> } DROP ALL #"},
+            InputError,
+            "name or IRI of a axis",
+        ),
         ("targets_that_hold", {"threads": "many"}, InputError, "whole number"),
     ],
 )

@@ -199,7 +199,7 @@ def test_every_subject_belongs_to_the_graph() -> None:
 
 def test_a_stored_document_is_no_kernel_to_the_named_questions(tmp_path: Path) -> None:
     kernel, graph = encode(sample()), encode_document(knowledge_document(sample()))
-    asked = ("decisions_of_kernel", "findings_by_rule", "tuning_of_kernel", "constraints_of_kernel")
+    asked = ("findings_by_rule", "findings_of_kernel", "tuning_of_kernel", "constraints_of_kernel")
     with LocalStore(tmp_path / "kb") as store:
         store.add(kernel.name, kernel.quads, kernel.programs)
         before = [store.ask(name) for name in asked]
