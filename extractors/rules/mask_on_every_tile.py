@@ -103,23 +103,26 @@ class MaskOnEveryTile(Rule):
 
 
 def _everywhere(facts: Facts) -> Iterator[Node]:
-    """Selects by a comparison of both axes, in a loop whose counter one side moves with, under no
-    condition that speaks of the counter; none where another loop does without the mask."""
-    loops: dict[int, list[Node]] = {}
+    """Selects by one comparison of both axes, in the only loop over scores, whose counter one side
+    moves with, under no condition that speaks of the counter."""
+    scored = {id(p.loop): p.loop for p in facts.score_products if p.loop is not None}
+    if len(scored) != 1:
+        return  # several loops share the tiles: one of them may do without the mask
+    loop = facts.loop(next(iter(scored.values())))
+    if loop is None or loop.induction is None:
+        return
+    counter = facts.values.expr(loop.induction).atom
+    found = []
     for mask in masks(facts):
         tests = [c for c in mask.comparisons if between_lanes(facts, c)]
-        loop = facts.loop(mask.node.loop)
-        if not tests or loop is None or loop.induction is None:
+        if not tests or mask.node.loop is not loop.node:
             continue
-        counter = facts.values.expr(loop.induction).atom
-        moves = any(counter in set(side.atoms()) for c in tests for side in sides(facts, c))
-        if not moves or _branched(facts, mask.node, loop.induction) or _windowed(facts, tests):
-            continue
-        loops.setdefault(id(loop.node), []).append(mask.node)
-    products = {id(p.loop) for p in facts.score_products if p.loop is not None}
-    if loops and products <= loops.keys():
-        for nodes in loops.values():
-            yield from nodes[:1]
+        moves = any(counter in set(side.atoms()) for side in sides(facts, tests[0]))
+        if len(tests) > 1 or not moves or _windowed(facts, tests):
+            return  # a band: tiles at both of its ends need the mask
+        if not _branched(facts, mask.node, loop.induction):
+            found.append(mask.node)
+    yield from found[:1]
 
 
 def _branched(facts: Facts, node: Node, counter: str) -> bool:

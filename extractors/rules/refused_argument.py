@@ -12,6 +12,7 @@ from extractors.host.values import Expr
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
+from extractors.syntax.nodes import nodes_of
 from kb.evidence import Finding, Lines, Severity
 
 _REFUSED = vary(
@@ -65,11 +66,27 @@ def _refused(material: Material) -> dict[str, Lines]:
             cond = event.cond if isinstance(event, CheckRecord) else None
             if isinstance(event, CheckRecord) and isinstance(cond, Expr) and cond.op == "none":
                 given = cond.args[0]
-                if isinstance(given, Expr) and given.op == "sym" and str(given.args[0]) in optional:
-                    found.setdefault(str(given.args[0]), event.lines)
+                name = given.args[0] if isinstance(given, Expr) and given.op == "sym" else None
+                if isinstance(name, str) and name in optional and _asks(material, event.lines):
+                    found.setdefault(name, event.lines)
         each.append(found)
     first = each[0] if each else {}
     return {name: lines for name, lines in first.items() if all(name in one for one in each)}
+
+
+def _asks(material: Material, lines: Lines) -> bool:
+    """Whether a name alone is compared with None where a check stands: what decides together with
+    it may not be known."""
+    for node in nodes_of(material.tree):
+        if isinstance(node, ast.Assert | ast.If) and isinstance(node.test, ast.Compare):
+            inside = (
+                node.lineno <= lines[0] <= node.body[0].lineno
+                if isinstance(node, ast.If)
+                else (node.lineno == lines[0])
+            )
+            if inside and isinstance(node.test.ops[0], ast.Is | ast.IsNot):
+                return isinstance(node.test.left, ast.Name)
+    return False
 
 
 def _optional(function: ast.FunctionDef) -> set[str]:

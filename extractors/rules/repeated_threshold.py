@@ -37,8 +37,8 @@ def backward(dy):
     return dx
 """
 )
-SMALLEST = 16
-"""Numbers below are axes, counts of operands and the like, and no thresholds."""
+SMALLEST = 128
+"""Numbers below are axes, counts, versions of an architecture and the like, and no thresholds."""
 
 
 class RepeatedThreshold(Rule):

@@ -91,6 +91,8 @@ def _repeats(facts: Facts) -> Iterator[list[Access]]:
         loop = access.loop
         if loop is None or access.array is None or access.array in written:
             continue
+        if all(extent == "1" for extent in facts.types.shape(access.value)):
+            continue  # single elements stay in the cache
         if access.mode is Mode.ADVANCED or any(i.has(*_UNSURE) for i in access.index):
             continue
         place = tuple(_renamed(index, loop, facts) for index in access.index)

@@ -77,27 +77,25 @@ class SettledByRounding(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
-        told: set[str] = set()
         for launch in material.sites() if material is not None else ():
-            for text, message in _settled(material, launch) if material is not None else ():
-                if text not in told:
-                    told.add(text)
-                    yield self.finding(
-                        subject,
-                        message,
-                        "drop the factor, or limit the tile if rows may be longer",
-                        [launch.lines, *subject.host.grid_lines],
-                        Severity.NOTE,
-                    )
+            for message in _settled(material, launch) if material is not None else ():
+                yield self.finding(
+                    subject,
+                    message,
+                    "drop the factor, or limit the tile if rows may be longer",
+                    [launch.lines, *subject.host.grid_lines],
+                    Severity.NOTE,
+                )
+                return
 
 
-def _settled(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, str]]:
-    """Text of a quotient, and what to say of it."""
+def _settled(material: Material, launch: LaunchRecord) -> Iterator[str]:
+    """What to say of each quotient."""
     names = material.names(launch)
     for part in parts(launch.grid):
         if part.op == "cdiv" and _rounded(part.args[0], part.args[1]):
             text = names.text(part)
-            yield text, f"`{text}` in the grid is always 1: the row is one tile"
+            yield f"`{text}` in the grid is always 1: the row is one tile"
 
 
 def _rounded(size: Value, other: Value) -> bool:
