@@ -58,11 +58,11 @@ def test_there_are_enough_questions_and_each_says_what_it_gives(store: LocalStor
 
 def test_rows_are_not_ordered_by_what_is_the_same_in_all() -> None:
     def ordered(**bindings: str) -> str:
-        text = prepare(QUESTIONS, "decisions_of_kernel", bindings, lambda _: [FMHA])
+        text = prepare(QUESTIONS, "tuning_of_kernel", bindings, lambda _: [FMHA])
         return text.splitlines()[-1]
 
-    assert ordered() == "ORDER BY ?kernel ?kind ?axis ?start_line"
-    assert ordered(kernel="fmha") == "ORDER BY ?kind ?axis ?start_line"
+    assert ordered() == "ORDER BY ?kernel ?case ?axis"
+    assert ordered(kernel="fmha") == "ORDER BY ?case ?axis"
     text = prepare(QUESTIONS, "popular_choices", {"axis": "softmax_scheme"}, lambda _: [])
     assert text.splitlines()[-1] == "ORDER BY DESC(?kernels) ?value"
 
