@@ -1,0 +1,129 @@
+"""A launch stands in a branch that is never taken."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from extractors.host.callers import leading
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.patterns.cases import POINTER, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.evidence import Finding, Lines, Severity
+
+_BRANCH = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def chunks(x, out, n, T: tl.constexpr):
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        tl.store(out + at, tl.load(x + at, mask=at < n, other=0.0) * 2.0, mask=at < n)
+
+@triton.jit
+def rows(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
+
+def run(x):
+    m, n = x.shape
+    T = triton.next_power_of_2(n)
+    out = torch.empty_like(x)
+    if n <= T:
+        rows[(m,)](x, out, n, T)
+    else:
+        chunks[(m,)](x, out, n, T)
+    return out
+"""
+)
+
+
+class DeadLaunch(Rule):
+    """The condition that chooses between two kernels compares a size with the same size rounded up:
+    the kernel in the other branch is never launched there."""
+
+    name = "dead-launch"
+    dialects = ("triton",)
+    matches = (
+        Case(_BRANCH, "`chunks`"),
+        Case(
+            vary(_BRANCH, ("n <= T", "n > T"), ("        rows[(m,)]", "        first[(m,)]"),
+                 ("        chunks[(m,)]", "        rows[(m,)]"),
+                 ("        first[(m,)]", "        chunks[(m,)]")),
+            "`chunks`",
+        ),
+    )  # fmt: skip
+    near_misses = (
+        NearMiss(
+            vary(_BRANCH, ("T = triton.next_power_of_2(n)",
+                           "T = min(1024, triton.next_power_of_2(n))")),
+            why="the rounded size has a limit, and longer rows exceed it",
+        ),
+        NearMiss(vary(_BRANCH, ("n <= T", "T <= 1024")), why="it depends on the size"),
+        NearMiss(vary(_BRANCH, ("n <= T", "LONG")), why="a flag of the module is no condition"),
+    )  # fmt: skip
+    seen = (
+        Seen(
+            "liger-kernel",
+            "liger_kernel/ops/softmax.py",
+            "_softmax_single_block_forward_kernel",
+            124,
+        ),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        told: set[int] = set()
+        for launch in material.sites() if material is not None else ():
+            for test, dead, lines in _dead(material, launch) if material is not None else ():
+                if test.lineno not in told:
+                    told.add(test.lineno)
+                    yield self.finding(
+                        subject,
+                        f"`{ast.unparse(test)}` (line {test.lineno}) has one outcome whatever the "
+                        f"sizes are: the launch of `{dead}` at line {lines[0]} is never reached",
+                        "drop the branch, or compare with the limit that is meant",
+                        [(test.lineno, lines[1])],
+                        Severity.NOTE,
+                    )
+
+
+def _dead(material: Material, launch: LaunchRecord) -> Iterator[tuple[ast.expr, str, Lines]]:
+    """Test, kernel and lines of launches beside this one that no way through the host reaches."""
+    reached = {
+        line
+        for events in material.events.values()
+        for event in events
+        if isinstance(event, LaunchRecord)
+        for line in range(event.lines[0], event.lines[1] + 1)
+    }
+    for function in leading(material, launch)[-1:]:
+        for node in ast.walk(function):
+            if not isinstance(node, ast.If) or not node.orelse or not _ordered(node.test):
+                continue
+            for live, other in ((node.body, node.orelse), (node.orelse, node.body)):
+                if any(one.lineno <= launch.lines[0] <= (one.end_lineno or 0) for one in live):
+                    calls = list(_launches(other))
+                    if calls and not any(c.lineno in reached for c, _ in calls):
+                        call, name = calls[0]
+                        yield node.test, name, (call.lineno, call.end_lineno or call.lineno)
+
+
+def _ordered(test: ast.expr) -> bool:
+    """A comparison of two names by size."""
+    return (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and isinstance(test.ops[0], ast.LtE | ast.Gt | ast.Lt | ast.GtE)
+        and isinstance(test.left, ast.Name)
+        and isinstance(test.comparators[0], ast.Name)
+    )
+
+
+def _launches(body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+                yield node, ast.unparse(node.func.value)
