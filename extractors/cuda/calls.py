@@ -359,7 +359,11 @@ class CallReader(VectorReader):
         read = self.read(value, parameter.name)
         self._deduce(function, parameter, read.kind, frame)
         kind = self.kind(written, frame)
-        if kind.to is not None and read.kind.to is not None:
+        if kind.to is not None and read.kind == UNKNOWN and read.name:
+            open_ = kind.to.record in {t.name for t in function.template}
+            kind = Kind(to=UNKNOWN) if open_ else kind
+            read = replace(read, kind=kind)
+        elif kind.to is not None and read.kind.to is not None:
             kind = replace(kind, space=read.kind.space)
             read = self.pointer_cast(read, kind, value.at, parameter.name)
         elif kind != UNKNOWN:

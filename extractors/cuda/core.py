@@ -194,6 +194,8 @@ class Core(Typing):
         if mine in INTEGERS and theirs in INTEGERS and theirs != "i1" and mine != "i1":
             if value.const is None and value.kind.bits == kind.bits:
                 return replace(value, kind=replace(value.kind, dtype=theirs))
+        if mine == "?" and value.name and theirs in INTEGERS and not value.kind.shape:
+            return self.cast(value, kind, at, hint)
         if mine == "?" or (value.kind.shape and not kind.shape):
             return value
         return self.cast(value, kind, at, hint)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
-from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import ONE_THREAD, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -53,6 +53,7 @@ class AccessMode(Pattern):
         Case(ROW_NORM, "element gather/pointer"),
         Case(ADD_POINTER, "element gather/pointer"),
         Case(ROW_NORM_THREADS, "element gather/pointer"),
+        Case(ONE_THREAD, "element gather/pointer"),
     )
     near_misses = (
         NearMiss(_SCALAR, why="single numbers are read and written, no tile"),
@@ -69,8 +70,11 @@ class AccessMode(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}
+        alone = facts.program is not facts.source and not any(
+            facts.types.shape(a.value) for a in facts.accesses
+        )
         for access in facts.accesses:
-            if facts.types.shape(access.value) or access.mode not in _SINGLE:
+            if alone or facts.types.shape(access.value) or access.mode not in _SINGLE:
                 found.setdefault(_VALUES[access.mode], []).append(access)
         for value, members in found.items():
             places = [node for access in members for node in _address(facts, access)]

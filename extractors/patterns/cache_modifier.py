@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY
-from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ONE_THREAD
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -40,6 +40,7 @@ class CacheModifier(Pattern):
         ),
         Case(ADD_POINTER, "none"),
         Case(ADD_THREADS, "none"),
+        Case(ONE_THREAD, "none"),
         Case(
             vary(ADD_THREADS, ("out[at] = x[at] + y[at]", "__stcs(out + at, x[at] + y[at])")),
             "streaming (.cs)",
@@ -65,5 +66,6 @@ class CacheModifier(Pattern):
         for value, members in found.items():
             yield self.decide(facts, value, members)
         plain = [a for a in facts.accesses if a.mode is Mode.POINTER and not a.is_atomic]
-        if not found and any(facts.types.shape(a.value) for a in plain):
+        threads = facts.program is not facts.source
+        if not found and plain and (threads or any(facts.types.shape(a.value) for a in plain)):
             yield self.decide(facts, "none", plain)

@@ -219,3 +219,15 @@ __global__ void conv(const float* x, const float* w, float* out, int batch, int 
 }
 """
 """A convolution as an implicit matrix product, taps outside and channels inside one loop."""
+
+ONE_THREAD = """__global__ void starts(const int* ends, int* begins, int n) {
+    if (threadIdx.x == 0) {
+        int sum = 0;
+        for (int i = 0; i < n; ++i) {
+            begins[i] = sum;
+            sum += ends[i];
+        }
+    }
+}
+"""
+"""Running sums that the first thread takes alone."""

@@ -70,7 +70,7 @@ class ThreadGuard(Pattern):
             if tests and _leaves(branch.op):
                 leaving += [branch, *tests]
             elif tests and any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
-                around += tests
+                around += [branch, *tests]
         if leaving:
             yield self.decide(facts, "early return", leaving)
         if around:

@@ -306,7 +306,7 @@ class _Rewriter:
         low = made.op.operand("low") if made is not None else None
         if made is None or low is None or self.name(low) not in self.lanes:
             return False
-        start, lanes = self._apart(self.name(low), op.span)
+        start, lanes = self._apart(low, op.span)
         operands = tuple(
             (role, start if role == "low" else self.name(value)) for role, value in made.op.operands
         )
@@ -328,16 +328,14 @@ class _Rewriter:
 
     def _apart(self, low: str, span: Span) -> tuple[str, str]:
         """The start of a strided loop as what all threads share and what is the thread's own."""
-        made = next(
-            (op for op in reversed(self.out) if op.results and op.results[0].name == low), None
-        )
-        if made is not None and made.kind == OpKind.ADD:
-            sides = made.inputs[:2]
+        made = self.graph.producer(low)
+        if made is not None and made.op.kind == OpKind.ADD:
+            sides = [self.name(value) for value in made.op.inputs[:2]]
             common = [value for value in sides if value not in self.lanes]
             own = [value for value in sides if value in self.lanes]
             if len(common) == len(own) == 1:
                 return common[0], own[0]
-        return self.constant(0, span), low
+        return self.constant(0, span), self.name(low)
 
     def _branch(self, op: Op) -> None:
         inside = [inner for region in op.regions for inner in walk(region)]

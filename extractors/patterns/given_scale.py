@@ -1,0 +1,112 @@
+"""Numbers divided by a scale that the caller gives, and clamped to what few bits can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+
+_LOOKS = VIEWS | CASTS
+_CLAMPS = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
+
+_GIVEN = """__global__ void pack(const float* x, signed char* out, const float* scale, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float r = 1.f / scale[0];
+    if (at < n) out[at] = (signed char)fmaxf(-127.f, fminf(x[at] * r, 127.f));
+}
+"""
+_GIVEN_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def pack(x, out, scale, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0) / tl.load(scale)
+    v = tl.minimum(tl.maximum(v, -448.0), 448.0)
+    tl.store(out + at, v.to(tl.float8e4nv), mask=at < n)
+"""
+)
+
+
+class GivenScale(Pattern):
+    """A tile is divided by a number that is loaded or given, or multiplied by its reciprocal, then
+    held between a bound and its negative, and stored."""
+
+    name = "given-scale-clamped-to-the-range"
+    axis = "quant_scaling"
+    source = "Micikevicius et al., FP8 Formats for Deep Learning (2022), section 3: scale, saturate"
+    matches = (
+        Case(_GIVEN, "given scale, clamped to the range of the type"),
+        Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
+    )
+    near_misses = (
+        NearMiss(vary(_GIVEN, ("x[at] * r", "x[at]")), why="clamped, but nothing is scaled"),
+        NearMiss(vary(_GIVEN, ("-127.f", "0.f")), why="one bound is not the other's negative"),
+        NearMiss(
+            vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", "")),
+            why="scaled, but not clamped",
+        ),
+        NearMiss(ROW_NORM_THREADS, why="scaled by what the row itself gives"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: list[Node] = []
+        for outer in facts.graph.of(*_CLAMPS):
+            for inner, low, high in self._inside(facts, outer):
+                scaled = self._scaled(facts, inner, (low, high))
+                if scaled and self._opposite(facts, low, high) and facts.stored_in(outer.result):
+                    found += [outer, inner, *scaled]
+        if found:
+            yield self.decide(facts, "given scale, clamped to the range of the type", found)
+
+    def _inside(self, facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
+        """The opposite clamp below one, with the bounds of both."""
+        sides = outer.op.inputs[:2]
+        for this, bound in (sides, sides[::-1]):
+            inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
+            if inner is not None and {inner.kind, outer.kind} == _CLAMPS:
+                for other in inner.op.inputs[:2]:
+                    yield inner, bound, other
+
+    def _opposite(self, facts: Facts, one: str, other: str) -> bool:
+        """Numbers of one size and different signs; or one value is the other's negative."""
+        numbers = [facts.values.literal(v) for v in (one, other)]
+        if all(isinstance(x, int | float) for x in numbers):
+            below, above = sorted(float(str(x)) for x in numbers)
+            return below < 0 < above and above <= -below <= above + 1
+        for this, that in ((one, other), (other, one)):
+            made = facts.graph.producer(facts.graph.through(this, _LOOKS))
+            if made is not None and made.op.kind == OpKind.NEG:
+                return facts.graph.core(made.op.inputs[0]) == facts.graph.core(that)
+        return False
+
+    def _scaled(self, facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
+        """The product or quotient of a tile and a given number right below a clamp."""
+        for value in (v for v in inner.op.inputs[:2] if v not in bounds):
+            made = facts.graph.producer(facts.graph.through(value, _LOOKS))
+            if made is None or made.op.kind not in (OpKind.MUL, OpKind.DIV):
+                continue
+            sides = made.op.inputs[:2]
+            for tile, scale in (sides, sides[::-1]):
+                if facts.feeding(tile) and self._given(facts, scale):
+                    above = facts.graph.producer(facts.graph.core(scale))
+                    once = above is not None and above.op.kind == OpKind.DIV
+                    return [made, *([above] if above is not None and once else [])]
+        return []
+
+    def _given(self, facts: Facts, scale: str) -> bool:
+        """A number that one load without lanes gives, or a parameter; perhaps its reciprocal."""
+        if isinstance(facts.values.literal(scale), int | float) or facts.types.shape(scale):
+            return False
+        if facts.graph.roots(scale, *REDUCTIONS, *CONTRACTIONS):
+            return False
+        loads = facts.feeding(scale)
+        names = {p.name for p in facts.kernel.entry.parameters}
+        given = any(v in names for n in facts.graph.upstream(scale) for v in n.op.inputs)
+        return bool(loads) or given or scale in names
