@@ -114,6 +114,9 @@ def _role(facts: Facts, parameter: Parameter) -> ParameterRole:
             if any(extents > 1 for extents in terms)
             else ParameterRole.STRIDE
         )
+    starts = [facts.values.expr(loop.low) for loop in facts.loops if loop.low]
+    if any(_share(start, parameter.name) for start in starts):
+        return ParameterRole.GROUPING
     return (
         ParameterRole.SCALE
         if _scales(users) and not _whole(facts, parameter.name)
@@ -178,6 +181,16 @@ def _groups(facts: Facts, name: str) -> bool:
 
 def _less_group(value: Expr, name: str) -> bool:
     return any(n < 0 and any(a.value == name for a in f) and len(f) > 1 for f, n in value.terms)
+
+
+def _share(low: Expr, name: str) -> bool:
+    """True when a loop begins at the block id times the parameter: so many rows does a block take
+    one after the other."""
+    for factors, _ in low.terms:
+        own = any(a.value == name and a.kind is AtomKind.PARAMETER for a in factors)
+        if own and any(a.kind is AtomKind.BLOCK for a in factors):
+            return True
+    return False
 
 
 def _heads(facts: Facts, high: str | None, name: str, induction: str | None) -> bool:

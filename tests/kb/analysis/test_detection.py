@@ -59,6 +59,23 @@ def test_roles_of_pointers() -> None:
     assert roles["mean_out"] == "output"
 
 
+SHARED_OUT = """import triton
+import triton.language as tl
+@triton.jit
+def k(x, out, n, share, rate, T: tl.constexpr):
+    lanes = tl.arange(0, T)
+    acc = tl.zeros((T,), tl.float32)
+    for row in range(tl.program_id(0) * share, tl.minimum((tl.program_id(0) + 1) * share, n)):
+        acc += tl.load(x + row * T + lanes) * rate
+    tl.store(out + tl.program_id(0) * T + lanes, acc)
+"""
+
+
+def test_rows_that_a_block_takes_are_no_scale() -> None:
+    roles = {p.name: str(p.role) for p in detection(SHARED_OUT).parameters}
+    assert (roles["share"], roles["rate"], roles["n"]) == ("grouping", "scale", "problem size")
+
+
 def test_constraints_of_attention() -> None:
     found = {c.expression for c in detection(cases.ATTENTION_LSE).constraints}
     assert {
