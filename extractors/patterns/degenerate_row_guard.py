@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -21,6 +22,12 @@ _PARTS = vary(
     ("    acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 4",
      "    if PARTS & 1:\n        acc, tot, top = walk(acc, tot, top, fixed, ks, vs, tn, size, x, at, cols0, 4"),  # noqa: E501
 )  # fmt: skip
+
+
+_ASKED = (
+    ("e = tl.exp(v - tl.max(v, axis=0))", "top = tl.max(v, axis=0)\n        e = tl.exp(v - top)"),
+    ("y = e / d", 'y = tl.where(top == float("-inf"), 0.0, e / d)'),
+)
 
 
 class DegenerateRowGuard(Pattern):
@@ -52,6 +59,7 @@ class DegenerateRowGuard(Pattern):
             ),
             "clamp l >= eps",
         ),
+        Case(vary(SOFTMAX_POINTER, *_ASKED), "asked for by its maximum"),
         Case(FLASH_POINTER, "none (NaN)"),
         Case(FLASH_THREADS, "none (NaN)"),
     )
@@ -64,6 +72,7 @@ class DegenerateRowGuard(Pattern):
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
+        NearMiss(SOFTMAX_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),
         NearMiss(PRODUCT_THREADS, why="no running maximum"),
     )
@@ -77,6 +86,10 @@ class DegenerateRowGuard(Pattern):
             first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
             value, where = self._guard(facts, loop, first, start)
             yield self.decide(facts, value, where)
+
+        asked = [n for n in facts.graph.of(OpKind.SELECT) if _asks_maximum(facts, n)]
+        if asked:
+            yield self.decide(facts, "asked for by its maximum", asked)
 
     def _guard(
         self, facts: Facts, loop: Loop, tops: list[str], sums: list[str]
@@ -101,6 +114,18 @@ class DegenerateRowGuard(Pattern):
             for n in facts.graph.of(OpKind.MAXIMUM, OpKind.SELECT)
             if not n.inside(loop.node) and any(facts.graph.core(v) in results for v in n.op.inputs)
         ]
+
+
+def _asks_maximum(facts: Facts, node: Node) -> bool:
+    """A choice by whether a maximum of a row is minus infinity."""
+    test = facts.graph.producer(facts.graph.core(node.op.operand("condition")))
+    if test is None or test.op.kind not in (OpKind.EQ, OpKind.NE):
+        return False
+    for value, number in (test.op.inputs[:2], test.op.inputs[1::-1]):
+        if facts.values.literal(facts.graph.core(number)) == float("-inf"):
+            top = facts.graph.producer(facts.graph.core(value))
+            return top is not None and bool(facts.graph.roots(value, OpKind.REDUCE_MAX))
+    return False
 
 
 def _made(facts: Facts, value: str) -> list[Node]:

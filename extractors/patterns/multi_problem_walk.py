@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, TILE
+from extractors.patterns.cases import (
+    POINTER,
+    PRODUCT,
+    PRODUCT_PERSISTENT,
+    PRODUCT_POINTER,
+    TILE,
+    vary,
+)
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import COPIES, Node
 from kb.analysis.loops import Carried, Loop, leads
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -68,6 +75,16 @@ class MultiProblemWalk(Pattern):
     matches = (
         Case(_GROUPED, "persistent walk with running problem end"),
         Case(_GROUPED_POINTER, "persistent walk with running problem end"),
+        Case(
+            vary(
+                _GROUPED_POINTER,
+                (
+                    "        done = done + count",
+                    "        if count > 0:\n            done = done + count",
+                ),
+            ),
+            "persistent walk with running problem end",
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one problem, one tile per block"),
@@ -101,9 +118,9 @@ class MultiProblemWalk(Pattern):
         ]
         found = []
         for end in problems.carried:
-            grown = facts.graph.producer(end.next)
-            if end is cursor or grown is None or grown.op.kind != OpKind.ADD:
+            grown = [n for n in facts.graph.ends(end.next, COPIES) if n.op.kind == OpKind.ADD]
+            if end is cursor or not grown:
                 continue
             if any(leads(facts.graph, v, end.argument) for t in tests for v in t.op.inputs):
-                found.append(grown)
+                found.append(grown[0])
         return found

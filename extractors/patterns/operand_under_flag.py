@@ -104,10 +104,11 @@ class OperandUnderFlag(Pattern):
                 read[array] = [*heads, *accesses]
             elif all(access.is_store for access in accesses):
                 written[array] = [*heads, *accesses]
-        for value, found in ((_READ, read), (_WRITTEN, written)):
-            if found:
-                where = [place for places in found.values() for place in places]
-                yield self.decide(facts, value, where, ", ".join(sorted(found)))
+        found = read | written
+        if found:
+            where = [place for places in found.values() for place in places]
+            value = _READ if read else _WRITTEN
+            yield self.decide(facts, value, where, ", ".join(sorted(found)))
 
 
 Side = tuple[Node, int]

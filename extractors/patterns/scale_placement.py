@@ -73,6 +73,14 @@ class ScalePlacement(Pattern):
         ),
         Case(vary(SOFTMAX_POINTER, *_WARM), "scale S before max"),
         Case(_STEP, "pre-scale Q"),
+        Case(
+            vary(
+                PRODUCT_POINTER,
+                ("(a, b, out,", "(a, b, out, rate,"),
+                ("acc.to(", "(acc * tl.exp(m)[:, None] * rate).to("),
+            ),
+            "scale once in the epilogue",
+        ),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
     )
     near_misses = (
@@ -101,6 +109,8 @@ class ScalePlacement(Pattern):
         if scaled and not placed:
             yield from self._operand(facts)
         yield from self._query(facts)
+        if facts.contractions and not scaled:
+            yield from self._backward(facts)
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
@@ -163,7 +173,7 @@ class ScalePlacement(Pattern):
 
     def _backward(self, facts: Facts) -> Iterable[Decision]:
         """A gradient accumulator is multiplied by a scalar after its loop."""
-        found = []
+        found = [] if recomputed(facts) else self._last(facts)
         for loop in facts.loops:
             for state in loop.of(Role.ACCUMULATOR):
                 found += [
@@ -174,7 +184,22 @@ class ScalePlacement(Pattern):
                     and _scaling(facts, n) is not None
                 ]
         if found:
-            yield self.decide(facts, "scale once in the epilogue", found)
+            yield self.decide(facts, "scale once in the epilogue", dict.fromkeys(found))
+
+    def _last(self, facts: Facts) -> list[Node]:
+        """Products with a scalar, outside of every loop, on the way from a matrix product straight
+        to a store."""
+        handed = facts.graph.function.parameter_names
+        found = []
+        for store in facts.stores:
+            for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _ELEMENTWISE):
+                if node.op.kind != OpKind.MUL or node.loops:
+                    continue
+                rate = _scaling(facts, node)
+                named = rate is not None and facts.graph.core(rate) in handed
+                if named and facts.graph.roots(node.result, *CONTRACTIONS):
+                    found.append(node)
+        return found
 
 
 def _scalar(facts: Facts, value: str) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -39,6 +40,7 @@ class TmaChoice(Pattern):
     matches = (
         Case(NORM_PERSISTENT, "allow_tma=False"),
         Case(vary(NORM_PERSISTENT, ("allow_tma=False", "allow_tma=True")), "allow_tma=True"),
+        Case(PRODUCT_DESCRIPTOR, "tensor descriptors"),
         Case(_ASYNC, "asynchronous copies by threads"),
     )
     near_misses = (
@@ -59,6 +61,9 @@ class TmaChoice(Pattern):
             found.setdefault(value, []).append(access)
         for value, members in found.items():
             yield self.decide(facts, value, members)
+        described = [a for a in facts.accesses if a.mode is Mode.DESCRIPTOR]
+        if described and facts.program is facts.source:
+            yield self.decide(facts, "tensor descriptors", described)
         for kind, value in _COPIES:
             copies = facts.threads.of(kind)
             if copies:

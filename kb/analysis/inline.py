@@ -2,8 +2,9 @@
 kept; what a helper of another file does stands where the kernel's own file calls it.
 
 Branches whose condition is a literal after binding (a helper called with a stage number) are
-taken, and what a helper returns side by side is what the names at the call stand for. A helper that
-leaves from inside a loop keeps its call.
+taken, what a helper returns side by side is what the names at the call stand for, and a
+compile-time loop over the parts of a group is written out. A helper that leaves from inside a loop
+keeps its call.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ MAX_OPS = 30_000
 
 MAX_EXITS = 40
 """Early returns of one helper that are joined; a call of a helper with more stays."""
+
+MAX_PARTS = 16
+"""Parts of a group that a compile-time loop is written out for."""
 
 LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
 Names = dict[str, str]
@@ -44,6 +48,8 @@ class _Inliner:
     constants: dict[str, Literal] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
     home: str = ""
     site: Span | None = None
     _copies: int = 0
@@ -61,8 +67,10 @@ class _Inliner:
                 found += self._call(op, names, depth, suffix)
             elif op.kind == OpKind.IF and (taken := self._taken(op, names)) is not None:
                 found += self._splice(op, taken, names, depth, suffix)
-            elif op.kind == OpKind.UNPACK and self._named(op, names):
+            elif self._named(op, names) or self._item(op, names):
                 continue
+            elif op.kind == OpKind.FOR and (rounds := self._rounds(op, names)) is not None:
+                found += self._unrolled(op, rounds, names, depth, suffix)
             else:
                 found.append(self._copy(op, names, depth, suffix))
         return found
@@ -84,10 +92,58 @@ class _Inliner:
             self.constants[copied.result] = known
         if op.kind == OpKind.TUPLE:
             self.groups[copied.result] = copied.inputs
+        elif op.kind == OpKind.BUILTIN and op.attribute("spelling") == "len":
+            if copied.inputs and copied.inputs[0] in self.groups:
+                self.lengths[copied.result] = len(self.groups[copied.inputs[0]])
+        elif op.kind == OpKind.STATIC_RANGE and len(copied.inputs) == 1:
+            if copied.inputs[0] in self.lengths:
+                self.counted[copied.result] = self.lengths[copied.inputs[0]]
         return copied
+
+    def _item(self, op: Op, names: Names) -> bool:
+        """A name for one part of a group that was put together in plain sight."""
+        if op.kind != OpKind.SUBSCRIPT:
+            return False
+        parts = self.groups.get(names.get(op.inputs[0], op.inputs[0]), ())
+        index = op.operand("index")
+        place = self.constants.get(names.get(index, index)) if index is not None else None
+        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(parts):
+            return False
+        names[op.result] = parts[place]
+        return True
+
+    def _rounds(self, op: Op, names: Names) -> int | None:
+        """How often a compile-time loop over the parts of a group goes round; None for any other
+        loop."""
+        count = self.counted.get(names.get(op.inputs[0], op.inputs[0]))
+        last = op.regions[0].terminator
+        plain = last is not None and last.kind == OpKind.YIELD
+        return count if count is not None and count <= MAX_PARTS and plain else None
+
+    def _unrolled(self, op: Op, rounds: int, names: Names, depth: int, suffix: str) -> list[Op]:
+        """The body of a loop once for every part of a group, one after the other."""
+        body = op.regions[0]
+        carried = [names.get(v, v) for role, v in op.operands if role == "init"]
+        found: list[Op] = []
+        for place in range(rounds):
+            self._copies += 1
+            mark = f"{suffix}_{self._copies}"
+            inner = dict(names)
+            number = self._fresh(body.arguments[0], inner, mark)
+            self.constants[number.name] = place
+            known = (("value", place),)
+            span = self.site or op.span
+            found.append(Op(OpKind.CONST, attributes=known, results=(number,), span=span))
+            inner.update(zip((a.name for a in body.arguments[1:]), carried, strict=False))
+            found += self._ops_of(body.ops[:-1], inner, depth, mark)
+            carried = [inner.get(v, v) for v in body.ops[-1].inputs]
+        names.update(zip((r.name for r in op.results), carried, strict=False))
+        return found
 
     def _named(self, op: Op, names: Names) -> bool:
         """Names for the parts of a group that was put together in plain sight; False otherwise."""
+        if op.kind != OpKind.UNPACK:
+            return False
         parts = self.groups.get(names.get(op.inputs[0], op.inputs[0]), ())
         if len(parts) != len(op.results):
             return False

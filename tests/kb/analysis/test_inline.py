@@ -82,6 +82,26 @@ def test_branches_on_bound_constants_are_taken() -> None:
     assert str(stored(found)) == "2 * block(0) + 2"
 
 
+@pytest.mark.parametrize(
+    ("parts", "loops", "place"),
+    [
+        pytest.param("len(b)", 0, "3 * block(0) + 4 * block(1)", id="the parts of a group"),
+        pytest.param("2", 1, None, id="a number stays a loop"),
+    ],
+)
+def test_a_loop_over_the_parts_of_a_group_is_written_out(
+    parts: str, loops: int, place: str | None
+) -> None:
+    found = pointer(
+        "x",
+        "tl.store(x + offset((tl.program_id(0), tl.program_id(1)), (3, 4)), 0)",
+        helpers="@triton.jit\ndef offset(a, b):\n    at = 0\n"
+        f"    for i in tl.static_range({parts}):\n        at += a[i] * b[i]\n    return at\n",
+    )
+    assert len(found.graph.of(OpKind.FOR)) == loops
+    assert place is None or str(found.stores[0].index[0]) == place
+
+
 def test_values_stay_unique() -> None:
     found = tile(
         "x", "a = twice(ct.bid(0))", "b = twice(a)", "ct.store(x, index=(0,), tile=b)",
