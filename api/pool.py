@@ -76,7 +76,12 @@ def each(
     """
     jobs = jobs or min(os.cpu_count() or 1, 16)
     if len(things) <= FEW or jobs == 1:
-        yield from ((index, work(thing)) for index, thing in enumerate(things))
+        before = gc.get_threshold()
+        gc.set_threshold(GARBAGE)
+        try:
+            yield from ((index, work(thing)) for index, thing in enumerate(things))
+        finally:
+            gc.set_threshold(*before)
         return
     left = list(range(len(things)))
     while left:

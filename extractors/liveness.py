@@ -7,6 +7,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from extractors.syntax.nodes import children, walk
+
 Names = frozenset[str]
 NONE: Names = frozenset()
 
@@ -98,7 +100,7 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
 def _reads(node: ast.AST) -> Names:
     return frozenset(
         inner.id
-        for inner in ast.walk(node)
+        for inner in walk(node)
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)
     )
 
@@ -106,7 +108,7 @@ def _reads(node: ast.AST) -> Names:
 def _targets(node: ast.AST) -> Names:
     return frozenset(
         inner.id
-        for inner in ast.walk(node)
+        for inner in walk(node)
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
     )
 
@@ -124,5 +126,5 @@ def _assigned(statement: ast.stmt) -> set[str]:
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))
     return found

@@ -13,7 +13,7 @@ from extractors.natives import normal_path
 from extractors.opaque import opaque_notes
 from extractors.scope import Expression, Local, Modules, Native, Scope
 from extractors.statements import StatementReader
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect
 from kb.dialects.registry import DIALECTS
@@ -95,7 +95,7 @@ def _path(node: ast.expr, scope: Scope) -> str:
 def _called(node: ast.FunctionDef, scope: Scope) -> set[ast.FunctionDef]:
     """Functions of the module that the body of `node` calls or hands on."""
     found: set[ast.FunctionDef] = set()
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
             meaning = scope.lookup(inner.id)
             if isinstance(meaning, Local) and meaning.node is not node:
@@ -104,9 +104,7 @@ def _called(node: ast.FunctionDef, scope: Scope) -> set[ast.FunctionDef]:
 
 
 def _returns_value(node: ast.FunctionDef) -> bool:
-    return any(
-        isinstance(inner, ast.Return) and inner.value is not None for inner in ast.walk(node)
-    )
+    return any(isinstance(inner, ast.Return) and inner.value is not None for inner in walk(node))
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ import zlib
 from kb.graph import names
 from kb.graph.encode import KernelGraph
 from kb.quick_validation import surely_conforms
-from kb.store_quads import canonical, check_owned, check_programs, digest, program_digests
+from kb.store_quads import check_owned, check_programs, digest, program_digests
 from kb.store_records import CheckedGraph
 from kb.validation import require_conformance
 
@@ -21,7 +21,7 @@ def checked(graph: KernelGraph) -> CheckedGraph:
         require_conformance(graph.quads, where=graph.name)
     check_owned(graph.name, graph.quads)
     check_programs(graph.name, program_digests(graph.quads), graph.programs)
-    text = canonical(graph.quads)
+    text = graph.text.encode()
     programs = {
         name: zlib.compress(program.encode(), LEVEL) for name, program in graph.programs.items()
     }

@@ -18,6 +18,7 @@ from kb.graph.vocabulary import BASE, TL, ontology
 from kb.validation import MAX_TRIPLES, shapes, shapes_for, vocabulary
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+TYPE = ox.NamedNode(RDF_TYPE)
 STEP = f"<{TL.DesignStep}>"
 
 
@@ -41,9 +42,8 @@ def surely_conforms(quads: Sequence[ox.Quad | ox.Triple]) -> bool:
 
 
 def _classes(quads: Iterable[ox.Quad | ox.Triple]) -> Iterable[str]:
-    for quad in quads:
-        if quad.predicate.value == RDF_TYPE and isinstance(quad.object, ox.NamedNode):
-            yield quad.object.value
+    kinds = {quad.object for quad in quads if quad.predicate == TYPE}
+    return (kind.value for kind in kinds if isinstance(kind, ox.NamedNode))
 
 
 @cache
@@ -72,8 +72,9 @@ def _order_of_steps() -> str:
 def _slice(quads: Sequence[ox.Quad | ox.Triple]) -> Iterable[str]:
     """The same facts about vocabulary terms that `validation.vocabulary_slice` gives."""
     known = _known()
-    described = {str(q.subject.value) for q in quads if not isinstance(q.subject, ox.Triple)}
-    named = {q.object.value for q in quads if isinstance(q.object, ox.NamedNode)}
+    subjects, objects = {q.subject for q in quads}, {q.object for q in quads}
+    described = {str(one.value) for one in subjects if not isinstance(one, ox.Triple)}
+    named = {one.value for one in objects if isinstance(one, ox.NamedNode)}
     steps = False
     for iri in named | described:
         types, rest = known.get(iri, ("", ""))

@@ -171,13 +171,11 @@ def check_owned(graph: str, quads: Sequence[Quad]) -> None:
     tail = graph.removeprefix(ROOT + "graph/")
     owners = (ROOT + "kernel/" + tail, ROOT + tail)
     own = NamedNode(graph)
-    known: set[NamedNode | BlankNode | Triple] = set()
-    for quad in quads:
-        plain = not isinstance(quad.object, (BlankNode, Triple))
-        if plain and quad.subject in known and quad.graph_name == own:
-            continue
+    subjects = {quad.subject: quad for quad in quads}
+    plain = not any(isinstance(quad.object, (BlankNode, Triple)) for quad in quads)
+    here = {quad.graph_name for quad in quads} == {own}
+    for quad in subjects.values() if plain and here else quads:
         reason = _foreign(quad, graph, owners)
-        known.add(quad.subject)
         if reason:
             raise DoesNotConform(
                 reason, where=graph, hint=f"Subjects in it begin with <{owners[0]}>."

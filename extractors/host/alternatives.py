@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.expr import atoms
@@ -12,6 +13,7 @@ from extractors.host.facts import Material, axis_atoms, function_at
 from extractors.host.render import leaves
 from extractors.host.tuning import axis_names
 from extractors.host.values import Choice, Expr, KernelValue, Value
+from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
 
 
@@ -45,7 +47,7 @@ def _branch_axes(material: Material, search: SearchRecord) -> set[str]:
     node = function_at(material.tree, material.signature.name, material.signature.lines)
     if node is None:
         return set()
-    tested = {name for branch in ast.walk(node) for name in _loop_flags(branch)}
+    tested = {name for branch in walk(node) for name in _loop_flags(branch)}
     found = set()
     for name in axis_names(search):
         values = {v for case in search.cases for p in case.points for key, v in p if key == name}
@@ -59,10 +61,10 @@ def _loop_flags(branch: ast.AST) -> set[str]:
     """Names tested by a branch with a loop on either side."""
     if not isinstance(branch, ast.If):
         return set()
-    inside = [node for part in (*branch.body, *branch.orelse) for node in ast.walk(part)]
+    inside = [node for part in (*branch.body, *branch.orelse) for node in walk(part)]
     if not any(isinstance(node, (ast.For, ast.While)) for node in inside):
         return set()
-    return {node.id for node in ast.walk(branch.test) if isinstance(node, ast.Name)}
+    return {node.id for node in walk(branch.test) if isinstance(node, ast.Name)}
 
 
 def _reached(material: Material, search: SearchRecord, axis: str) -> set[str]:
@@ -142,7 +144,15 @@ def _no_rest(node: Expr) -> bool:
     return node.op in ("==", "!=") and rest and node.args[1] == 0
 
 
-def optional(material: Material) -> Iterator[Decision]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalOperand(Decision):
+    """An operand that may be missing, and the flag that says so."""
+
+    operand: str
+    flag: str
+
+
+def optional(material: Material) -> Iterator[OptionalOperand]:
     """A flag that says whether an operand is given, beside that operand or what stands for it."""
     constexprs = {name for name, flag in material.signature.params if flag}
     found: dict[tuple[str, str, str], set[Lines]] = {}
@@ -155,13 +165,15 @@ def optional(material: Material) -> Iterator[Decision]:
                     both = _lines(material, launch, name) + _lines(material, launch, flag)
                     found.setdefault((stands, name, flag), set()).update(both)
     for (value, name, flag), lines in found.items():
-        yield Decision(
+        yield OptionalOperand(
             axis="optional_inputs",
             value=value,
             pattern="optional-operand-as-dummy-tensor-flag",
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
             subject=f"{name} by {flag}",
+            operand=name,
+            flag=flag,
         )
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import Origins
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 
 MAX_CALLERS = 8
 """Calls between functions of a module that are followed upwards."""
@@ -47,7 +47,7 @@ def _leads(node: ast.FunctionDef, launch: LaunchRecord, after: str | None) -> bo
 @lru_cache(maxsize=4096)
 def called(node: ast.AST) -> frozenset[str]:
     """Names of the functions and methods that a piece of code calls."""
-    functions = [item.func for item in ast.walk(node) if isinstance(item, ast.Call)]
+    functions = [item.func for item in walk(node) if isinstance(item, ast.Call)]
     return frozenset(
         func.id if isinstance(func, ast.Name) else func.attr
         for func in functions

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from extractors.host.events import SearchRecord
 from extractors.host.facts import Material, function_at
 from extractors.host.origins import Origins, lines_of
+from extractors.syntax.nodes import children, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -67,7 +68,7 @@ def _hooks(material: Material, search: SearchRecord) -> list[Lines]:
     found: list[Lines] = []
     for root in _roots(material, origins, search) if origins is not None else ():
         given = _defaults(root)
-        for call in (node for node in ast.walk(root) if isinstance(node, ast.Call)):
+        for call in (node for node in walk(root) if isinstance(node, ast.Call)):
             for hook in (word.value for word in call.keywords if word.arg == _HOOK):
                 name = hook.id if isinstance(hook, ast.Name) else ""
                 found += origins.functions(given.get(name, hook)) if origins is not None else ()
@@ -124,7 +125,7 @@ def _tests(root: ast.AST) -> Iterator[ast.expr]:
             yield node.test
         elif isinstance(node, ast.Call) and len(node.args) == 2 and _is_filter(node):
             yield node.args[0]
-        pending += [(child, bound) for child in ast.iter_child_nodes(node)]
+        pending += [(child, bound) for child in children(node)]
 
 
 def _skips(branch: ast.If) -> bool:
@@ -142,8 +143,8 @@ def _is_filter(call: ast.Call) -> bool:
 
 
 def _bound(target: ast.expr) -> frozenset[str]:
-    return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+    return frozenset(n.id for n in walk(target) if isinstance(n, ast.Name))
 
 
 def _reads(test: ast.expr, names: frozenset[str]) -> bool:
-    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))
+    return any(isinstance(n, ast.Name) and n.id in names for n in walk(test))

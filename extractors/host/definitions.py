@@ -21,6 +21,7 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+from extractors.syntax.nodes import children
 
 
 class Definitions(Statements):
@@ -243,7 +244,7 @@ def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         if isinstance(item, (ast.Yield, ast.YieldFrom)):
             return True
         if not isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            pending.extend(ast.iter_child_nodes(item))
+            pending.extend(children(item))
     return False
 
 

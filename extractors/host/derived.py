@@ -12,6 +12,7 @@ from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
 from extractors.host.tuning import computed
 from extractors.host.values import Choice, Expr, Func, Value
+from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
 
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
@@ -99,7 +100,7 @@ def rule_lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lin
     rows = [
         (key, value)
         for mark in kernel.decorator_list
-        for node in ast.walk(mark)
+        for node in walk(mark)
         if isinstance(node, ast.Dict)
         for key, value in zip(node.keys, node.values, strict=True)
     ]

@@ -24,7 +24,7 @@ from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Decision, Diagnostic, Lines
 from kb.space import Constraint, Launch, Tuning
 
@@ -215,7 +215,7 @@ def read_names(node: ast.FunctionDef) -> frozenset[str]:
     return frozenset(
         item.id
         for statement in node.body
-        for item in ast.walk(statement)
+        for item in walk(statement)
         if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)
     )
 

@@ -29,6 +29,7 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+from extractors.syntax.nodes import children, walk
 
 MAX_REEXPORTS = 8
 
@@ -205,7 +206,7 @@ def written_in_functions(tree: ast.Module) -> frozenset[str]:
     """Module-level names whose contents a function changes."""
     names: set[str] = set()
     for function in _outermost_functions(tree):
-        for item in ast.walk(function):
+        for item in walk(function):
             if isinstance(item, ast.Subscript) and isinstance(item.ctx, (ast.Store, ast.Del)):
                 if isinstance(item.value, ast.Name):
                     names.add(item.value.id)
@@ -229,7 +230,7 @@ def _outermost_functions(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
         elif isinstance(node, (ast.mod, ast.stmt, ast.excepthandler, ast.match_case)):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
 
 
 def is_entry_value(value: Value) -> bool:

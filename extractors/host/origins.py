@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from extractors.syntax.nodes import children, walk
 from kb.evidence import Lines
 
 MAX_STEPS = 24
@@ -54,13 +55,13 @@ class Origins:
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
                 self._applied |= {m: node.name for m in methods if m.name == "forward"}
             inner = node if isinstance(node, _Function) else owner
-            pending.extend((child, inner) for child in ast.iter_child_nodes(node))
+            pending.extend((child, inner) for child in children(node))
 
     def _bind(
         self, owner: _Function | None, place: ast.stmt, target: ast.expr, value: ast.expr
     ) -> None:
         """One assignment, under every name in its target."""
-        names = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+        names = {node.id for node in walk(target) if isinstance(node, ast.Name)}
         for name in names:
             self._assigned.setdefault((owner, name), []).append((place, value))
 
@@ -97,14 +98,14 @@ class Origins:
         """Lines of what the functions of the module that a value calls give back."""
         named = {
             node.func.id
-            for node in ast.walk(value)
+            for node in walk(value)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         return tuple(
             lines_of(item)
             for node in self.tree.body
             if isinstance(node, ast.FunctionDef) and node.name in named
-            for item in ast.walk(node)
+            for item in walk(node)
             if isinstance(item, ast.Return)
         )
 
@@ -247,7 +248,7 @@ def _renames(place: ast.AST, made: ast.expr) -> bool:
 def _names(value: ast.expr) -> list[ast.Name]:
     return [
         node
-        for node in ast.walk(value)
+        for node in walk(value)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     ]
 

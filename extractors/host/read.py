@@ -19,7 +19,7 @@ from extractors.host.origins import Origins
 from extractors.host.render import leaves, unknown_reason
 from extractors.host.tuning import constraints_of, launches_of, tuning_of
 from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Diagnostic, Severity
 
 MAX_ENTRIES = 200
@@ -133,7 +133,7 @@ def _is_entry(func: Func, named: dict[str, int]) -> bool:
     if handed_out:
         return True
     inside = sum(
-        1 for node in ast.walk(func.node) if isinstance(node, ast.Name) and node.id == func.name
+        1 for node in walk(func.node) if isinstance(node, ast.Name) and node.id == func.name
     )
     return named.get(func.name, 0) <= inside and func.frame.function == "<module>"
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from extractors.host.core import Core
 from extractors.host.limits import OutOfBounds
 from extractors.host.values import Frame, Func, Value
+from extractors.syntax.nodes import walk
 
 BIT_OPERATIONS = (ast.RShift, ast.LShift, ast.BitOr, ast.BitAnd, ast.BitXor)
 SAMPLES = (*range(1, 258), *(2**power + shift for power in range(8, 13) for shift in (-1, 0, 1)))
@@ -46,13 +47,13 @@ def _is_bit_arithmetic(node: ast.AST) -> bool:
         return False
     calls = 0
     found = False
-    for item in ast.walk(node):
+    for item in walk(node):
         if isinstance(item, (*BIT_OPERATIONS, ast.While)):
             found = True
         if isinstance(item, ast.Attribute) and item.attr in ("bit_length", "log2"):
             found = True
         if isinstance(item, ast.Constant) and item.value == 2:
-            found = found or any(isinstance(other, ast.Pow) for other in ast.walk(node))
+            found = found or any(isinstance(other, ast.Pow) for other in walk(node))
         if isinstance(item, ast.Call):
             calls += 1
     return found and calls <= 8

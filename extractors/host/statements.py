@@ -14,6 +14,7 @@ from extractors.host.heap import Heap, merge_heaps
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge
 from extractors.host.values import NEVER, Choice, Expr, Frame, Ref, Unknown, Value
+from extractors.syntax.nodes import walk
 
 
 class Kind(Enum):
@@ -320,7 +321,7 @@ def assigned_names(node: ast.AST) -> list[str]:
     """Names that the code under a node assigns."""
     names = [
         item.id
-        for item in ast.walk(node)
+        for item in walk(node)
         if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
     ]
     return list(dict.fromkeys(names))

@@ -11,6 +11,7 @@ from extractors.host.facts import Material
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
+from extractors.syntax.nodes import walk
 from kb.evidence import Finding, Severity
 
 _CHECKED = vary(
@@ -64,9 +65,9 @@ def _messages(material: Material) -> Iterator[tuple[ast.stmt, str]]:
     """Checks of the functions that lead to a launch, with a place that is not filled."""
     functions = {id(f): f for launch in material.sites() for f in leading(material, launch)}
     for function in functions.values():
-        known = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-        known |= {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
-        for node in ast.walk(function):
+        known = {n.id for n in walk(function) if isinstance(n, ast.Name)}
+        known |= {arg.arg for arg in walk(function.args) if isinstance(arg, ast.arg)}
+        for node in walk(function):
             for text in _texts(node):
                 for match in _PLACE.finditer(text):
                     if match[1] in known and isinstance(node, ast.stmt):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from extractors.host.callers import classes
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Finding, Severity
 
 _HOST = """
@@ -92,7 +92,7 @@ def _forward_only(owner: ast.ClassDef) -> bool:
     base = ast.unparse(owner.bases[0]) if len(owner.bases) == 1 else ""
     marks = any(
         isinstance(node, ast.Attribute) and node.attr == "mark_non_differentiable"
-        for node in ast.walk(owner)
+        for node in walk(owner)
     )
     own = {t.id for item in owner.body if isinstance(item, ast.Assign) for t in item.targets
            if isinstance(t, ast.Name)}  # fmt: skip
@@ -113,7 +113,7 @@ def _appliers(tree: ast.Module, name: str) -> list[tuple[int, int]]:
         and (
             calls := [
                 one
-                for one in ast.walk(node)
+                for one in walk(node)
                 if isinstance(one, ast.Attribute)
                 and one.attr == "apply"
                 and isinstance(one.value, ast.Name)

@@ -9,6 +9,7 @@ from extractors.host.callers import leading
 from extractors.host.facts import Material, functions_of
 from extractors.patterns.cases import POINTER, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.syntax.nodes import walk
 from kb.evidence import Finding, Severity
 
 _TWICE = (
@@ -99,7 +100,7 @@ def _repeated(material: Material) -> Iterator[list[ast.expr]]:
 
 
 def _tests(function: ast.FunctionDef) -> Iterator[ast.expr]:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.If | ast.IfExp) and _compares(node.test):
             yield node.test
 
@@ -112,9 +113,9 @@ def _compares(test: ast.expr) -> bool:
         and any(isinstance(one, ast.Name | ast.Attribute | ast.Subscript) for one in _sides(node))
         and any(
             isinstance(n, ast.Constant) and isinstance(n.value, int) and n.value >= SMALLEST
-            for n in ast.walk(node)
+            for n in walk(node)
         )
-        for node in ast.walk(test)
+        for node in walk(test)
     )
 
 

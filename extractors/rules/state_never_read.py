@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from extractors.host.callers import classes
 from extractors.patterns.cases import POINTER, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Finding, Severity
 
 _KEPT = (
@@ -95,7 +95,7 @@ def _unread(owner: ast.ClassDef, tree: ast.Module) -> dict[str, list[int]]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     found: dict[str, list[int]] = {}
-    for node in ast.walk(forward):
+    for node in walk(forward):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if isinstance(node.value, ast.Name) and node.value.id == context:
                 if node.attr not in read:
@@ -108,8 +108,8 @@ def _hands_on(method: ast.FunctionDef) -> bool:
     if not method.args.args:
         return False
     context = method.args.args[0].arg
-    owned = {id(n.value) for n in ast.walk(method) if isinstance(n, ast.Attribute)}
+    owned = {id(n.value) for n in walk(method) if isinstance(n, ast.Attribute)}
     return any(
         isinstance(node, ast.Name) and node.id == context and id(node) not in owned
-        for node in ast.walk(method)
+        for node in walk(method)
     )

@@ -8,7 +8,7 @@ from pyoxigraph import NamedNode, Quad
 
 from kb.evidence import AxisNumerics, Decision, Finding
 from kb.graph import names
-from kb.graph.facts import Facts, Rel, canonical
+from kb.graph.facts import Facts, Rel
 from kb.ir_text import program_digest, to_text
 from kb.knowledge import KernelKnowledge, ParameterFact, Source
 from kb.space import Constraint, GuardedPoints, Launch, Tuning
@@ -29,8 +29,8 @@ class KernelGraph:
 
     @property
     def text(self) -> str:
-        """Canonical N-Quads."""
-        return canonical(self.quads)
+        """Canonical N-Quads: the quads are sorted, and none is there twice."""
+        return "".join([f"{quad} .\n" for quad in self.quads])
 
     @property
     def programs(self) -> dict[str, str]:

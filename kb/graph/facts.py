@@ -142,12 +142,13 @@ class Facts:
     def quads(self, base: str, graph: str) -> tuple[Quad, ...]:
         """The facts about `base` in `graph`, sorted, none twice."""
         name = NamedNode(graph)
-        parts = {subject: NamedNode(base + subject) for subject, _, _ in self.rows}
-        found = set()
+        parts = {subject: NamedNode(base + subject) for subject in {row[0] for row in self.rows}}
+        found: dict[str, Quad] = {}
         for subject, predicate, value in self.rows:
             node = NamedNode(base + value) if isinstance(value, Rel) else value
-            found.add(Quad(parts[subject], _property(predicate), node, name))
-        return tuple(sorted(found, key=str))
+            quad = Quad(parts[subject], _property(predicate), node, name)
+            found[str(quad)] = quad
+        return tuple(found[text] for text in sorted(found))
 
 
 @cache

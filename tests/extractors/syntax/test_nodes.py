@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import children, nodes_of, walk
 
 
 def test_the_same_nodes_in_the_same_order() -> None:
@@ -13,3 +13,39 @@ def test_the_same_nodes_in_the_same_order() -> None:
     assert len(trees) > 5
     for tree in (*trees, *trees):
         assert nodes_of(tree) == tuple(ast.walk(tree))
+
+
+EVERYTHING = """
+from . import one as two, three
+import four as five
+@six(*seven, eight=9, **ten)
+async def f(a, /, b: int = 1, *c, d=2, **e) -> None:
+    global g
+    async with h as i, j:
+        async for k in l:
+            await m
+    yield n
+    return [o async for o, *p in q if r]
+class S(T, u=v):
+    w: x = 1
+    nonlocal y
+match z:
+    case {"a": [1, *rest], **more} | Point(x=0) as whole if whole: pass
+    case None: pass
+try:
+    lambda a: {b: c, **d}
+except* (E, F) as error:
+    raise error from None
+else:
+    del a[1:2:3], b.c
+finally:
+    a += f"{b!r:>{c}} {d}" if not e < f <= g else (h := -1)
+assert a and b, {c for c in d}
+type_ = 1j, b"", ..., "text"
+"""
+
+
+def test_every_kind_of_node() -> None:
+    for node in ast.walk(ast.parse(EVERYTHING)):
+        assert walk(node) == list(ast.walk(node))
+        assert children(node) == list(ast.iter_child_nodes(node))

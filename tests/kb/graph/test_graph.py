@@ -79,6 +79,7 @@ def test_program_graph_loses_nothing(kernel: Kernel) -> None:
 @LAW
 def test_kernel_graph_loses_nothing(known: KernelKnowledge) -> None:
     graph = encode(known)
+    assert graph.text == canonical(graph.quads)
     again = decode(reread(graph.quads), graph.program_text)
     assert again == known
     assert repr(again) == repr(known)
