@@ -25,6 +25,17 @@ _COUNTED = """__global__ void count(const float* x, int* out, int n) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = found;
 }
 """
+_STEPS = """__global__ void copy(const float* x, float* out, int n, int stride) {
+    const float* from = x + threadIdx.x;
+    float* to = out + threadIdx.x;
+    int by = stride * 2;
+    for (int i = 0; i < n; ++i) {
+        *to = *from;
+        from += by;
+        to += by;
+    }
+}
+"""
 _ELEMENTS = """template <int W>
 __global__ void turn(const float* x, const float* y, float* out) {
     float v[W];
@@ -63,6 +74,7 @@ class AccumulatorCarried(Pattern):
         NearMiss(TURN_POINTER, why="nothing is carried"),
         NearMiss(TURN_THREADS, why="nothing is carried"),
         NearMiss(_COUNTED, why="found elements are counted, nothing is summed"),
+        NearMiss(_STEPS, why="a pointer moves on by a stride"),
         NearMiss(_ELEMENTS, why="elements of an array, each written once"),
     )
 
@@ -71,7 +83,9 @@ class AccumulatorCarried(Pattern):
             if any(other.node.inside(loop.node) and _states(other) for other in facts.loops):
                 continue
             states = [
-                c for c in _states(loop) if not _elements(facts, loop, c) and not _counts(facts, c)
+                c
+                for c in _states(loop)
+                if not _elements(facts, loop, c) and not _counts(facts, loop, c)
             ]
             if not states:
                 continue
@@ -87,15 +101,21 @@ def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
     return held is not None and bool(held.shape)
 
 
-def _counts(facts: Facts, state: Carried) -> bool:
-    """True for what a thread counts up by a number, now and then."""
+def _counts(facts: Facts, loop: Loop, state: Carried) -> bool:
+    """True for what a thread counts up by a number, or moves on by a stride."""
     if facts.program is facts.source or state.role is not Role.SUM:
         return False
     steps = updates(facts.graph, state.argument, state.next)
     added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)]
-    return bool(added) and all(
-        any(isinstance(facts.values.literal(v), int) for v in n.op.inputs[:2]) for n in added
-    )
+    return bool(added) and all(any(_given(facts, loop, v) for v in n.op.inputs[:2]) for n in added)
+
+
+def _given(facts: Facts, loop: Loop, value: str) -> bool:
+    """True for a whole number, or what is computed before a loop."""
+    if isinstance(facts.values.literal(value), int):
+        return True
+    made = facts.graph.producer(value)
+    return made is not None and not made.inside(loop.node)
 
 
 def _states(loop: Loop) -> list[Carried]:

@@ -85,6 +85,23 @@ _LARGEST = vary(
 )
 
 
+_QUANTISE_THREADS = """__global__ void quantise(const float* x, signed char* out, float* scales) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float v[16];
+    float top = 0.f;
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+        v[i] = x[at * 16 + i];
+        top = fmaxf(top, fabsf(v[i]));
+    }
+    float s = top / 127.f;
+    scales[at] = s;
+#pragma unroll
+    for (int i = 0; i < 16; ++i) out[at * 16 + i] = (signed char)(v[i] / s);
+}
+"""
+
+
 class StoredScale(Pattern):
     """Elements are divided by a scale made of the largest of them and the scale is stored; or bits
     of loaded words are multiplied by a loaded scale."""
@@ -96,6 +113,7 @@ class StoredScale(Pattern):
         Case(_QUANTISE, "scale from the largest element"),
         Case(_QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
+        Case(_QUANTISE_THREADS, "scale from the largest element"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
         Case(_DOTTED, "loaded scale times unpacked bits"),
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
@@ -108,6 +126,10 @@ class StoredScale(Pattern):
         NearMiss(
             vary(_DOTTED, (" * tl.load(scales + row * n + (k + at) // 32)", "")),
             why="the other factor is an operand, one for every element",
+        ),
+        NearMiss(
+            vary(_QUANTISE_THREADS, ("    scales[at] = s;\n", "")),
+            why="the scale is not kept, so nobody can undo the division",
         ),
         NearMiss(vary(_LARGEST, ("tl.max(tl.abs(v))", "tl.max(v)")), why="signs are kept"),
         NearMiss(
@@ -127,7 +149,7 @@ class StoredScale(Pattern):
             r
             for r in facts.graph.of(OpKind.REDUCE_MAX)
             if facts.graph.roots(r.op.inputs[0], OpKind.ABS)
-        ]
+        ] or self._own(facts)
         divided = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if self._by(facts, n, largest)]
         if divided:
             made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
@@ -144,6 +166,16 @@ class StoredScale(Pattern):
         unpacked = [n for n in facts.graph.of(OpKind.MUL) if self._unpacks(facts, n)]
         if unpacked:
             yield self.decide(facts, "loaded scale times unpacked bits", unpacked)
+
+    def _own(self, facts: Facts) -> list[Node]:
+        """Of a thread that goes through elements of its own, where it takes the larger one."""
+        if facts.program is facts.source:
+            return []
+        return [
+            n
+            for n in facts.graph.of(OpKind.MAXIMUM)
+            if n.loops and any(facts.graph.kind_of(v) == OpKind.ABS for v in n.op.inputs[:2])
+        ]
 
     def _by(self, facts: Facts, node: Node, largest: list[Node]) -> bool:
         """A loaded tile over a number of the maximum, where a store keeps what it rests on and
