@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from extractors.detect import Detection
+from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -69,17 +70,34 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
 def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
     """Operands that may be missing: those that the program reads and writes under their flag alone,
     one decision per way, with the branches that ask for them."""
-    yield from (d for d in decisions if d.axis != "optional_inputs")
-    for decision in _one([d for d in decisions if d.axis == "optional_inputs"]):
-        pairs = [part.split(" by ") for part in (decision.subject or "").split(", ")]
-        asked = {" by ".join(pair): _asked(detection.facts, *pair[:2]) for pair in pairs}
-        kept = {name: lines for name, lines in asked.items() if lines}
-        if kept:
-            lines = _united(decision.lines, *kept.values())
-            yield replace(decision, subject=", ".join(kept), lines=lines)
+    kept: list[Decision] = []
+    for decision in decisions:
+        if decision.axis != "optional_inputs":
+            yield decision
+        elif lines := _asked(detection.facts, *_operand(decision)):
+            lines = _united(decision.lines, lines)
+            kept.append(
+                Decision(
+                    axis=decision.axis,
+                    value=decision.value,
+                    pattern=decision.pattern,
+                    lines=lines,
+                    kind=decision.kind,
+                    subject=decision.subject,
+                    file=decision.file,
+                )
+            )
+    yield from _one(kept)
 
 
-def _asked(facts: Facts, operand: str, flag: str = "") -> tuple[Lines, ...]:
+def _operand(decision: Decision) -> tuple[str, str]:
+    """The operand and its flag; no flag where the operand itself is asked for."""
+    if isinstance(decision, OptionalOperand):
+        return decision.operand, decision.flag
+    return decision.subject or "", ""
+
+
+def _asked(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
     """The branches on a flag around every access of an operand; none when one is not under it."""
     found: list[Lines] = []
     for access in (a for a in facts.accesses if a.array == operand):

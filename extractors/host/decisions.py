@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeGuard
 
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
@@ -83,14 +84,7 @@ def _joined(rows: list[Decision]) -> list[Decision]:
         key = (row.axis, row.value, row.pattern, row.subject)
         lines = merged[key].lines if key in merged else ()
         both = tuple(dict.fromkeys((*lines, *row.lines)))
-        merged[key] = Decision(
-            axis=row.axis,
-            value=row.value,
-            pattern=row.pattern,
-            lines=both,
-            kind=row.kind,
-            subject=row.subject,
-        )
+        merged[key] = replace(row, lines=both, file=None)
     return list(merged.values())
 
 
