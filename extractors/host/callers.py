@@ -8,8 +8,9 @@ from functools import lru_cache
 
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
-from extractors.host.origins import Origins
+from extractors.host.origins import Origins, lines_of
 from extractors.syntax.nodes import nodes_of, walk
+from kb.evidence import Lines
 
 MAX_CALLERS = 8
 """Calls between functions of a module that are followed upwards."""
@@ -112,6 +113,19 @@ def handed(material: Material, launch: LaunchRecord, name: str) -> ast.expr | No
     if not isinstance(last, ast.Tuple) or any(isinstance(one, ast.Starred) for one in last.elts):
         return None
     return last.elts[position] if position < len(last.elts) else None
+
+
+def made_of_zeros(material: Material, launch: LaunchRecord, name: str) -> Lines | None:
+    """Where the only array that a parameter is given is made of zeros."""
+    given = handed(material, launch, name)
+    if material.origins is None or not isinstance(given, ast.Name):
+        return None
+    made = material.origins.sources(given)[0]
+    if len(made) != 1 or not isinstance(made[0], ast.Call):
+        return None
+    function = made[0].func
+    called_ = function.attr if isinstance(function, ast.Attribute) else ""
+    return lines_of(made[0]) if called_ in ("zeros", "zeros_like", "new_zeros") else None
 
 
 def saved(material: Material, launch: LaunchRecord, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from extractors.host.callers import made_of_zeros
 from extractors.host.conditions import parts
 from extractors.host.derived import grid_lines
 from extractors.host.events import LaunchRecord, SearchRecord
@@ -31,6 +32,7 @@ def host_contracts(material: Material) -> Iterator[Constraint]:
     names = _names(material, first)
     yield from _computed(material, sites, names)
     yield from _fixed(material, sites)
+    yield from _zeroed(material, sites)
     yield from _blocks(material, sites)
     yield from _conditions(material, names)
 
@@ -88,6 +90,19 @@ def _fixed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint
                 "every launch passes zero",
                 "read what the kernel does with it before another number is passed",
                 dict(sites[0].arg_lines).get(name, sites[0].lines),
+            )
+
+
+def _zeroed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
+    """Arrays that every launch is given full of zeros."""
+    for name, _ in sites[0].args:
+        made = [made_of_zeros(material, site, name) for site in sites]
+        if made[0] is not None and None not in made:
+            yield _stated(
+                f"{name}.initial == 0",
+                "the host fills the array with zeros before the launch",
+                "keep the zeros where the kernel adds to the array or leaves a part of it out",
+                made[0],
             )
 
 

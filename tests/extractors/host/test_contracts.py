@@ -39,7 +39,7 @@ def parts(x, sums, W: Int):
 def run(x):
     sms = torch.cuda.get_device_properties("cuda").multi_processor_count
     blocks = min(sms * 4, x.shape[0])
-    sums = torch.empty((blocks, 64))
+    sums = torch.zeros((blocks, 64))
     ct.launch(None, (blocks, 1, 1), parts, (x, sums, 64))
     return sums
 """
@@ -53,6 +53,7 @@ def run(x):
         pytest.param(_ROWS, "first == 0", 16, id="an offset that is never used"),
         pytest.param(_ROWS, "n % 8 == 0", 16, id="the condition of the only launch"),
         pytest.param(_SHARES, "sums.shape[0] == grid[0]", 17, id="one row per block"),
+        pytest.param(_SHARES, "sums.initial == 0", 16, id="filled with zeros"),
         pytest.param(_SHARES, "occupancy == 4", 15, id="blocks per multiprocessor"),
     ],
 )
