@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
+from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
@@ -13,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, accumulating
+from kb.analysis.merging import merge_of
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -49,8 +51,10 @@ class Fp32Accumulation(Pattern):
         Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
+        Case(MERGE_PAIR_THREADS, "fp32"),
     )
     near_misses = (
+        NearMiss(GATED_THREADS, why="a softplus: no parts are weighed and added"),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
         NearMiss(COPY_THREADS, why="nothing is summed"),
@@ -144,6 +148,9 @@ class Fp32Accumulation(Pattern):
             ]
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
             yield "f32" if widened else dtype, [*casts, node]
+        merge = merge_of(facts)
+        if merge is not None and not merge.running:
+            yield facts.types.dtype(merge.totals[0].result), [*merge.totals, *merge.weighted]
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
                 fills = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS)

@@ -41,6 +41,14 @@ __global__ void turn(const float* x, float* out) {
 """
 
 
+_WORKING = """__global__ void turn(const float* x, float* out, int width) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) out[i * width + at] = x[i * width + at] * 2.f;
+}
+"""
+
+
 class LoopStructure(Pattern):
     """Loops over chunks of a reduced axis, and loops over work items around them."""
 
@@ -55,6 +63,7 @@ class LoopStructure(Pattern):
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
+        Case(_WORKING, "one loop"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no loop and nothing reduced"),

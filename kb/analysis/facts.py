@@ -73,10 +73,18 @@ class Facts:
 
     @cached_property
     def rolled_loops(self) -> tuple[Loop, ...]:
-        """Loops that stay loops: all but those that a thread unrolls completely."""
+        """Loops that stay loops: all but those over elements that a thread unrolls completely."""
         if self.program is self.source:
             return self.loops
-        return tuple(loop for loop in self.loops if not _unrolled(loop))
+        return tuple(loop for loop in self.loops if not self._unrolled(loop))
+
+    def _unrolled(self, loop: Loop) -> bool:
+        """True for a loop without rounds at run time; one that reads memory and writes it is work
+        of its own in every round."""
+        if loop.range is None or loop.range.op.kind != OpKind.STATIC_RANGE:
+            return False
+        inside = [a for a in self.accesses if a.node.inside(loop.node)]
+        return len({a.is_store for a in inside}) < 2
 
     @cached_property
     def item_loops(self) -> tuple[Loop, ...]:
@@ -250,7 +258,3 @@ class Facts:
         in."""
         chosen = [n.node if isinstance(n, Access) else n for n in nodes if n is not None]
         return tuple(sorted({node.lines for node in chosen if node.op.span.line > 0}))
-
-
-def _unrolled(loop: Loop) -> bool:
-    return loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE
