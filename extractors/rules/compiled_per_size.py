@@ -21,6 +21,7 @@ _ROLES = (
     ParameterRole.SCALAR,
     ParameterRole.SCALE,
     ParameterRole.STRIDE,
+    ParameterRole.GROUPING,
 )
 _ROWS = (
     POINTER
