@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _HALVES = (
     POINTER
@@ -60,6 +63,15 @@ _HALVES_THREADS = """__global__ void gate(const float* x, float* out, int s, int
 """
 
 
+_HALVES_STRIDED = vary(
+    _HALVES,
+    ("s, H:", "s, hop, H:"),
+    ("s + tl.arange(0, T)\n", "s + tl.arange(0, T) * hop\n"),
+    ("+ H,", "+ H * hop,"),
+    ("H: tl.constexpr", "H"),
+)
+
+
 class FusedHalves(Pattern):
     """Two loads of an array whose positions differ by an extent."""
 
@@ -68,10 +80,15 @@ class FusedHalves(Pattern):
     source = "Shazeer, GLU Variants Improve Transformer (2020)"
     matches = (
         Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
+        Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
+        NearMiss(
+            vary(_HALVES_STRIDED, ("< H\n", "< s\n")),
+            why="a step of a window: the positions are held below another number",
+        ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
@@ -87,10 +104,22 @@ class FusedHalves(Pattern):
                     and first.array == second.array
                     and self._apart(facts, first, second)
                 ):
-                    yield self.decide(
-                        facts, "one [.., 2H] tensor with +H column offset", (first, second)
-                    )
+                    value = "one [.., 2H] tensor with +H column offset"
+                    where: list[Where] = [first, second, *self._shifts(facts, first, second)]
+                    yield self.decide(facts, value, where)
                     return
+
+    def _shifts(self, facts: Facts, first: Access, second: Access) -> list[Node]:
+        """The additions that move one half off the other: of a parameter, on the way to one of the
+        two addresses alone."""
+        names = facts.graph.function.parameter_names
+        return [
+            n
+            for n in facts.graph.of(OpKind.ADD)
+            if any(facts.graph.core(v) in names for v in n.op.inputs[:2])
+            and facts.graph.rests_on(first.base, n) != facts.graph.rests_on(second.base, n)
+            and facts.values.expr(n.result).has(AtomKind.LANE)
+        ]
 
     def _apart(self, facts: Facts, first: Access, second: Access) -> bool:
         """True when the indices differ on one axis, by one parameter that is no stride and no
@@ -99,7 +128,24 @@ class FusedHalves(Pattern):
             return False
         differences = [s.sub(b, a) for a, b in zip(first.index, second.index, strict=True)]
         moved = [d for d in differences if d != s.ZERO]
-        return len(moved) == 1 and self._extent(facts, moved[0])
+        return len(moved) == 1 and (
+            self._extent(facts, moved[0]) or self._strided(facts, moved[0], first)
+        )
+
+    def _strided(self, facts: Facts, difference: Expr, access: Access) -> bool:
+        """An extent that the mask of the load compares positions with, times a stride."""
+        if len(difference.terms) != 1 or difference.terms[0][1] != 1:
+            return False
+        factors = difference.terms[0][0]
+        if [a.kind for a in factors] != [AtomKind.PARAMETER] * 2:
+            return False
+        bounds = {
+            atom.value
+            for c in comparisons(facts, access.mask)
+            for side in sides(facts, c)
+            if (atom := side.atom) is not None and atom.kind is AtomKind.PARAMETER
+        }
+        return len(bounds & {a.value for a in factors}) == 1
 
     def _extent(self, facts: Facts, difference: Expr) -> bool:
         atom = difference.atom

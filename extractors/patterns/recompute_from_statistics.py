@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
@@ -21,6 +21,18 @@ from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 _ROOTS = frozenset({OpKind.RSQRT, OpKind.LOG, OpKind.LOG2, OpKind.SQRT})
 
 
+_SQUASHED = """import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+@triton.jit
+def back(gy, x, gx, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    t = libdevice.tanh(tl.load(x + at, mask=at < n))
+    tl.store(gx + at, tl.load(gy + at, mask=at < n) * (1 - libdevice.pow(t, 2)), mask=at < n)
+"""
+
+
 class RecomputeFromStatistics(Pattern):
     """A row statistic is stored beside the output, or loaded to rebuild what the forward pass
     computed."""
@@ -33,10 +45,16 @@ class RecomputeFromStatistics(Pattern):
         Case(ATTENTION_LSE, "statistics saved"),
         Case(ROW_NORM, "statistics saved"),
         Case(NORM_BACKWARD, "recompute activation"),
+        Case(_SQUASHED, "recompute activation"),
+        Case(vary(_SQUASHED, ("libdevice.pow(t, 2)", "t * t")), "recompute activation"),
         Case(BACKWARD_KEYS_POINTER, "recompute P = exp2(S*scale - LSE)"),
         Case(BACKWARD_KEYS_THREADS, "recompute P = exp2(S*scale - LSE)"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SQUASHED, ("pow(t, 2)", "pow(t, 3)")),
+            why="one less a cube is no derivative of a hyperbolic tangent",
+        ),
         NearMiss(ATTENTION, why="the statistic stays in the loop and is dropped"),
         NearMiss(SOFTMAX, why="the output is all that is stored"),
         NearMiss(FLASH_POINTER, why="the statistic stays in the loop and is dropped"),

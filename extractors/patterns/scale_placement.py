@@ -41,7 +41,17 @@ def step(q, state, out, rate, TK: tl.constexpr, TV: tl.constexpr):
 """
 )
 _ELEMENTWISE = (
-    VIEWS | CASTS | {OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+    VIEWS
+    | CASTS
+    | {
+        OpKind.MUL,
+        OpKind.DIV,
+        OpKind.ADD,
+        OpKind.SUB,
+        OpKind.SELECT,
+        OpKind.IF,
+        OpKind.FMA,
+    }
 )
 
 
@@ -72,6 +82,10 @@ class ScalePlacement(Pattern):
             "scale once in the epilogue",
         ),
         Case(vary(SOFTMAX_POINTER, *_WARM), "scale S before max"),
+        Case(
+            vary(SOFTMAX_POINTER, _WARM[0], (_WARM[1][0], _WARM[1][1].replace("* rate", "/ rate"))),
+            "scale S before max",
+        ),
         Case(_STEP, "pre-scale Q"),
         Case(
             vary(
@@ -219,4 +233,9 @@ def _scaling(facts: Facts, node: Node) -> str | None:
 def _scales(facts: Facts, value: str) -> list[Node]:
     """Products with a scalar on the way from a matrix product or a load to `value`."""
     stop = facts.graph.upstream(value, lambda n: n.op.kind not in _ELEMENTWISE)
-    return [n for n in stop if n.op.kind == OpKind.MUL and _scaling(facts, n) is not None]
+    return [
+        n
+        for n in stop
+        if (n.op.kind == OpKind.MUL and _scaling(facts, n) is not None)
+        or (n.op.kind == OpKind.DIV and _scaling(facts, n) == n.op.inputs[1])
+    ]

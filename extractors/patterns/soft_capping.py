@@ -8,8 +8,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import COPY
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -38,6 +40,14 @@ _CAPPED_THREADS = vary(
 )
 
 
+_ROWS = (
+    ("import triton.language as tl\n",
+     "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
+    ("N, so,", "N, cap, so,"),
+    ("        e = tl.exp(v", "        v = cap * libdevice.tanh(v / cap)\n        e = tl.exp(v"),
+)  # fmt: skip
+
+
 class SoftCapping(Pattern):
     """tanh stands between the score product and the exponential."""
 
@@ -47,10 +57,15 @@ class SoftCapping(Pattern):
     matches = (
         Case(_CAPPED, "cap*tanh(x/cap)"),
         Case(_CAPPED_POINTER, "cap*tanh(x/cap)"),
+        Case(vary(SOFTMAX_POINTER, *_ROWS), "cap*tanh(x/cap)"),
         Case(_CAPPED_THREADS, "cap*tanh(x/cap)"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="scores go to the maximum as they are"),
+        NearMiss(
+            vary(SOFTMAX_POINTER, *_ROWS, ("cap * libdevice", "2.0 * libdevice")),
+            why="a squashed row, scaled by another number",
+        ),
         NearMiss(_GELU, why="an activation, no scores"),
         NearMiss(FLASH_POINTER, why="scores go to the maximum as they are"),
         NearMiss(FLASH_THREADS, why="scores go to the maximum as they are"),
@@ -61,8 +76,21 @@ class SoftCapping(Pattern):
             n
             for n in facts.graph.of(OpKind.TANH)
             if any(facts.graph.rests_on(e.score, n) for e in facts.exponentials)
-            and facts.graph.roots(n.result, OpKind.MMA)
+            and (facts.graph.roots(n.result, OpKind.MMA) or self._row(facts, n))
         ]
         if capped:
             around = [u for n in capped for u in facts.graph.users(n.result)]
             yield self.decide(facts, "cap*tanh(x/cap)", [*capped, *around])
+
+    def _row(self, facts: Facts, node: Node) -> bool:
+        """A loaded row of scores that was divided by a number and is multiplied by it again."""
+        if facts.contractions or not facts.feeding(node.result):
+            return False
+        below = facts.graph.producer(facts.graph.core(node.op.inputs[0]))
+        if below is None or below.op.kind not in (OpKind.DIV, OpKind.MUL):
+            return False
+        numbers = {facts.graph.core(v) for v in below.op.inputs if not facts.feeding(v)}
+        return any(
+            user.op.kind == OpKind.MUL and numbers & {facts.graph.core(v) for v in user.op.inputs}
+            for user in facts.graph.users(node.result)
+        )

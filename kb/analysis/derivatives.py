@@ -58,7 +58,13 @@ def _derived(facts: Facts, activation: Node) -> bool:
 
 
 def _square(facts: Facts, node: Node | None, activation: Node) -> bool:
-    if node is None or node.op.kind != OpKind.MUL:
+    if node is None:
+        return False
+    external = str(node.op.attribute("spelling")).rpartition(".")[2] == "pow"
+    if node.op.kind == OpKind.POW or (node.op.kind == OpKind.EXTERN_MATH and external):
+        base = facts.graph.producer(facts.graph.through(node.op.inputs[0], _LOOKS))
+        return base is activation and facts.values.literal(node.op.inputs[1]) == 2
+    if node.op.kind != OpKind.MUL:
         return False
     sides = [facts.graph.producer(facts.graph.through(v, _LOOKS)) for v in node.op.inputs[:2]]
     return all(side is activation for side in sides)
