@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.host.events import PickRecord
 from extractors.host.facts import Material
 from extractors.host.tuning import picks_of
 from extractors.patterns.cases import vary
@@ -70,14 +69,13 @@ def _picked(material: Material) -> dict[Lines, tuple[int, Lines]]:
     """Where a configuration is taken by position: how many different ones there are, and the
     launch that it reaches."""
     found: dict[Lines, tuple[int, Lines]] = {}
+    counts: dict[int, int] = {}
     for launch in material.launches:
         for pick in picks_of(material, launch):
-            count = _different(pick)
+            if id(pick) not in counts:
+                counts[id(pick)] = len(set(pick.points))
+            count = counts[id(pick)]
             if count > 1:
                 known = found.get(pick.lines, (0, launch.lines))
                 found[pick.lines] = (max(count, known[0]), known[1])
     return found
-
-
-def _different(pick: PickRecord) -> int:
-    return len(dict.fromkeys(pick.points))
