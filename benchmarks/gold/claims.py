@@ -34,7 +34,7 @@ CONSTRAINTS = {
     "registers": re.compile(r"registers"),
     "shared memory": re.compile(r"\bSMEM\b|\bsmem\b|shared_(?:bytes|memory)"),
     "32 bits": re.compile(r"\bint32\b|2\^3[12]|2147483647"),
-    "first contents": re.compile(r"zero-initiali[sz]ed|\.initial == 0"),
+    "first contents": re.compile(r"zero-initiali[sz]ed|zeroed before|\.initial == 0"),
 }
 """Kinds of constraint that name no parameter: one kernel has one of a kind."""
 
