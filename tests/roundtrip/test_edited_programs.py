@@ -77,7 +77,7 @@ def stores(function: Function) -> Iterator[tuple[Op, tuple[str, str]]]:
 
 
 def test_every_kernel_of_the_sample_is_well_typed() -> None:
-    assert len(kernels()) == len(SAMPLE) == 62
+    assert len(kernels()) == len(SAMPLE) == 65
     assert {k.name: p for k in kernels() if (p := type_problems(k))} == {}
 
 
