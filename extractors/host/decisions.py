@@ -264,8 +264,6 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
                 ),
                 subject=name,
             )
-        if rounded and all(leaf in rounded for leaf in leaves(value)):
-            continue
         if is_extent(value):
             extents.append((name, line))
         elif name not in picked and (chosen := _chosen(value)):
