@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
+from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import arguments_of, chosen, same_bodies
 from extractors.cuda.values import (
@@ -205,14 +206,12 @@ class CallReader(VectorReader):
         """Kind of what a function of the language gives; None when it gives nothing."""
         if row.path in RESULT_DTYPES:
             return self._converted(row, values)
-        if row.kind in _SILENT:
+        if row.kind in SILENT:
             return None
-        if row.kind in (OpKind.LOAD, *_ATOMIC):
+        if row.kind in (OpKind.LOAD, *ATOMIC):
             return (values[0].kind.to or UNKNOWN) if values else UNKNOWN
-        if row.kind in (OpKind.VOTE, OpKind.SHARED_ADDRESS, OpKind.BARRIER_VOTE):
-            return Kind("u32")
-        if row.kind is OpKind.CLOCK:
-            return Kind("i64")
+        if row.kind in NUMBERS:
+            return NUMBERS[row.kind]
         if row.kind in COMPARISONS or row.kind is OpKind.ISNAN:
             return BOOL
         place = [p.role for p in row.parameters]
@@ -381,10 +380,9 @@ class CallReader(VectorReader):
         self, function: n.Definition, parameter: n.Variable, kind: Kind, frame: Frame
     ) -> None:
         """A type parameter that stands for the type of an argument."""
-        names = {t.name for t in function.template}
         for _ in range(parameter.type.pointers):
             kind = kind.to or UNKNOWN
-        bind_names(parameter.type, kind, names, frame)
+        bind_names(parameter.type, kind, {t.name for t in function.template}, frame)
 
     def _closure(self, node: n.Call, closure: Closure, hint: str) -> Val:
         function = n.Definition(
@@ -398,18 +396,5 @@ class CallReader(VectorReader):
             or not self._bound(function, node, (), frame)
         ):
             return self.opaque("lambda", node.arguments, node.at, hint)
-        found = self.body_of(function, frame, node.at)
-        return found or self.opaque("lambda", node.arguments, node.at, hint)
-
-
-_ATOMIC = (
-    OpKind.ATOMIC_ADD, OpKind.ATOMIC_MAX, OpKind.ATOMIC_MIN, OpKind.ATOMIC_AND, OpKind.ATOMIC_OR,
-    OpKind.ATOMIC_XOR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_CAS, OpKind.ATOMIC_INC, OpKind.ATOMIC_DEC,
-)  # fmt: skip
-_SILENT = frozenset(
-    {
-        OpKind.STORE, OpKind.BARRIER, OpKind.FENCE, OpKind.GRID_WAIT, OpKind.GRID_LAUNCH,
-        OpKind.ASYNC_COPY, OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT, OpKind.TRAP, OpKind.SLEEP,
-        OpKind.DEVICE_ASSERT, OpKind.DEVICE_PRINT, OpKind.PREFETCH,
-    }
-)  # fmt: skip
+        read = self.body_of(function, frame, node.at)
+        return read or self.opaque("lambda", node.arguments, node.at, hint)

@@ -19,7 +19,7 @@ from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THR
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.idioms import Normalisation, normalisations
+from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind

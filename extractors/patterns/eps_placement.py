@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.idioms import normalisations
+from kb.analysis.normalisations import normalisations
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 

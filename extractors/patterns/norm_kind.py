@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import normalisations
+from kb.analysis.normalisations import normalisations
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 

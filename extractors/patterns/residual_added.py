@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import normalisations
+from kb.analysis.normalisations import normalisations
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind

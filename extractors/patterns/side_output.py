@@ -14,8 +14,8 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import normalisations
 from kb.analysis.merging import log_sums
+from kb.analysis.normalisations import normalisations
 from kb.analysis.types import broadcast
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind

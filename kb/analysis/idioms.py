@@ -185,12 +185,16 @@ def recomputed(facts: Facts) -> list[Node]:
         and e.score is not None
         and (
             facts.graph.roots(e.score, *CONTRACTIONS)
-            or (not facts.contractions and _wide(facts, e.score) and not _wide(facts, e.statistic))
+            or (
+                not facts.contractions
+                and is_wide(facts, e.score)
+                and not is_wide(facts, e.statistic)
+            )
         )
     ]
 
 
-def _wide(facts: Facts, value: str | None) -> bool:
+def is_wide(facts: Facts, value: str | None) -> bool:
     """True for a value with lanes."""
     return value is not None and any(extent != "1" for extent in facts.types.shape(value))
 
@@ -278,13 +282,13 @@ def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
 def partial_reductions(facts: Facts) -> list[Node]:
     """Reductions of an axis that the blocks share out, where nothing but what they give is stored:
     a second stage must combine what the blocks found."""
-    wide = any(_wide(facts, store.value) for store in facts.stores)
+    wide = any(is_wide(facts, store.value) for store in facts.stores)
     if wide or facts.contractions or not facts.stores:
         return []
     return [
         node
         for node in facts.reductions
-        if not _wide(facts, node.result)
+        if not is_wide(facts, node.result)
         and any(facts.graph.rests_on(store.value, node) for store in facts.stores)
         and (
             any(_shared_out(a) for a in facts.feeding(node.op.inputs[0]))
@@ -340,62 +344,3 @@ def alike(graph: Graph, one: str, other: str, depth: int = 6) -> bool:
         role == other_role and alike(graph, value, other_value, depth - 1)
         for (role, value), (other_role, other_value) in zip(a.operands, b.operands, strict=True)
     )
-
-
-# -- normalisation
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Normalisation:
-    """A root that enters the output: of sums over a row, or of a loaded number when `sums` is
-    empty. `row` are the arrays that the normalised row comes from, `centres` the subtractions of a
-    mean that was summed."""
-
-    root: Node
-    sums: tuple[Node, ...]
-    centres: tuple[Node, ...]
-    row: frozenset[str | None]
-
-
-def normalisations(facts: Facts) -> list[Normalisation]:
-    """Roots of sums of squares, or of single loaded numbers, whose inverse multiplies what is
-    stored."""
-    if facts.contractions:
-        return []
-    found = []
-    for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
-        sums = facts.graph.roots(root.result, OpKind.REDUCE_SUM)
-        if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
-            continue
-        if sums:
-            centres = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root, sums)]
-            row = {a.array for total in sums for a in facts.feeding(total.op.inputs[0])}
-            found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
-        elif row := _scaled_by_stored(facts, root):
-            found.append(Normalisation(root, (), (), frozenset(row)))
-    return found
-
-
-def _scaled_by_stored(facts: Facts, root: Node) -> set[str | None]:
-    """Arrays of the tile that the inverse root of a loaded number multiplies; empty when the root
-    is of something else."""
-    if _wide(facts, root.result) or not facts.feeding(root.result):
-        return set()
-    factors = [
-        value
-        for node in facts.graph.downstream(root.result, 12)
-        if node.op.kind in (OpKind.MUL, OpKind.DIV)
-        for value in node.op.inputs[:2]
-        if _wide(facts, value) and not facts.graph.rests_on(value, root)
-    ]
-    return {a.array for v in factors for a in facts.feeding(v) if _wide(facts, a.value)}
-
-
-def _takes_mean(facts: Facts, node: Node, root: Node, sums: list[Node]) -> bool:
-    """A row less a number that was reduced from it, which is not computed from the root."""
-    over, under = node.op.inputs[:2]
-    mean = facts.graph.roots(under, OpKind.REDUCE_SUM)
-    if not mean or facts.graph.rests_on(under, root):
-        return False
-    arrays = {a.array for a in facts.feeding(over)} & {a.array for a in facts.feeding(under)}
-    return bool(arrays) and not facts.graph.roots(over, OpKind.REDUCE_SUM)

@@ -76,6 +76,7 @@ class Dialect:
     `written`: there is an emitter, so a kernel of this dialect can be written again.
     `former`: native names that older versions had: read, but not what a name stands for today.
     `roundings`: native spellings that fix how a result is rounded: rn, rz, ru, rd or approx.
+    `staged_launch`: a launch sets `num_stages`, how many tiles of an operand are in flight.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
     """
 
@@ -97,6 +98,7 @@ class Dialect:
     constant_wrapper: str = ""
     float_from_text: bool = False
     reductions_widen: bool = False
+    staged_launch: bool = False
     stores_cast: bool = False
     written: bool = True
     former: frozenset[str] = frozenset()

@@ -277,6 +277,7 @@ TRITON = Dialect(
     float_from_text=True,
     reductions_widen=True,  # triton.language 3.9, standard.py
     stores_cast=True,
+    staged_launch=True,  # triton.Config
     former=frozenset(row.path for row in _FORMER),
     roundings=_roundings(),
 )

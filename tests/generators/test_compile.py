@@ -105,9 +105,8 @@ def test_results_are_remembered_by_content(tmp_path: Path) -> None:
 @needs_triton
 def test_what_is_too_much_work_stops_after_the_front_end(tmp_path: Path) -> None:
     """A loop that is unrolled is the work of all its rounds; what was stopped is not remembered."""
-    unrolled = TRITON.replace(
-        "    tl.store", "    for _ in tl.static_range(BLOCK):\n        factor *= factor\n    tl.store"
-    )
+    loop = "    for _ in tl.static_range(BLOCK):\n        factor *= factor\n"
+    unrolled = TRITON.replace("    tl.store", f"{loop}    tl.store")
     with CompilerPool(PoolSettings(cache=tmp_path)) as pool:
         small = pool.compile(replace(job("triton"), most_work=60))
         large = pool.compile(replace(job("triton", unrolled), most_work=60))

@@ -1,0 +1,66 @@
+"""Normalisations: what is multiplied by the inverse root of a sum over a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import is_wide
+from kb.ops import OpKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normalisation:
+    """A root that enters the output: of sums over a row, or of a loaded number when `sums` is
+    empty. `row` are the arrays that the normalised row comes from, `centres` the subtractions of a
+    mean that was summed."""
+
+    root: Node
+    sums: tuple[Node, ...]
+    centres: tuple[Node, ...]
+    row: frozenset[str | None]
+
+
+def normalisations(facts: Facts) -> list[Normalisation]:
+    """Roots of sums of squares, or of single loaded numbers, whose inverse multiplies what is
+    stored."""
+    if facts.contractions:
+        return []
+    found = []
+    for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
+        sums = facts.graph.roots(root.result, OpKind.REDUCE_SUM)
+        if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
+            continue
+        if sums:
+            centres = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root, sums)]
+            row = {a.array for total in sums for a in facts.feeding(total.op.inputs[0])}
+            found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
+        elif row := _scaled_by_stored(facts, root):
+            found.append(Normalisation(root, (), (), frozenset(row)))
+    return found
+
+
+def _scaled_by_stored(facts: Facts, root: Node) -> set[str | None]:
+    """Arrays of the tile that the inverse root of a loaded number multiplies; empty when the root
+    is of something else."""
+    if is_wide(facts, root.result) or not facts.feeding(root.result):
+        return set()
+    factors = [
+        value
+        for node in facts.graph.downstream(root.result, 12)
+        if node.op.kind in (OpKind.MUL, OpKind.DIV)
+        for value in node.op.inputs[:2]
+        if is_wide(facts, value) and not facts.graph.rests_on(value, root)
+    ]
+    return {a.array for v in factors for a in facts.feeding(v) if is_wide(facts, a.value)}
+
+
+def _takes_mean(facts: Facts, node: Node, root: Node, sums: list[Node]) -> bool:
+    """A row less a number that was reduced from it, which is not computed from the root."""
+    over, under = node.op.inputs[:2]
+    mean = facts.graph.roots(under, OpKind.REDUCE_SUM)
+    if not mean or facts.graph.rests_on(under, root):
+        return False
+    arrays = {a.array for a in facts.feeding(over)} & {a.array for a in facts.feeding(under)}
+    return bool(arrays) and not facts.graph.roots(over, OpKind.REDUCE_SUM)
