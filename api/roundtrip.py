@@ -33,11 +33,16 @@ for one source."""
 
 FIRST_TARGET = "sm_90"
 MAX_SLOW = 2
-"""How many compiles of the original may time out or crash before its signature is given up."""
+"""How many compiles of the original may run out of time or crash before a search for its signature
+is given up."""
 
 MOST_WORK = 10_000
 """Values for each thread to compute, above which a signature is tried only when no smaller one
 compiles: Triton takes 10 to 25 s of CPU at 15,000 and more than two minutes at 40,000."""
+
+MOST_SECONDS = 8.0
+"""How long a compile may take while there may be a smaller signature: a dozen kernels take 10 to
+90 s with tiles of 64, a few seconds with smaller ones."""
 
 _REASON_CHARS = 400
 _MACHINE_PATHS = re.compile(r"/[^\s\"']*/(?:site-packages|tilelore-compile-\w+)/")
@@ -191,33 +196,46 @@ class Checker:
         return replace(blank, stage=Stage.SIGNATURE, signature=tried, reason=reason)
 
     def signature(self, subject: Subject) -> tuple[Signature | None, str]:
-        """The first candidate with which the original compiles for the first target.
-
-        Most candidates fall at the front end, which is fast. Those that are much work come last.
-        After a full compile that ran past its time or crashed, the remaining candidates are tried
-        smallest first, a few of them.
+        """The first candidate with which the original compiles for the first target: one that
+        compiles soon, else any. The compiler's first words when there is none.
         """
-        first, pending, slow = "", list(subject.signatures), 0
-        large: dict[Signature, int] = {}
-        target = self._first_target(subject.dialect)
-        while (pending or large) and slow <= MAX_SLOW:
-            signature = pending.pop(0) if pending else min(large, key=large.__getitem__)
-            most = None if large.pop(signature, 0) else MOST_WORK
-            job = replace(job_of(subject, subject.source, signature, target), most_work=most)
-            result = self.pool.compile(job)
-            if result.done:
-                return signature, ""
-            if result.outcome is Outcome.LARGE and result.front_end is not None:
-                large[signature] = result.front_end.work or 0
-                continue
-            first = first or _short(result.message)
-            if result.outcome is not Outcome.REFUSED:
-                slow += 1
-                pending.sort(key=_extent)
-        return None, first or "no signature could be derived"
+        quick = replace(
+            job_of(subject, subject.source, Signature(arguments=()), self._first_target(subject)),
+            most_work=MOST_WORK,
+            most_seconds=MOST_SECONDS,
+        )
+        found, why, stopped = self._search(quick, subject.signatures)
+        if found is None and stopped:
+            whole = replace(quick, most_work=None, most_seconds=None)
+            found, why, _ = self._search(whole, sorted(subject.signatures, key=_extent))
+        return found, "" if found else why or "no signature could be derived"
 
-    def _first_target(self, dialect: str) -> str:
-        targets = self.request.targets.get(dialect, ())
+    def _search(
+        self, job: CompileJob, signatures: Sequence[Signature]
+    ) -> tuple[Signature | None, str, bool]:
+        """The first signature that compiles within the bounds of the job; the first words of the
+        compiler; whether a bound stopped it.
+
+        Most candidates fall at the front end, which is fast. After a compile that ran past its time
+        or crashed, smaller candidates are tried, the largest of them first.
+        """
+        first, pending, slow, stopped = "", list(signatures), 0, False
+        while pending and slow <= MAX_SLOW:
+            signature = pending.pop(0)
+            result = self.pool.compile(replace(job, signature=signature))
+            if result.done:
+                return signature, first, stopped
+            first = first or _short(result.message)
+            stopped |= result.outcome in (Outcome.LARGE, Outcome.TIMEOUT)
+            if result.outcome in (Outcome.TIMEOUT, Outcome.CRASHED):
+                slow += 1
+                size = _extent(signature)
+                smaller = (other for other in pending if _extent(other) < size)
+                pending = sorted(smaller, key=_extent, reverse=True)
+        return None, first, stopped
+
+    def _first_target(self, subject: Subject) -> str:
+        targets = self.request.targets.get(subject.dialect, ())
         return FIRST_TARGET if FIRST_TARGET in targets else targets[0]
 
     def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:

@@ -66,7 +66,8 @@ class Signature:
 class CompileJob:
     """Compile the function `kernel` of the module `text` for one target such as `sm_90`.
 
-    `most_work` stops after the compiler's front end when its result holds more (FrontEnd.work).
+    `most_work` stops after the compiler's front end when its result holds more (FrontEnd.work),
+    `most_seconds` after so many, when that is less than the limit of the process.
     """
 
     dialect: str
@@ -75,10 +76,11 @@ class CompileJob:
     signature: Signature
     target: str
     most_work: int | None = None
+    most_seconds: float | None = None
 
     def key(self, toolchain: str) -> str:
         """Name of the result in a cache: content, signature, target and compiler versions."""
-        asked = asdict(replace(self, most_work=None))
+        asked = asdict(replace(self, most_work=None, most_seconds=None))
         payload = json.dumps([toolchain, asked], sort_keys=True, default=str)
         return hashlib.sha256(payload.encode()).hexdigest()
 

@@ -74,6 +74,7 @@ def run_limited(
 ) -> CompileResult:
     """Compile in a forked child; killed with everything it started when its time is over."""
     started = time.monotonic()
+    allowed = min(limits.seconds, job.most_seconds or limits.seconds)
     folder = tempfile.mkdtemp(prefix="tilelore-compile-")
     reader, writer = os.pipe()
     child = os.fork()
@@ -81,13 +82,13 @@ def run_limited(
         os.close(reader)
         _child(job, backend, cache, limits, Path(folder), writer)
     os.close(writer)
-    text, timed_out = _receive(reader, started + limits.seconds)
+    text, timed_out = _receive(reader, started + allowed)
     _kill_group(child)
     _, status = os.waitpid(child, 0)
     shutil.rmtree(folder, ignore_errors=True)
     seconds = round(time.monotonic() - started, 3)
     if timed_out:
-        message = f"the compiler ran past {limits.seconds:g} s"
+        message = f"the compiler ran past {allowed:g} s"
         return CompileResult(outcome=Outcome.TIMEOUT, message=message, seconds=seconds)
     if not text:
         message = f"the compiler process ended with {_ending(status)}"

@@ -92,6 +92,13 @@ def test_a_hang_is_ended_and_recorded(tmp_path: Path) -> None:
 
 
 @needs_triton
+def test_a_job_may_be_given_less_time_than_others(pool: CompilerPool) -> None:
+    result = pool.compile(replace(job("triton", HANG + TRITON), most_seconds=0.5))
+    assert result.outcome is Outcome.TIMEOUT
+    assert "0.5 s" in result.message
+
+
+@needs_triton
 def test_results_are_remembered_by_content(tmp_path: Path) -> None:
     with CompilerPool(PoolSettings(cache=tmp_path)) as first:
         fresh = first.compile(job("triton"))
