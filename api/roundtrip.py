@@ -243,27 +243,36 @@ class Checker:
         stage = Stage.COMPARED if emitted is not None else Stage.EMIT
         targets: dict[str, bool | None] = {}
         front: dict[str, bool | None] = {}
-        original: dict[str, MachineCode | None] = {}
-        for target in self.request.targets.get(subject.dialect, ()):
-            left = self.pool.compile(job_of(subject, subject.source, signature, target))
-            original[target] = left.machine
+        asked = self.request.targets.get(subject.dialect, ())
+        lefts = self._compiled(subject, subject.source, signature, asked)
+        original = {target: left.machine for target, left in lefts.items()}
+        rights = {}
+        if emitted is not None:
+            compiled = [target for target in asked if original[target] is not None]
+            rights = self._compiled(subject, emitted, signature, compiled)
+        for target, left in lefts.items():
             if left.machine is None:
                 targets[target] = front[target] = None
                 reason = (
                     reason or f"{target}: the original does not compile: {_short(left.message)}"
                 )
-                continue
-            if emitted is None:
+            elif target not in rights:
                 targets[target] = front[target] = False
-                continue
-            right = self.pool.compile(job_of(subject, emitted, signature, target))
-            targets[target], front[target], why = _same(left, right)
-            reason = reason or (f"{target}: {why}" if why else "")
+            else:
+                targets[target], front[target], why = _same(left, rights[target])
+                reason = reason or (f"{target}: {why}" if why else "")
         if not any(original.values()):
             stage = Stage.COMPILE
         return replace(
             blank, stage=stage, targets=targets, front_end=front, original=original, reason=reason
         )
+
+    def _compiled(
+        self, subject: Subject, text: str, signature: Signature, targets: Sequence[str]
+    ) -> dict[str, CompileResult]:
+        """The original or the regenerated text for each target."""
+        jobs = [job_of(subject, text, signature, target) for target in targets]
+        return dict(zip(targets, self.pool.compile_all(jobs), strict=True))
 
     def _emit(self, subject: Subject) -> tuple[str | None, str]:
         """Emitted source, or None with the emitter's words."""

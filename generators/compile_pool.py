@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from importlib import util
@@ -95,22 +96,24 @@ class CompilerProcess:
             )
         self.toolchain = str(json.loads(head)["toolchain"])
 
-    def compile(self, job: CompileJob) -> CompileResult:
-        """Run one job; a process that dies is recorded as a crash."""
+    def compile(self, jobs: Sequence[CompileJob]) -> Iterator[CompileResult]:
+        """Run jobs one after the other; what a process that dies leaves is recorded as a crash."""
         self.start()
         process = self._process
         if process is None or process.stdin is None:
             raise CompilerFailed("the compiler process is gone.", hint="Try again.")
         try:
-            process.stdin.write(job_to_json(job) + "\n")
+            process.stdin.write(json.dumps([job_to_json(job) for job in jobs]) + "\n")
             process.stdin.flush()
         except BrokenPipeError:
-            return CompileResult(outcome=Outcome.CRASHED, message="the compiler process is gone")
-        line = self._read(process)
-        if not line:
             self.stop()
-            return CompileResult(outcome=Outcome.CRASHED, message="the compiler process ended")
-        return result_from_json(line)
+        for _ in jobs:
+            line = self._read(process) if self._process is not None else ""
+            if line:
+                yield result_from_json(line)
+                continue
+            self.stop()
+            yield CompileResult(outcome=Outcome.CRASHED, message="the compiler process ended")
 
     def _read(self, process: subprocess.Popen[str]) -> str:
         """One line; the process is ended when it is late beyond its own limit."""
@@ -160,19 +163,27 @@ class CompilerPool(AbstractContextManager["CompilerPool"]):
 
     def compile(self, job: CompileJob) -> CompileResult:
         """Answer from the cache, else compile. Raises CompilerFailed when the library is absent."""
-        queue = self._queue(job.dialect)
-        path = self._place(job)
-        known = _load(path)
-        if known is not None:
-            return known
-        process = queue.get()
+        return self.compile_all((job,))[0]
+
+    def compile_all(self, jobs: Sequence[CompileJob]) -> tuple[CompileResult, ...]:
+        """The same for jobs of one dialect, which share a process where that is all they share."""
+        if not jobs:
+            return ()
+        queue = self._queue(jobs[0].dialect)
+        results = {job: _load(self._place(job)) for job in jobs}
+        missing = [job for job in results if results[job] is None]
+        process = queue.get() if missing else None
         try:
-            result = process.compile(job)
+            for job, result in zip(
+                missing, process.compile(missing) if process else (), strict=True
+            ):
+                results[job] = result
+                if result.outcome in _REMEMBERED:
+                    _save(self._place(job), result)
         finally:
-            queue.put(process)
-        if result.outcome in _REMEMBERED:
-            _save(path, result)
-        return result
+            if process is not None:
+                queue.put(process)
+        return tuple(found for job in jobs if (found := results[job]) is not None)
 
     def _place(self, job: CompileJob) -> Path:
         key = job.key(self._toolchains[job.dialect])

@@ -1,9 +1,9 @@
-"""A compiler process: reads jobs as JSON lines, compiles each in a child with limits, answers with
-JSON lines.
+"""A compiler process: reads lines of jobs as JSON, compiles the jobs of a line in a child with
+limits, answers with a JSON line for each.
 
 `python -m generators.compile_worker DIALECT CACHE_DIR TIMEOUT_S MEMORY_BYTES`; an empty CACHE_DIR
-compiles always. The libraries are imported once; each job runs in a forked child, so that a crash
-or a hang of a compiler costs one job. The executed text holds
+compiles always. The libraries are imported once; jobs run in forked children, so that a crash or a
+hang of a compiler costs one job. The executed text holds
 function definitions and literal constants only (api/lift.py, generators/emit.py); it still runs
 nowhere
 else.
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -64,53 +65,88 @@ def main(arguments: list[str]) -> int:
     limits = Limits(float(seconds), int(memory))
     print(json.dumps({"toolchain": backend.toolchain()}), flush=True)
     for line in sys.stdin:
-        result = run_limited(job_from_json(line), backend, Path(cache) if cache else None, limits)
-        print(result_to_json(result), flush=True)
+        jobs = [job_from_json(text) for text in json.loads(line)]
+        for result in run_limited(jobs, backend, Path(cache) if cache else None, limits):
+            print(result_to_json(result), flush=True)
     return 0
 
 
 def run_limited(
-    job: CompileJob, backend: ModuleType, cache: Path | None, limits: Limits
-) -> CompileResult:
-    """Compile in a forked child; killed with everything it started when its time is over."""
-    started = time.monotonic()
-    allowed = min(limits.seconds, job.most_seconds or limits.seconds)
+    jobs: Sequence[CompileJob], backend: ModuleType, cache: Path | None, limits: Limits
+) -> Iterator[CompileResult]:
+    """Compile one job after the other in a forked child. One that crashes the child or runs out of
+    its time ends it with everything that it started; the others get a new one.
+    """
+    left = list(jobs)
+    while left:
+        for result in _in_child(tuple(left), backend, cache, limits):
+            del left[0]
+            yield result
+
+
+def _in_child(
+    jobs: tuple[CompileJob, ...], backend: ModuleType, cache: Path | None, limits: Limits
+) -> Iterator[CompileResult]:
+    """Results of the first jobs, up to one that ends the child."""
     folder = tempfile.mkdtemp(prefix="tilelore-compile-")
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _child(job, backend, cache, limits, Path(folder), writer)
+        _child(jobs, backend, cache, limits, Path(folder), writer)
     os.close(writer)
-    text, timed_out = _receive(reader, started + allowed)
+    answers = _Answers(reader)
+    try:
+        for job in jobs:
+            started = time.monotonic()
+            allowed = min(limits.seconds, job.most_seconds or limits.seconds)
+            text = answers.next(started + allowed)
+            seconds = round(time.monotonic() - started, 3)
+            if text is None:
+                message = f"the compiler ran past {allowed:g} s"
+                yield CompileResult(outcome=Outcome.TIMEOUT, message=message, seconds=seconds)
+                return
+            if not text:
+                message = f"the compiler process ended with {_ending(_end(child))}"
+                child = 0
+                yield CompileResult(outcome=Outcome.CRASHED, message=message, seconds=seconds)
+                return
+            yield replace(result_from_json(text.decode()), seconds=seconds)
+    finally:
+        os.close(reader)
+        if child:
+            _end(child)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(child: int) -> int:
+    """End the child and what it started; its wait status."""
     _kill_group(child)
-    _, status = os.waitpid(child, 0)
-    shutil.rmtree(folder, ignore_errors=True)
-    seconds = round(time.monotonic() - started, 3)
-    if timed_out:
-        message = f"the compiler ran past {allowed:g} s"
-        return CompileResult(outcome=Outcome.TIMEOUT, message=message, seconds=seconds)
-    if not text:
-        message = f"the compiler process ended with {_ending(status)}"
-        return CompileResult(outcome=Outcome.CRASHED, message=message, seconds=seconds)
-    return replace(result_from_json(text.decode()), seconds=seconds)
+    return os.waitpid(child, 0)[1]
 
 
-def _receive(reader: int, deadline: float) -> tuple[bytes, bool]:
-    """All that the child wrote, and whether the deadline came first."""
-    parts: list[bytes] = []
-    with selectors.DefaultSelector() as selector:
-        selector.register(reader, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0:
-            if not selector.select(left):
-                continue
-            part = os.read(reader, 65536)
-            if not part:
-                os.close(reader)
-                return b"".join(parts), False
-            parts.append(part)
-    os.close(reader)
-    return b"", True
+class _Answers:
+    """Lines that a child writes, read with a deadline."""
+
+    def __init__(self, reader: int) -> None:
+        self._reader = reader
+        self._read = b""
+
+    def next(self, deadline: float) -> bytes | None:
+        """The next line; empty when the child has ended, None when the deadline came first."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reader, selectors.EVENT_READ)
+            while b"\n" not in self._read:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                if selector.select(left):
+                    part = os.read(self._reader, 65536)
+                    if not part:
+                        return b""
+                    self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        return line
 
 
 def _kill_group(child: int) -> None:
@@ -128,14 +164,14 @@ def _ending(status: int) -> str:
 
 
 def _child(
-    job: CompileJob,
+    jobs: tuple[CompileJob, ...],
     backend: ModuleType,
     cache: Path | None,
     limits: Limits,
     folder: Path,
     writer: int,
 ) -> None:
-    """The forked side: limits first, then the compile; never returns."""
+    """The forked side: limits first, then the compiles; never returns."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -147,28 +183,36 @@ def _child(
     os.dup2(quiet, 0)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    try:
-        result = compile_here(job, backend, cache, folder)
-    except BaseException as problem:
-        result = CompileResult(outcome=Outcome.REFUSED, message=_last_words(problem))
-    os.write(writer, result_to_json(result).encode())
+    modules: dict[str, ModuleType] = {}
+    for job in jobs:
+        try:
+            if job.text not in modules:
+                modules[job.text] = _module(job.text, folder / str(len(modules)))
+            result = compile_here(job, modules[job.text], backend, cache)
+        except BaseException as problem:
+            result = CompileResult(outcome=Outcome.REFUSED, message=_last_words(problem))
+        os.write(writer, result_to_json(result).encode() + b"\n")
     os._exit(0)
 
 
-def compile_here(
-    job: CompileJob, backend: ModuleType, cache: Path | None, folder: Path
-) -> CompileResult:
-    """Execute the definitions of the job and compile, unless that is too much work; machine code
-    of a known front-end form is looked up.
-    """
+def _module(text: str, folder: Path) -> ModuleType:
+    """Execute the definitions of a job; their file stays, for compilers read it."""
+    folder.mkdir()
     path = folder / "kernel.py"
-    path.write_text(job.text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("tilelore_kernel", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"no loader for {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def compile_here(
+    job: CompileJob, module: ModuleType, backend: ModuleType, cache: Path | None
+) -> CompileResult:
+    """Compile, unless that is too much work; machine code of a known input form is looked up."""
     prepared = backend.prepare(job, module)
     front_end: FrontEnd = backend.front_end(prepared)
     if job.most_work is not None and (front_end.work or 0) > job.most_work:

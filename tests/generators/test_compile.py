@@ -99,6 +99,20 @@ def test_a_job_may_be_given_less_time_than_others(pool: CompilerPool) -> None:
 
 
 @needs_triton
+def test_jobs_that_share_a_process_end_each_for_itself(pool: CompilerPool) -> None:
+    """A crash and a hang in the middle: the others are compiled, in their order."""
+    texts = ("", CRASH + TRITON, "", HANG + TRITON, "")
+    jobs = [replace(job("triton", text), most_seconds=8.0) for text in texts]
+    jobs[2], jobs[4] = (replace(jobs[0], target=target) for target in ("sm_80", "sm_100"))
+    results = pool.compile_all(jobs)
+    assert [result.outcome for result in results] == [
+        Outcome.DONE, Outcome.CRASHED, Outcome.DONE, Outcome.TIMEOUT, Outcome.DONE,
+    ]  # fmt: skip
+    alone = [pool.compile(replace(one, most_seconds=None)) for one in (jobs[0], jobs[4])]
+    assert [a.machine for a in alone] == [results[0].machine, results[4].machine]
+
+
+@needs_triton
 def test_results_are_remembered_by_content(tmp_path: Path) -> None:
     with CompilerPool(PoolSettings(cache=tmp_path)) as first:
         fresh = first.compile(job("triton"))
