@@ -1,4 +1,4 @@
-"""How many warps a block gets: what the host writes as its extents."""
+"""How many warps a block gets, and whether there is one block: what the host writes as extents."""
 
 from __future__ import annotations
 
@@ -45,6 +45,26 @@ def warps_of_blocks(
     found = Decision(
         axis="num_warps", value=" or ".join(kept[:MAX_VALUES]), pattern="worker-warp-count-hint",
         lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
+    )  # fmt: skip
+    return (found,)
+
+
+def one_block(
+    launches: Sequence[tuple[n.Expr | n.Variable | None, Names, n.Place]],
+) -> tuple[Decision, ...]:
+    """A grid of one block, when every launch asks for that."""
+    lines: set[Lines] = set()
+    for grid, names, launch in launches:
+        made, places = followed(grid, names)
+        extents = _parts(made)
+        if not extents or any(_number(extent, names, places) != 1 for extent in extents):
+            return ()
+        lines |= {*places, place(launch)}
+    if not lines:
+        return ()
+    found = Decision(
+        axis="grid_mapping", value="one block", pattern="block-id-per-grid-axis",
+        lines=tuple(sorted(lines)), kind=AxisKind.DESIGN,
     )  # fmt: skip
     return (found,)
 

@@ -9,7 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.kinds import spelled_type
-from extractors.cuda.overloads import arguments_of, chosen, same_bodies
+from extractors.cuda.overloads import arguments_of, chosen, converting, own_overload, same_bodies
 from extractors.cuda.values import (
     BOOL,
     UNKNOWN,
@@ -28,7 +28,6 @@ from kb.dialects.cuda import (
     APPROXIMATE,
     ATTRIBUTES,
     BITS,
-    COLLECTIVES,
     CUDA,
     PAIRS,
     RESULT_DTYPES,
@@ -66,7 +65,9 @@ class CallReader(VectorReader):
                 return self._closure(node, bound, hint)
             row = CUDA.by_path.get(function.text.removeprefix("::"))
             if row is not None and bound is None:
-                return self.by_row(node, row, hint)
+                own = own_overload(self, node, function.text)
+                read = self.helper(node, own, function.arguments) if own else None
+                return read or self.by_row(node, row, hint)
             return self._named(node, function, hint)
         if isinstance(function, n.Lambda):
             return self._closure(node, Closure(function, self.frame), hint)
@@ -82,7 +83,7 @@ class CallReader(VectorReader):
             return limit
         done = (
             self._group_call(node, function, hint)
-            or self.moved_bytes(node, function.text)
+            or self.library_call(node, function.text, hint)
             or self._both(node, function.text)
         )
         if done is not None:
@@ -238,17 +239,11 @@ class CallReader(VectorReader):
             bound = self.frame.find(operand.text)
             if isinstance(bound, Group):
                 return self._group_method(node, bound, function.name, hint)
-        collective = self._collective(operand)
-        if collective is not None and (collective, function.name) in COLLECTIVES:
-            kind = COLLECTIVES[collective, function.name]
-            value = self.read(node.arguments[0])
-            scope = "block" if collective.startswith("Block") else "warp"
-            if kind is OpKind.REDUCE and len(node.arguments) > 1:
-                kind = self._combiner(node.arguments[1])
-            if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT):
-                return self._reduced(kind, value, scope, node.at, hint)
+        collected = self.collected(node, function, hint)
+        if collected is not None:
+            return collected
         where = self.place(operand)
-        found = self.member(node, function, where)
+        found = self.member(node, function, where) or self.barrier(node, function)
         if found is not None:
             return found
         what = f".{function.name}"
@@ -292,6 +287,9 @@ class CallReader(VectorReader):
             return None
         given = arguments_of(self, node, candidates)
         function = chosen(candidates, given, len(template))
+        number = converting(candidates) if function is None and len(node.arguments) == 1 else None
+        if number is not None:
+            return self.cast(self.read(node.arguments[0]), self.kind(number, self.frame), node.at)
         if function is None or function in self.trail or "__global__" in function.words:
             return None
         inner = frame or Frame(function.name, depth=self.frame.depth + 1)
@@ -352,7 +350,8 @@ class CallReader(VectorReader):
                 return
         local = self.pointing(value) if written.pointers or written.extents else None
         if local is not None:
-            self._deduce(function, parameter, Kind(to=local.kind), frame)
+            inner = local.kind if written.extents else Kind(to=local.kind)
+            self._deduce(function, parameter, inner, frame)
             frame.bind(parameter.name, local)
             return
         read = self.read(value, parameter.name)

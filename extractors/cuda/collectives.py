@@ -5,7 +5,7 @@ from __future__ import annotations
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
 from extractors.cuda.values import INT, Group, Kind, Named, Val
-from kb.dialects.cuda import COMBINERS
+from kb.dialects.cuda import COLLECTIVES, COMBINERS
 from kb.ir import Literal
 from kb.ops import OpKind
 
@@ -103,6 +103,31 @@ class CollectiveReader(AssemblyReader):
             operands = [("lhs", count.name), ("rhs", more.name)]
             count = self.one(OpKind.MUL, operands, at, Kind("u32"), hint)
         return count
+
+    def collected(self, node: n.Call, function: n.Field, hint: str) -> Val | None:
+        """A method of CUB's collectives; None when it is none."""
+        name = self._collective(function.operand) or ""
+        kind = COLLECTIVES.get((name, function.name))
+        if kind is None or not node.arguments:
+            return None
+        value = self.read(node.arguments[0])
+        scope = "block" if name.startswith("Block") else "warp"
+        if kind is OpKind.REDUCE and len(node.arguments) > 1:
+            kind = self._combiner(node.arguments[1])
+        if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT):
+            return self._reduced(kind, value, scope, node.at, hint)
+        return self._scanned(node, value, scope) if kind is OpKind.CUMSUM else None
+
+    def _scanned(self, node: n.Call, value: Val, scope: str) -> Val | None:
+        """Sums up to each thread, put into the second argument; the sum of all into the third."""
+        targets = [self.place(one) for one in node.arguments[1:]]
+        if len(targets) > 2:
+            return None
+        for kind, target in zip((OpKind.CUMSUM, OpKind.REDUCE_SUM), targets, strict=False):
+            if target is None:
+                return None
+            self.store(target, self._reduced(kind, value, scope, node.at, ""), node.at)
+        return Val("")
 
     def _collective(self, node: n.Expr) -> str | None:
         """`BlockReduce(storage)` by its class, through aliases."""

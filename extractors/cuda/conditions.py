@@ -21,10 +21,11 @@ ABSENT = frozenset(
     {
         "USE_ROCM", "__HIP_PLATFORM_AMD__", "__HIPCC__", "__HIP_DEVICE_COMPILE__", "_MSC_VER",
         "_WIN32", "WIN32", "__clang__", "__CUDACC_RTC__", "USE_MUSA", "__INTELLISENSE__", "DEBUG",
+        "CUTLASS_ENABLE_SYNCLOG", "FLASHINFER_ENABLE_PROFILER",
         "__CUDA_ARCH_FEAT_SM100_ALL", "__CUDA_ARCH_FEAT_SM120_ALL", "__CUDA_ARCH_FAMILY_SPECIFIC__",
     }
 )  # fmt: skip
-"""What that compiler surely does not define."""
+"""What that compiler surely does not define, and switches of logs that are off unless asked for."""
 
 MAX_CONDITION = 2_000
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")

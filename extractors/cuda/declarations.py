@@ -89,6 +89,8 @@ class DeclarationReader(StructReader):
             kind = read.kind
         if read is not None and self.kept(node.name, kind, read, node.at, self.frame):
             return
+        if read is not None and kind.to is not None and read.kind == UNKNOWN and read.name:
+            read = replace(read, kind=kind)
         if read is not None and kind.to is not None and read.kind.to is not None:
             space = read.kind.space
             kind = replace(kind, space=space)
@@ -122,8 +124,16 @@ class DeclarationReader(StructReader):
         return True
 
     def _initial(self, node: n.Variable, value: n.Expr | None, kind: Kind) -> Val | None:
+        """What a variable starts with. A field of unknown type in shared memory that a pointer
+        starts with is an array."""
         if isinstance(value, n.Braces) and value.type is None:
             return self.braces(value, kind, node.at, node.name)
+        if kind.to is not None and isinstance(value, n.Field) and not self.in_registers(value):
+            where = self.place(value)
+            if isinstance(where, Memory) and where.kind == UNKNOWN:
+                if where.address.kind.space is MemorySpace.SHARED:
+                    return self.pointer_cast(where.address, kind, node.at, node.name)
+                return self.load(where, node.at, node.name)
         if value is not None:
             return self.read(value, node.name)
         if node.arguments:

@@ -114,7 +114,8 @@ class EffectReader(OperatorReader):
                 return False
         if isinstance(argument, n.Name):
             bound = frame.find(argument.text)
-            return not (isinstance(bound, Slot) and bound.kind.to is not None)
+            kind = bound.kind if isinstance(bound, Slot) else None
+            return kind is None or kind.to is None or bool(kind.shape)
         return not isinstance(argument, n.Binary) or self.in_registers(argument.left)
 
     def _harmless(self, name: str) -> bool:
@@ -125,11 +126,11 @@ class EffectReader(OperatorReader):
 
     def _root(self, node: n.Expr, hidden: frozenset[str], found: set[str], frame: Frame) -> None:
         """The variable that a place is part of; what lies behind a pointer is no part of it."""
-        behind = False
+        behind = 0
         for _ in range(64):
             match node:
                 case n.Index(operand=operand) | n.Unary(operator="*", operand=operand):
-                    node, behind = operand, True
+                    node, behind = operand, behind + 1
                 case n.Field(operand=operand) | n.Cast(operand=operand):
                     node = operand
                 case n.Unary(operator="&", operand=operand):
@@ -143,7 +144,7 @@ class EffectReader(OperatorReader):
                         return
                     bound = frame.find(text)
                     if isinstance(bound, Slot):
-                        if not behind or bound.kind.to is None:
+                        if bound.kind.to is None or behind <= len(bound.kind.shape):
                             found.add(bound.key)
                     elif isinstance(bound, Pointing):
                         found.add(bound.where.key)

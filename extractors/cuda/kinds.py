@@ -28,11 +28,11 @@ class Typing:
     def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
         """What a written type is, as far as names can be followed."""
         base = self._base(written, frame, hops)
+        for _ in range(written.pointers):
+            base = Kind(to=base, space=MemorySpace.NONE)
         if written.extents:
             extents = tuple(self.extent(size, frame) for size in written.extents)
             base = replace(base, shape=(*extents, *base.shape))
-        for _ in range(written.pointers):
-            base = Kind(to=base, space=MemorySpace.NONE)
         return base
 
     def _base(self, written: n.CType, frame: Frame, hops: int) -> Kind:
@@ -98,14 +98,20 @@ class Typing:
         raise NotImplementedError
 
     def _alias_of(self, written: n.CType, frame: Frame, hops: int) -> Kind:
-        """`Record<…>::member`: an alias of the record when it is known."""
-        for record in self.library.records(written.name):
+        """`Record<…>::member`: an alias of the record when it is known, else a type by that name.
+        The record may itself be an alias, or a type parameter."""
+        owner = Kind(record=written.name)
+        if frame.find(written.name) is not None:
+            owner = self.kind(n.CType(written.name, written.arguments), frame, hops + 1)
+        for record in self.library.records(owner.record or written.name):
             for alias in record.aliases:
                 if alias.name == written.member:
-                    given = self.arguments(written.arguments, frame, hops)
+                    given = owner.arguments or self.arguments(written.arguments, frame, hops)
                     inner = self.of_record(record, given, frame.depth)
                     return self.kind(alias.type, inner, hops + 1)
-        return Kind(record=f"{written.name}::{written.member}")
+        opened = owner.dtype.startswith("dtypeof(")
+        name = owner.dtype[8:-1] if opened else owner.record or written.name
+        return Kind(record=f"{name}::{written.member}")
 
     def of_record(self, record: n.Record, arguments: tuple[Kind | Val, ...], depth: int) -> Frame:
         """A frame in which the template parameters of a record have their arguments, and its

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.block_size import warps_of_blocks
+from extractors.cuda.block_size import one_block, warps_of_blocks
+from extractors.cuda.capability import by_capability
 from extractors.cuda.checks import Check, checked, stated
 from extractors.cuda.contracts import divisors, threads_fit
 from extractors.cuda.read import ReadCuda
@@ -26,6 +27,7 @@ _LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKern
 """Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
 
 _AXES = ("x", "y", "z")
+_NONE: Mapping[str, n.Expr] = {}
 _BLOCK = frozenset(f"block_{axis}" for axis in _AXES)
 Names = dict[str, n.Expr | n.Variable]
 
@@ -43,6 +45,7 @@ class _Found:
     function: str
     checks: tuple[Check, ...] = ()
     cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
+    tests: tuple[n.Expr, ...] = ()
 
     def words(self, definition: n.Definition) -> dict[str, str]:
         """Parameters of the kernel by what the host calls them here."""
@@ -62,10 +65,13 @@ class _Found:
 def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     """Launches and dispatched template arguments of every kernel, by its name."""
     walker = _Walker()
-    for many in found.library.unit.functions.values():
-        for function in many:
-            if "__global__" not in function.words:
-                walker.function(function)
+    unit = found.library.unit
+    for function in (one for many in unit.functions.values() for one in many):
+        walker.function(function)
+    for record in (one for many in unit.records.values() for one in many):
+        constants = {f.name: f.value for f in record.fields if "static" in f.storage and f.value}
+        for method in record.methods:
+            walker.function(method, constants)
     pairs = list(zip(found.kernels, found.definitions, strict=True))
     facts: dict[str, HostFacts] = {}
     for kernel, definition in pairs:
@@ -77,13 +83,15 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
         warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
+        grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
+        chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
         kept = [*threads_fit(launches), *(c for one in mine for c in divisors(one.names))]
         kept += _stated(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches,
-            decisions=(*warps, *dict.fromkeys(vectors)),
+            decisions=(*warps, *grids, *chosen, *dict.fromkeys(vectors)),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
     return facts
@@ -156,11 +164,15 @@ class _Walker:
     within: str = ""
     checks: tuple[Check, ...] = ()
     cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
+    tests: tuple[n.Expr, ...] = ()
 
-    def function(self, function: n.Definition) -> None:
-        """Every launch in a function."""
-        self.names, self.guards, self.within = {}, (), function.name
-        self.checks = self.cases = ()
+    def function(self, function: n.Definition, constants: Mapping[str, n.Expr] = _NONE) -> None:
+        """Every launch in a function of the host, which may be a method of a struct with
+        constants."""
+        if "__global__" in function.words:
+            return
+        self.names, self.guards, self.within = dict(constants), (), function.name
+        self.checks = self.cases = self.tests = ()
         self._walk(function.body)
 
     def _walk(self, node: object) -> None:
@@ -182,8 +194,10 @@ class _Walker:
             case n.If():
                 text = shown(node.condition)
                 self._walk((node.before, node.condition))
+                around, self.tests = self.tests, (*self.tests, node.condition)
                 self._scoped(node.then, (text,))
                 self._scoped(node.other, (f"not ({text})",))
+                self.tests = around
                 self.checks += tuple(checked(node))
             case n.Switch(value=value, cases=cases):
                 self._walk(value)
@@ -254,6 +268,7 @@ class _Walker:
                 self.within,
                 self.checks,
                 self.cases,
+                self.tests,
             )
         )
 

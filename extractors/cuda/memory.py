@@ -38,9 +38,18 @@ class MemoryReader(FieldReader):
                 return self._behind(operand, None, node.at)
             case n.Cast(operand=operand, form="const"):
                 return self.place(operand)
+            case n.Cast(type=written, operand=operand) if written.reference:
+                return self._seen(self.place(operand), self.kind(written, self.frame), node.at)
             case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(inner,)):
                 return self.place(inner)
         return None
+
+    def _seen(self, where: Where | None, kind: Kind, at: n.Place) -> Where | None:
+        """What lies behind an address, seen as another type; None for a variable in registers."""
+        if not isinstance(where, Memory):
+            return None
+        pointer = Kind(to=kind, space=where.address.kind.space)
+        return Memory(self.pointer_cast(where.address, pointer, at), kind, where.volatile)
 
     def _part(self, where: Where | None, at: n.Place, name: str) -> Where | None:
         """A field of a place."""
@@ -87,8 +96,10 @@ class MemoryReader(FieldReader):
 
     def _indexed(self, operand: n.Expr, index: n.Expr, at: n.Place) -> Where | None:
         where = self.place(operand)
-        if isinstance(where, Slot) and where.kind.to is None and (where.kind.shape or not
-                                                                 where.kind.record):  # fmt: skip
+        if self._open(where) and not isinstance(index, n.Constant):
+            return self._behind(operand, index, at)
+        held = isinstance(where, Slot) and (where.kind.shape or where.kind.to is None)
+        if isinstance(where, Slot) and held and (where.kind.shape or not where.kind.record):
             if where.kind.shape or where.kind.dtype == "?":
                 step = self.read(index)
                 return replace(where, kind=where.kind.element, path=(*where.path, step))
@@ -101,9 +112,17 @@ class MemoryReader(FieldReader):
                 return replace(where, kind=inner.element, path=path)
             step = self.read(index)
             return replace(where, kind=UNKNOWN, path=(*where.path, step))
-        if isinstance(where, Memory) and where.kind.to is None and where.kind.shape:
+        if isinstance(where, Memory) and where.kind.shape:
             return self._row(where, self.read(index), at)
         return self._behind(operand, index, at)
+
+    def _open(self, where: Where | None) -> bool:
+        """Whether a place is a field, of unknown type, of a struct whose type only the
+        instantiation tells: what is indexed by a variable there is a pointer."""
+        whole = self.kinds.get(where.key, UNKNOWN) if isinstance(where, Slot) else UNKNOWN
+        if not isinstance(where, Slot) or where.kind != UNKNOWN or len(where.path) != 1:
+            return False
+        return isinstance(where.path[0], str) and whole.dtype.startswith("dtypeof(")
 
     def _row(self, where: Memory, index: Val, at: n.Place) -> Memory:
         """One index into an array that lies in memory: its address plus whole rows."""
@@ -147,6 +166,8 @@ class MemoryReader(FieldReader):
         if local is not None:
             return self._local(local, index, at)
         base = self.read(operand)
+        if base.kind == UNKNOWN and base.name and self._open(self.place(operand)):
+            base = replace(base, kind=Kind(to=UNKNOWN))
         if base.kind.to is None:
             return None
         if index is not None:
@@ -173,7 +194,7 @@ class MemoryReader(FieldReader):
                 found = self.frame.find(text)
                 if isinstance(found, Pointing):
                     return found
-                if isinstance(found, Slot) and found.kind.shape and found.kind.to is None:
+                if isinstance(found, Slot) and found.kind.shape:
                     return Pointing(found, found.kind.element)
             case n.Unary(operator="&", operand=operand):
                 where = self.place(operand) if self.in_registers(operand) else None
@@ -186,7 +207,7 @@ class MemoryReader(FieldReader):
                     return Pointing(inner.where, kind.to)
             case n.Field():
                 part = self.place(node) if self.in_registers(node) else None
-                if isinstance(part, Slot) and part.kind.shape and part.kind.to is None:
+                if isinstance(part, Slot) and part.kind.shape:
                     return Pointing(part, part.kind.element)
         return None
 
@@ -197,7 +218,7 @@ class MemoryReader(FieldReader):
         if not isinstance(node, n.Name):
             return False
         found = self.frame.find(node.text)
-        return isinstance(found, Slot) and found.kind.to is None
+        return isinstance(found, Slot) and (found.kind.to is None or bool(found.kind.shape))
 
     # -- addresses
 

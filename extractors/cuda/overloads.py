@@ -8,6 +8,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core, pure
 from extractors.cuda.values import Kind, Memory, Slot, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
+from kb.ops import OpKind
 
 
 def same_bodies(methods: Iterable[n.Definition]) -> list[n.Definition]:
@@ -20,6 +21,43 @@ def same_bodies(methods: Iterable[n.Definition]) -> list[n.Definition]:
 def _text(function: n.Definition) -> str:
     nodes = n.inside((function.parameters, function.body))
     return " ".join(type(one).__name__ + getattr(one, "text", "") for one in nodes)
+
+
+def converting(candidates: Sequence[n.Definition]) -> n.CType | None:
+    """What several overloads turn a number into, when each returns its only argument as it is,
+    cast, or converted by a function of the language."""
+    results = {one.result for one in candidates}
+    if len(candidates) < 2 or len(results) != 1 or not all(map(_converts, candidates)):
+        return None
+    result = next(iter(results))
+    return result if result.name in CUDA.dtypes and not result.pointers else None
+
+
+def _converts(function: n.Definition) -> bool:
+    body = function.body.body
+    leave = body[0] if len(body) == 1 else None
+    value = leave.value if isinstance(leave, n.Leave) else None
+    for _ in range(4):
+        if isinstance(value, n.Cast):
+            value = value.operand
+        elif isinstance(value, n.Call) and isinstance(value.function, n.Name):
+            row = CUDA.by_path.get(value.function.text)
+            cast = row is not None and row.kind is OpKind.CAST and len(value.arguments) == 1
+            value = value.arguments[0] if cast else None
+    names = [parameter.name for parameter in function.parameters]
+    return isinstance(value, n.Name) and names == [value.text]
+
+
+def own_overload(reader: Core, node: n.Call, name: str) -> list[n.Definition]:
+    """The function of the file, named as one of the language, that takes the structs given."""
+    fitting = [
+        one
+        for one in reader.library.unit.functions.get(name, ())
+        if not one.owner and _arity(one, len(node.arguments))
+    ]
+    given = arguments_of(reader, node, [*fitting, *fitting])
+    structs = any(kind is not None and kind.record for kind in given)
+    return [one for one in fitting if _types(one, given)] if structs else []
 
 
 def arguments_of(

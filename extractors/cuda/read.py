@@ -169,7 +169,7 @@ def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Para
 
 def _runtime(parameter: n.Variable, name: str, reader: HelperReader) -> Parameter:
     kind = reader.kind(parameter.type, reader.frame)
-    if kind.shape and kind.to is None and parameter.type.extents:
+    if kind.shape and parameter.type.extents:
         kind = Kind(to=kind.element)
     key = reader.key(parameter.name)
     reader.kinds[key] = kind
@@ -215,11 +215,23 @@ def _options(definition: n.Definition) -> Iterator[tuple[str, Literal]]:
     """Launch bounds, cluster dimensions, register limits: numbers, else their text."""
     seen: set[str] = set()
     for name, text in definition.attributes:
-        for key, part in zip(_OPTIONS.get(name, ()), text.split(","), strict=False):
+        for key, part in zip(_OPTIONS.get(name, ()), _parts(text), strict=False):
             part = part.strip()
             if key not in seen and part:
                 seen.add(key)
                 yield key, int(part) if _NUMBER.fullmatch(part) else part
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Arguments of an attribute; commas between angle brackets that match separate none."""
+    held: list[str] = []
+    for part in text.split(","):
+        held.append(part)
+        whole = ",".join(held)
+        if whole.count("<") <= whole.count(">") and whole.count("(") <= whole.count(")"):
+            yield whole
+            held = []
+    yield from held
 
 
 _OPTIONS = {

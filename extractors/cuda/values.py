@@ -13,8 +13,8 @@ from kb.ir import MemorySpace, TileType, TypeKind
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A type resolved as far as it goes. `shape` are extents of a vector or array, `?` unknown;
-    `to` is what a pointer points at; `record` names a struct with its template
-    `arguments`; `space` is where a pointer points."""
+    `to` is what a pointer, or each of an array of pointers, points at; `record` names a struct
+    with its template `arguments`; `space` is where a pointer points."""
 
     dtype: str = "?"
     shape: tuple[str, ...] = ()
@@ -31,16 +31,14 @@ class Kind:
     @property
     def element(self) -> Kind:
         """What one index leaves."""
-        if self.to is not None:
+        if self.to is not None and not self.shape:
             return self.to
         return replace(self, shape=self.shape[1:])
 
     @property
     def bits(self) -> int | None:
         """Bits in memory, None when not known."""
-        if self.to is not None:
-            return 64
-        size = BITS.get(self.dtype)
+        size = 64 if self.to is not None else BITS.get(self.dtype)
         for extent in self.shape:
             size = size * int(extent) if size is not None and extent.isdigit() else None
         return size
@@ -48,6 +46,8 @@ class Kind:
     def tile(self) -> TileType | None:
         """The type as the tile program writes it."""
         if self.to is not None:
+            if self.shape:
+                return None
             inner = self.to
             return TileType(TypeKind.POINTER, inner.dtype, inner.shape, self.space)
         if self.shape:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from enum import StrEnum
 
 from extractors.cuda import nodes as n
-from extractors.cuda.bytes import ByteReader
-from extractors.cuda.values import Kind, Memory, Pointing, Slot, Val
+from extractors.cuda.engine import EngineReader
+from extractors.cuda.values import UNKNOWN, Kind, Memory, Pointing, Slot, Val
 from kb.ops import OpKind
 
 
@@ -21,7 +21,7 @@ class Move(StrEnum):
     FILL = "fill"
 
 
-class VectorReader(ByteReader):
+class VectorReader(EngineReader):
     """Methods of short vectors."""
 
     def vector_of(self, kind: Kind) -> Kind | None:
@@ -36,7 +36,14 @@ class VectorReader(ByteReader):
         count = counts[0]
         extent = str(count.const) if count.const is not None else count.text or count.name
         self.frame.scopes[0].setdefault(extent, count)
-        return replace(types[0], shape=(extent,))
+        return replace(self._number(types[0]), shape=(extent,))
+
+    def _number(self, kind: Kind) -> Kind:
+        """A type that only the instantiation tells, as an element of a short vector a number."""
+        head, _, member = kind.record.partition("::")
+        if member and head in self.symbols:
+            return Kind(f"dtypeof({head}.{member})")
+        return kind
 
     def pointing(self, node: n.Expr) -> Pointing | None:
         """What a pointer points at; a method without arguments that gives the address of the own
@@ -75,9 +82,14 @@ class VectorReader(ByteReader):
             operands = [("x", value.name)]
             self.store(where, self.one(OpKind.BROADCAST, operands, node.at, vector), node.at)
             return Val("")
-        if value.kind.to is None or value.kind.to.shape or value.kind.to.record:
+        if value.kind == UNKNOWN and value.name:
+            value = replace(value, kind=Kind(to=UNKNOWN))
+        if value.kind.to is None or value.kind.to.shape:
             return None
-        moved = replace(vector, dtype=value.kind.to.dtype)
+        element = self._number(value.kind.to)
+        if element.record:
+            return None
+        moved = replace(vector, dtype=element.dtype)
         pointer = replace(value, kind=replace(value.kind, to=moved))
         target = Memory(pointer, pointer.kind.to or vector)
         if move is Move.LOAD:

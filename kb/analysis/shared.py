@@ -10,7 +10,7 @@ from kb.ops import ATOMICS, CONTRACTIONS, OpKind
 
 _ADDRESSES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS,
                         OpKind.COPY, OpKind.ADVANCE, OpKind.CAST, OpKind.SELECT, OpKind.IF,
-                        OpKind.IF_EXPRESSION})  # fmt: skip
+                        OpKind.IF_EXPRESSION, OpKind.BITCAST})  # fmt: skip
 _FILLING = frozenset({OpKind.ASYNC_COPY, OpKind.BULK_COPY})
 _WITHOUT = _FILLING | CONTRACTIONS
 """What fills memory of the block without being an access."""
@@ -26,7 +26,7 @@ class SharedMemory:
     """Allocations of a program with the values put into each.
 
     Memory whose extent the launch gives is one allocation that holds several arrays: an address in
-    it that several accesses start from is an array of its own.
+    it that several accesses start from is an array of its own, and so is a field of a struct.
     """
 
     graph: Graph
@@ -69,13 +69,15 @@ class SharedMemory:
         """A copy between global and shared memory as the access to global memory that it is."""
         if op.kind not in _FILLING or not (op.operand("pointer") or op.operand("descriptor")):
             return None
-        kind = OpKind.LOAD if op.operand("pointer") else OpKind.DESCRIPTOR_LOAD
+        pointer = op.operand("pointer") is not None
         operands = tuple((role, value) for role, value in op.operands if role in _OF_ACCESSES)
         source = op.operand("source")
         if source is None:
+            kind = OpKind.LOAD if pointer else OpKind.DESCRIPTOR_LOAD
             return replace(op, kind=str(kind), operands=operands, results=(Value(copied(op)),))
         operands = (*operands, ("value", self._tile(source)))
-        return replace(op, kind=str(OpKind.DESCRIPTOR_STORE), operands=operands)
+        kind = OpKind.STORE if pointer else OpKind.DESCRIPTOR_STORE
+        return replace(op, kind=str(kind), operands=operands)
 
     def with_tiles(self, op: Op) -> Op:
         """An operation on memory of the block as one on the tiles that were put there."""
@@ -103,6 +105,9 @@ class SharedMemory:
             return self._allocation(feeds[0]) if feeds else None
         if node.op.kind == OpKind.ALLOCATE:
             return pointer if node.op.attribute("space") in _SPACES else None
+        if node.op.kind == OpKind.ATTRIBUTE:
+            whole = self._allocation(node.op.inputs[0])
+            return f"{whole}.{node.op.attribute('name')}" if whole is not None else None
         if node.op.kind not in _ADDRESSES:
             return None
         below = next((p for v in self.graph.feeds(pointer) if (p := self._allocation(v))), None)

@@ -96,3 +96,32 @@ def test_numbers_that_every_launch_gives() -> None:
 def test_how_a_block_is_chosen(block: str, mechanism: str) -> None:
     host = f"void go(float* x, int n) {{ k<1, true><<<n, {block}>>>(x, n); }}\n"
     assert facts(KERNEL + host).tuning.mechanism == mechanism
+
+
+def test_one_block_that_every_launch_asks_for() -> None:
+    host = "void run(float* x, int n) { k<4, true><<<1, 64>>>(x, n); }\n"
+    (grid,) = [d for d in facts(KERNEL + host).decisions if d.axis == "grid_mapping"]
+    assert (grid.value, grid.lines) == ("one block", ((3, 3),))
+    more = "void other(float* x, int n) { k<4, true><<<n, 64>>>(x, n); }\n"
+    assert all(d.axis != "grid_mapping" for d in facts(KERNEL + host + more).decisions)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"), [("cudaDevAttrComputeCapabilityMajor", 1), ("cudaDevAttrWarpSize", 0)]
+)
+def test_a_launch_that_the_device_chooses(asked: str, found: int) -> None:
+    host = f"""int ask() {{ int v; cudaDeviceGetAttribute(&v, {asked}, 0); return v; }}
+void run(float* x, int n) {{
+    auto version = ask();
+    if (version >= 9) k<4, true><<<n, 64>>>(x, n);
+    else k<2, true><<<n, 64>>>(x, n);
+}}
+"""
+    told = [d for d in facts(KERNEL + host).decisions if d.axis == "arch_dispatch"]
+    assert [d.lines for d in told] == [((5, 5), (6, 6))] * found
+
+
+def test_a_launch_in_a_method() -> None:
+    host = "struct Runner { void run(float* x, int n) { k<4, true><<<n, 64>>>(x, n); } };\n"
+    (launch,) = facts(KERNEL + host).launches
+    assert (launch.grid, launch.host_function) == (("n",), "run")

@@ -1,0 +1,98 @@
+"""Functions of CUDA's libraries: copies by the copy engine, barriers in shared memory, draws of
+random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from extractors.cuda import nodes as n
+from extractors.cuda.bytes import ByteReader
+from extractors.cuda.values import Kind, Val
+from kb.dialects.cuda import BARRIERS, BULK_COPIES, ON_COPIES, RANDOM
+from kb.ir import MemorySpace
+from kb.ops import OpKind
+
+_OF_BARRIERS = frozenset({"wait", "try_wait", "init"})
+"""Names that other objects have too: they are read only where the type is known."""
+
+
+class EngineReader(ByteReader):
+    """Reads calls of those libraries by the last name of the function, whatever its namespace is
+    called."""
+
+    def library_call(self, node: n.Call, name: str, hint: str) -> Val | None:
+        """The operation of a library function; None when it is none."""
+        last = name.rpartition("::")[2]
+        if last in BULK_COPIES and len(node.arguments) >= 3:
+            return self._bulk_copy(node, last)
+        if last in ON_COPIES:
+            kind, attributes = ON_COPIES[last]
+            operands = [("pending", self.read(one).name) for one in node.arguments[:1]]
+            self.writer.emit(kind, operands, node.at, (), attributes)
+            return Val("")
+        if last.startswith("mbarrier_") and last in BARRIERS:
+            return self._on_barrier(node, last)
+        if last in RANDOM and len(node.arguments) == 1:
+            return self._draw(node, last, hint)
+        return self.moved_bytes(node, name)
+
+    def barrier(self, node: n.Call, function: n.Field) -> Val | None:
+        """A method of a barrier: it arrives, or waits."""
+        if function.name not in BARRIERS:
+            return None
+        where = self.place(function.operand)
+        record = where.kind.record if where is not None else ""
+        known = record.rpartition("::")[2].lower().endswith("barrier")
+        if not known and (record or function.name in _OF_BARRIERS):
+            return None
+        return self._on_barrier(node, function.name)
+
+    def _on_barrier(self, node: n.Call, name: str) -> Val:
+        values = [self.read(one) for one in node.arguments]
+        operands = [("read", value.name) for value in values if value.name]
+        self.writer.emit(BARRIERS[name], operands, node.at, (), [("name", name)])
+        return Val("")
+
+    def _bulk_copy(self, node: n.Call, name: str) -> Val:
+        values = [self.read(one) for one in node.arguments]
+        roles = _into_shared(values, name) if BULK_COPIES[name] else _out_of_shared(values, name)
+        operands = [(role, value.name) for role, value in roles if value.name]
+        self.writer.emit(OpKind.BULK_COPY, operands, node.at, (), [("name", name)])
+        return Val("")
+
+    def _draw(self, node: n.Call, name: str, hint: str) -> Val:
+        """A draw from a state behind a pointer."""
+        state = self.pointing(node.arguments[0])
+        held = (
+            self.load(state.where, node.at) if state is not None else self.read(node.arguments[0])
+        )
+        dtype = "u32" if RANDOM[name] is OpKind.PHILOX else "f64" if "double" in name else "f32"
+        count = next((digit for digit in name if digit.isdigit()), "")
+        kind = Kind(dtype, (count,) if count else ())
+        operands = [("seed", held.name)] if held.name else []
+        return self.one(RANDOM[name], operands, node.at, kind, hint)
+
+
+def _into_shared(values: Sequence[Val], name: str) -> Iterator[tuple[str, Val]]:
+    """Target, then a tensor map and where the tile begins, or an address and bytes; a barrier."""
+    tensor = "tensor" in name and values[1].kind.to is None
+    yield "target", values[0]
+    yield ("descriptor" if tensor else "pointer"), values[1]
+    for value in values[2:-1]:
+        yield ("offsets" if tensor else "bytes"), value
+    yield "barrier", values[-1]
+
+
+def _out_of_shared(values: Sequence[Val], name: str) -> Iterator[tuple[str, Val]]:
+    """A tensor map and where the tile begins, or an address; the source in shared memory."""
+    shared = [v for v in values if v.kind.space is MemorySpace.SHARED]
+    source = shared[0] if shared else values[-1]
+    first = values[0]
+    tensor = "tensor" in name and first.kind.to is None
+    for value in values:
+        if value is source:
+            yield "source", value
+        elif value is first:
+            yield ("descriptor" if tensor else "pointer"), value
+        else:
+            yield ("offsets" if tensor else "bytes"), value
