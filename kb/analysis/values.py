@@ -75,7 +75,10 @@ class Values:
 
     def _region(self, region: Region) -> None:
         for op in region.ops:
-            node = self.graph.defs.get(op.results[0].name) if op.results else None
+            if not op.results:
+                self._bare(op.regions, op.kind)
+                continue
+            node = self.graph.defs.get(op.results[0].name)
             if node is None or node.op is not op:
                 continue
             if op.kind in (OpKind.FOR, OpKind.WHILE):
@@ -86,9 +89,6 @@ class Values:
                 self._branch(node)
             else:
                 self._plain(node)
-        for op in region.ops:
-            if not op.results and op.regions:
-                self._bare(op.regions, op.kind)
 
     def _bare(self, regions: tuple[Region, ...], kind: str) -> None:
         """Regions of an operation without results; arguments of a loop still need a meaning."""
