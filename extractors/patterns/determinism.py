@@ -17,6 +17,8 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
+_IN_ANY_ORDER = frozenset({OpKind.ATOMIC_MIN, OpKind.ATOMIC_MAX, OpKind.ATOMIC_AND,
+                           OpKind.ATOMIC_OR})  # fmt: skip
 
 _ATOMIC = vary(
     NORM_BACKWARD,
@@ -45,6 +47,13 @@ _SCATTER_THREADS = """__global__ void place(const float* x, const int* to, float
 """
 
 
+_LEAST_THREADS = """__global__ void least(const float* x, int* out, float u, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n && x[at] > u) atomicMin(out, at);
+}
+"""
+
+
 class Determinism(Pattern):
     """Floating-point sums of several blocks meet in an atomic or under a lock, or every sum has one
     order."""
@@ -62,8 +71,14 @@ class Determinism(Pattern):
         Case(PRODUCT_THREADS, "bitwise stable"),
         Case(_PLACED, "the last of repeated places wins"),
         Case(_SCATTER_THREADS, "bitwise stable"),
+        Case(_LEAST_THREADS, "bitwise stable"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LEAST_THREADS, ("atomicMin(out, at)", "atomicExch(out, at)")),
+            why="the last one wins",
+            value="bitwise stable",
+        ),
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
         NearMiss(
             vary(_PLACED, ("out + own", "out + at"), ("x + at", "x + own")),
@@ -96,8 +111,10 @@ class Determinism(Pattern):
             yield self.decide(facts, "the last of repeated places wins", raced)
 
     def _settled(self, facts: Facts, access: Access) -> bool:
-        """A plain store at places that no loaded tile chooses, or an atomic that counts. Threads
-        that scatter are taken to own their places."""
+        """A plain store at places that no loaded tile chooses, an atomic that counts, or one that
+        keeps an extreme. Threads that scatter are taken to own their places."""
+        if access.node.op.kind in _IN_ANY_ORDER:
+            return not facts.graph.users(access.node.result)
         if access.is_atomic:
             dtype = facts.types.dtype(access.value)
             return access.node.op.kind in _ADDS and dtype.startswith(("i", "u"))

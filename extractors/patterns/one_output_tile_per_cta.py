@@ -21,7 +21,8 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, floor_div, mul, number
+from kb.analysis.threads import WARP
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -45,6 +46,27 @@ def shift(x, starts, out, n, count, T: tl.constexpr):
 )
 
 
+_GROUPED_THREADS = """__global__ void pad(const float* x, const int* ends, const int* starts, float* out, int n, int k, int groups) {
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    if (row >= n) return;
+    int g = 0;
+    while (g < groups - 1 && row >= ends[g]) ++g;
+    int to = starts[g] + row;
+    for (int i = threadIdx.x % 32; i < k; i += 32) out[to * k + i] = x[row * k + i];
+}
+"""  # noqa: E501
+_ALONE_THREADS = """__global__ void offsets(const int* ends, int* starts, int groups) {
+    if (threadIdx.x == 0) {
+        int sum = 0;
+        for (int g = 0; g < groups; ++g) {
+            starts[g] = sum;
+            sum += (ends[g] + 127) / 128 * 128;
+        }
+    }
+}
+"""
+
+
 class OneOutputTilePerCta(Pattern):
     """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own
     tile."""
@@ -61,12 +83,23 @@ class OneOutputTilePerCta(Pattern):
         Case(FLASH_STAGED, "one tile per CTA"),
         Case(PARTIAL_SUM, "one tile per CTA"),
         Case(_SEARCHED, "one tile per CTA"),
+        Case(_GROUPED_THREADS, "one row per warp"),
     )
     near_misses = (
         NearMiss(
             vary(_SEARCHED, ("to = tl.program_id(0)", "to = low")),
             why="the search finds out where the tile goes",
         ),
+        NearMiss(
+            vary(_GROUPED_THREADS, ("blockIdx.x * (blockDim.x / 32) + ", "blockIdx.x + ")),
+            why="neighbouring blocks share rows",
+            value="one row per warp",
+        ),
+        NearMiss(
+            vary(_GROUPED_THREADS, ("starts[g] + row", "starts[g]")),
+            why="the search alone finds out where a row goes",
+        ),
+        NearMiss(_ALONE_THREADS, why="no block id says where a store goes"),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
             PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
@@ -87,13 +120,21 @@ class OneOutputTilePerCta(Pattern):
             return
         rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)
         value = "one row per CTA" if rows else "one tile per CTA"
+        if any(_row_of_warp(a) for a in stores):
+            value = "one row per warp"
         yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
-        """True when a `while` loop holds stores or finds out where they go."""
+        """True when a `while` loop holds stores or finds out where they go. What threads search is
+        where their group begins, when the own block id is added to it."""
+        stores = facts.stores
+        if facts.program is not facts.source:
+            stores = [a for a in stores if not a.is_atomic]
+            added = [a for a in stores if any(i.has(AtomKind.BLOCK) for i in a.index)]
+            stores = [a for a in stores if a.node.inside(loop) or a not in added]
         return any(
             store.node.inside(loop) or any(facts.graph.rests_on(v, loop) for v in _places(store))
-            for store in facts.stores
+            for store in stores
         )
 
 
@@ -107,6 +148,20 @@ def _by_block(facts: Facts, access: Access) -> bool:
     if any(index.has(AtomKind.BLOCK) for index in access.index):
         return True
     return any(facts.graph.roots(value, OpKind.BLOCK_ID) for value in _places(access))
+
+
+def _row_of_warp(access: Access) -> bool:
+    """True when the own warp, plus the block id times the warps of a block, chooses the row."""
+    for index in access.index:
+        for warp in index.top():
+            lane = warp.args[0].atom if warp.kind is AtomKind.FLOOR_DIV else None
+            if lane is None or lane.kind is not AtomKind.LANE or warp.args[1] != number(WARP):
+                continue
+            warps = mul(index.coefficient(warp), floor_div(lane.args[0], warp.args[1]))
+            blocks = [atom for atom in index.top() if atom.kind is AtomKind.BLOCK]
+            if any(index.coefficient(block) == warps for block in blocks):
+                return True
+    return False
 
 
 def _one_row(facts: Facts, access: Access) -> bool:

@@ -136,8 +136,10 @@ class PrefetchDepth(Pattern):
 
 
 def _of_copies(wait: Node) -> bool:
-    """Whether a wait is for copies, not for matrix products."""
-    return not str(wait.op.attribute("opcode") or "").startswith(("wgmma", "tcgen05"))
+    """Whether a wait is for copies into shared memory: not for matrix products, nor for groups of
+    bulk copies, which are stores."""
+    others = ("wgmma", "tcgen05", "cp.async.bulk")
+    return not str(wait.op.attribute("opcode") or "").startswith(others)
 
 
 def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:

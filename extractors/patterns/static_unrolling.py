@@ -26,6 +26,7 @@ _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
 }
 """
 _PARTLY = vary(_UNROLLED_THREADS, ("#pragma unroll", "#pragma unroll 2"), ("k < 3", "k < n"))
+_ASKED = vary(_UNROLLED_THREADS, ("k < 3", "k < n"))
 
 
 class StaticUnrolling(Pattern):
@@ -42,8 +43,10 @@ class StaticUnrolling(Pattern):
         Case(_TAPS_TILE, "static_range/static_iter"),
         Case(_UNROLLED_THREADS, "static_range/static_iter"),
         Case(_PARTLY, "unrolled by 2"),
+        Case(_ASKED, "unrolling asked for, extent at run time"),
     )
     near_misses = (
+        NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_POINTER, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_THREADS, why="the loop runs over tiles counted at run time"),
@@ -65,4 +68,6 @@ class StaticUnrolling(Pattern):
             return "static_range/static_iter"
         made = facts.threads.producer(walked.op.operand("loop_unroll_factor"))
         factor = made.op.attribute("value") if made is not None else None
+        if factor == 0:
+            return "unrolling asked for, extent at run time"
         return f"unrolled by {factor}" if isinstance(factor, int) and factor > 1 else ""

@@ -1,0 +1,129 @@
+"""Elements that whole vectors leave over: moved by narrower accesses of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ir import TypeKind
+from kb.ops import OpKind
+
+_REST = """__global__ void copy(const float* x, float* out, int n) {
+    int whole = n / 4;
+    for (int i = threadIdx.x; i < whole; i += blockDim.x)
+        reinterpret_cast<float4*>(out)[i] = reinterpret_cast<const float4*>(x)[i];
+    for (int i = whole * 4 + threadIdx.x; i < n; i += blockDim.x) out[i] = x[i];
+}
+"""
+_EDGE = """__global__ void copy(const float* x, float* out, int n) {
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+    if (at + 4 <= n) {
+        *reinterpret_cast<float4*>(out + at) = *reinterpret_cast<const float4*>(x + at);
+    } else {
+        for (int i = at; i < n; ++i) out[i] = x[i];
+    }
+}
+"""
+_TILES = (
+    POINTER
+    + """
+@triton.jit
+def copy(x, out, n, T: tl.constexpr):
+    whole = n // T
+    for i in range(0, whole):
+        at = i * T + tl.arange(0, T)
+        tl.store(out + at, tl.load(x + at))
+    for i in range(whole * T, n):
+        tl.store(out + i, tl.load(x + i))
+"""
+)
+_ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
+_REST_VALUE = "scalar accesses for the rest"
+_EDGE_VALUE = "narrower accesses at the edge"
+
+
+class NarrowRest(Pattern):
+    """An array is moved in vectors, and again in single elements: from where the vectors end, or on
+    the other side of a branch that compares positions."""
+
+    name = "narrow-accesses-behind-whole-vectors"
+    axis = "tail_handling"
+    source = "Luitjens, CUDA Pro Tip: Increase Performance with Vectorized Memory Access (2013)"
+    matches = (Case(_REST, _REST_VALUE), Case(_EDGE, _EDGE_VALUE))
+    near_misses = (
+        NearMiss(vary(_REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
+        NearMiss(vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")), why="one path for every element"),
+        NearMiss(ADD_THREADS, why="every access moves one element"),
+        NearMiss(_TILES, why="the compiler chooses what a thread moves"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.of_threads:
+            return
+        nodes = {n.op.span: n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE)}
+        moved = [(a, nodes[a.node.op.span]) for a in facts.accesses if a.node.op.span in nodes]
+        wide = [(a, n) for a, n in moved if _vector(facts, n)]
+        plain = [(a, n) for a, n in moved if a.array and not _vector(facts, n)]
+        pairs = [
+            (big, small)
+            for big in wide
+            for small in plain
+            if big[0].array == small[0].array and big[0].is_store == small[0].is_store
+        ]
+        rest = [small for big, small in pairs if _behind(facts, big[0], small[0])]
+        edge = [
+            (small, branch)
+            for big, small in pairs
+            if small not in rest and (branch := _edge(facts, big[1], small[1])) is not None
+        ]
+        if rest:
+            loops = [a.loop.head for a, _ in rest if a.loop is not None]
+            yield self.decide(facts, _REST_VALUE, [*loops, *(a for a, _ in rest)])
+        if edge:
+            around = [n.loop.head for (_, n), _ in edge if n.loop is not None]
+            yield self.decide(facts, _EDGE_VALUE, [*around, *(a for (a, _), _ in edge)])
+
+
+def _vector(facts: Facts, node: Node) -> bool:
+    """Whether a thread moves several elements at once."""
+    value = node.result if node.op.kind == OpKind.LOAD else node.op.operand("value") or ""
+    made = facts.threads.producer(value)
+    rows = made.op.results if made is not None else ()
+    kind = next((row.type for row in rows if row.name == value), None)
+    shape = kind.shape if kind is not None and kind.kind is TypeKind.TILE else ()
+    return any(extent != "1" for extent in shape)
+
+
+def _behind(facts: Facts, wide: Access, narrow: Access) -> bool:
+    """Whether the single elements begin where the loop over vectors ends."""
+    first, second = facts.loop(wide.loop), facts.loop(narrow.loop)
+    if first is None or wide.loop is narrow.loop:
+        return False
+    end = set(facts.values.expr(first.high).top())
+    begins = [facts.values.expr(second.low)] if second is not None else list(narrow.index)
+    return bool(end) and any(end <= set(begin.atoms()) for begin in begins)
+
+
+def _edge(facts: Facts, wide: Node, narrow: Node) -> Node | None:
+    """The branch on whose two sides the accesses stand, when it compares positions."""
+    sides = dict(_around(wide))
+    for branch, side in _around(narrow):
+        if branch.op.kind != OpKind.IF or sides.get(branch, side) == side:
+            continue
+        tests = facts.threads.roots(branch.op.inputs[0], *_ORDERED)
+        if any(facts.threads.roots(t.result, OpKind.THREAD_ID) for t in tests):
+            return branch
+    return None
+
+
+def _around(node: Node) -> Iterable[tuple[Node, int]]:
+    """The operations that a node stands in, innermost first, and in which region of each."""
+    while node.parent is not None:
+        yield node.parent, node.branch
+        node = node.parent
