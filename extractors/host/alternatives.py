@@ -50,7 +50,7 @@ def _branch_axes(material: Material, search: SearchRecord) -> set[str]:
     tested = {name for branch in walk(node) for name in _loop_flags(branch)}
     found = set()
     for name in axis_names(search):
-        values = {v for case in search.cases for p in case.points for key, v in p if key == name}
+        values = set(search.values()[name]) if name in search.values() else set()
         few = len(values) > 1 and all(isinstance(v, (bool, str)) for v in values)
         if few and tested & _reached(material, search, name):
             found.add(name)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from extractors.host.expr import OPPOSITE, choose, is_known, is_memo, is_number, make, negate
+from extractors.host.expr import OPPOSITE, choose, is_known, make, negate
 from extractors.host.values import Choice, Expr, Unknown, Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Guard:
     """One condition of a path; `shown` is False for conditions that only say that a check has
-    passed."""
+    passed. Never changed; not frozen, as an expression."""
 
     cond: Expr
     holds: bool
     shown: bool = True
+
+
+_UNASKED: Any = object()
+
+Known = dict[int, tuple[str, tuple[Value, ...], bool]]
+"""Truth of an operation on operands, by the hash of both."""
 
 
 @dataclass(slots=True)
@@ -26,38 +33,42 @@ class Facts:
     `none`, that hold of an operand, the latest last. `answers`: what was asked already.
     """
 
-    literals: dict[tuple[str, tuple[Value, ...]], bool] = field(default_factory=dict)
+    literals: Known = field(default_factory=dict)
     subjects: dict[Value, tuple[tuple[str, Value], ...]] = field(default_factory=dict)
     answers: dict[Expr, bool | None] = field(default_factory=dict)
 
     def with_guard(self, guard: Guard) -> Facts:
         """These facts and those of one more condition."""
-        more = Facts(dict(self.literals), dict(self.subjects))
+        more = Facts(self.literals.copy(), self.subjects.copy())
         more._add(guard.cond, guard.holds, 16)
         return more
 
     def _add(self, fact: Expr, holds: bool, budget: int) -> None:
-        if budget and ((fact.op == "and" and holds) or (fact.op == "or" and not holds)):
-            for part in reversed(fact.args):
+        op, args = fact.op, fact.args
+        if budget and ((op == "and" and holds) or (op == "or" and not holds)):
+            for part in reversed(args):
                 if isinstance(part, Expr):
                     self._add(part, holds, budget - 1)
-        subject = fact.args[0] if fact.args else None
-        if holds and fact.op in ("==", "none"):
-            value = fact.args[1] if fact.op == "==" else None
-            self.subjects[subject] = (*self.subjects.get(subject, ()), (fact.op, value))
+        subject = args[0] if args else None
+        if holds and op in ("==", "none"):
+            value = args[1] if op == "==" else None
+            self.subjects[subject] = (*self.subjects.get(subject, ()), (op, value))
             if isinstance(subject, Expr) and isinstance(value, bool):
-                self.literals[subject.op, subject.args] = value
-        if fact.op == "not" and isinstance(subject, Expr):
-            self.literals[subject.op, subject.args] = not holds
-        elif fact.op in OPPOSITE:
-            self.literals[OPPOSITE[fact.op], fact.args] = not holds
-        self.literals[fact.op, fact.args] = holds
+                self.literals[subject.digest] = subject.op, subject.args, value
+        if op == "not" and isinstance(subject, Expr):
+            self.literals[subject.digest] = subject.op, subject.args, not holds
+        elif op in OPPOSITE:
+            opposite = OPPOSITE[op]
+            self.literals[hash((opposite, args))] = opposite, args, not holds
+        self.literals[fact.digest] = op, args, holds
 
     def verdict(self, asked: Expr) -> bool | None:
         """What follows without taking `asked` apart."""
-        known = self.literals.get((asked.op, asked.args))
-        if known is not None or not asked.args:
-            return known
+        known = self.literals.get(asked.digest)
+        if known is not None and known[0] == asked.op and known[1] == asked.args:
+            return known[2]
+        if not asked.args or not self.subjects:
+            return None
         for op, value in reversed(self.subjects.get(asked.args[0], ())):
             follows = _equals(value, asked) if op == "==" else _is_none(asked)
             if follows is not None:
@@ -74,21 +85,24 @@ class Facts:
         if verdict is not None:
             return verdict
         if cond.op in ("and", "or"):
-            parts = [self.decide(arg, budget - 1) for arg in cond.args]
             stop = cond.op == "or"
-            if stop in parts:
-                return stop
-            return None if None in parts else not stop
+            told: bool | None = not stop
+            for arg in cond.args:
+                part = self.decide(arg, budget - 1)
+                if part is stop:
+                    return stop
+                told = None if part is None else told
+            return told
         if cond.op == "not":
             inner = self.decide(cond.args[0], budget - 1)
             return None if inner is None else not inner
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Path:
     """The conditions under which the code at hand runs, outermost first; `facts` follow from
-    them."""
+    them. Not frozen, as an expression."""
 
     guards: tuple[Guard, ...] = ()
     outer: Path | None = field(default=None, compare=False, repr=False)
@@ -97,6 +111,8 @@ class Path:
     @property
     def facts(self) -> Facts:
         """What the guards say: told when it is first asked for."""
+        if self.known is not None:
+            return self.known
         untold: list[Path] = []
         path: Path | None = self
         while path is not None and path.known is None:
@@ -105,8 +121,7 @@ class Path:
         told = path.known if path is not None else None
         for path in reversed(untold):
             told = told.with_guard(path.guards[-1]) if told is not None else Facts()
-            object.__setattr__(path, "known", told)
-            object.__setattr__(path, "outer", None)
+            path.known, path.outer = told, None
         assert told is not None
         return told
 
@@ -128,11 +143,11 @@ class Path:
             return cond
         if not isinstance(cond, Expr):
             return None
-        facts = self.facts
-        answers = facts.answers
-        if cond not in answers:
-            answers[cond] = facts.decide(cond, 24)
-        return answers[cond]
+        facts = self.known or self.facts
+        known: bool | None = facts.answers.get(cond, _UNASKED)
+        if known is _UNASKED:
+            known = facts.answers[cond] = facts.decide(cond, 24)
+        return known
 
 
 def _equals(value: Value, asked: Expr) -> bool | None:
@@ -183,7 +198,7 @@ def settle(value: Value, path: Path) -> Value:
 
 def truth(value: Value, budget: int = 40) -> bool | Expr | Unknown:
     """`bool(value)`: known, a condition, or Unknown."""
-    if value is None or isinstance(value, (bool, str, bytes, tuple)) or is_number(value):
+    if value is None or isinstance(value, (int, float, str, bytes, tuple)):
         return bool(value)
     if isinstance(value, Unknown):
         return value
@@ -192,11 +207,7 @@ def truth(value: Value, budget: int = 40) -> bool | Expr | Unknown:
             return Unknown("a condition made of too many cases")
         merged = choose(value.cond, truth(value.then, budget - 1), truth(value.other, budget - 1))
         return _as_condition(merged)
-    if isinstance(value, Expr):
-        if is_memo(value) and value.op != "memo":
-            return value
-        return value
-    return True
+    return value if isinstance(value, Expr) else True
 
 
 def _as_condition(value: Value) -> bool | Expr | Unknown:

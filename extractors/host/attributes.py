@@ -40,6 +40,8 @@ class Attributes(Tensors):
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
         """`owner.name` for one known alternative."""
+        if isinstance(owner, Expr):
+            return self._of_expression(owner, name)
         if isinstance(owner, Unknown):
             return owner
         if isinstance(owner, External):
@@ -56,8 +58,6 @@ class Attributes(Tensors):
             return self._of_class(owner, name)
         if isinstance(owner, Ref):
             return self._of_ref(owner, name, node)
-        if isinstance(owner, Expr):
-            return self._of_expression(owner, name)
         if name == "value" and isinstance(owner, (int, float, str)):
             return owner
         if isinstance(owner, (str, tuple, int, float, Meta, Func, Iterator, Builtin)):

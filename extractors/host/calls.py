@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 from extractors.host.core import lines_of
 from extractors.host.definitions import Definitions, is_generator
@@ -30,6 +31,10 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+
+MAX_NESTED = 3
+"""Times that a function is entered within itself while every time a condition decides that is not
+known: each time would look like the one before, until calls are nested too deeply."""
 
 
 class Calls(Definitions):
@@ -156,6 +161,10 @@ class Calls(Definitions):
             known = recognise(self, func)
             if known is not None:
                 return machine.lift(lambda one: self.rounded(known, one, node), args[0])
+        before = self.nested.get(id(func.node), ())
+        nested = (*before, len(machine.path.guards))
+        if len(nested) > MAX_NESTED and all(one < two for one, two in pairwise(nested)):
+            return Unknown(f"`{func.name}` calls itself, on a condition that is not known")
         frame = machine.new_frame(func.frame, func.frame.module, func.name)
         failure = self.bind_parameters(func, args, kwargs, frame)
         if failure is not None:
@@ -166,7 +175,8 @@ class Calls(Definitions):
             (func.name, lines_of(func.node), tuple(arg.arg for arg in _all_args(func.node.args)))
         )
         machine.muted += muted
-        before, machine.foreign = machine.foreign, machine.foreign + 1 if foreign else 0
+        self.nested[id(func.node)] = nested
+        outside, machine.foreign = machine.foreign, machine.foreign + 1 if foreign else 0
         stack, machine.stack = machine.stack, (*machine.stack, func.name)
         questions = machine.device_questions
         try:
@@ -178,7 +188,8 @@ class Calls(Definitions):
         finally:
             machine.stack = stack
             machine.muted -= muted
-            machine.foreign = before
+            machine.foreign = outside
+            self.nested[id(func.node)] = before
             self.calls.pop()
         if machine.device_questions > questions:
             machine.device_functions.add(func.name)

@@ -15,7 +15,7 @@ MAX_PARTS = 4000
 def looked_at(material: Material, launch: LaunchRecord) -> set[Expr]:
     """Everything that a check or a condition on the way to a launch speaks of."""
     values: list[Value] = [guard.cond for guard in launch.path.guards]
-    values += [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+    values += [e.cond for e in material.beside(launch) if isinstance(e, CheckRecord)]
     for _, value in (*launch.args, *launch.kernel.hints):
         values += _conditions(value)
     found: set[Expr] = set()

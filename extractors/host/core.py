@@ -4,8 +4,9 @@ another."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from extractors.host.assume import resolve, truth
 from extractors.host.events import KernelSignature, MadeConfig, SearchRecord, TargetProfile
@@ -32,7 +33,13 @@ MAX_PLACES = 16
 @dataclass
 class Core:
     """State shared by all parts of the interpreter; the methods here are filled in by those
-    parts."""
+    parts.
+
+    `handlers`: the method for each kind of expression (`_eval_Name`) and statement (`_do_If`).
+    `nested`: how many conditions held at each entry into a function that is being read.
+    """
+
+    handlers: ClassVar[dict[type[ast.AST], Callable[..., Any]]] = {}
 
     machine: Machine
     kernels: Mapping[str, KernelSignature]
@@ -43,12 +50,22 @@ class Core:
     made: dict[int, MadeConfig] = field(default_factory=dict)
     calls: list[tuple[str, Lines, tuple[str, ...]]] = field(default_factory=list)
     called: set[int] = field(default_factory=set)
+    nested: dict[int, tuple[int, ...]] = field(default_factory=dict)
     roots: set[int] = field(default_factory=set)
     recognised: dict[int, str | None] = field(default_factory=dict)
     notes: list[tuple[str, Lines | None]] = field(default_factory=list)
     unread: list[tuple[str, str, Lines]] = field(default_factory=list)
     registered: dict[str, tuple[Row, ...] | None] = field(default_factory=dict)
     main: str = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        names = ((name.partition("_")[2].partition("_")[2], name) for name in dir(cls))
+        cls.handlers = {
+            getattr(ast, kind): getattr(cls, name)
+            for kind, name in names
+            if name.startswith(("_eval_", "_do_")) and hasattr(ast, kind)
+        }
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression."""

@@ -353,7 +353,7 @@ def _chosen(value: Value) -> str:
 
 def _sentinels(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     """A padded buffer whose tail keeps a fill value, bound to the kernel."""
-    marks = [event for event in material.of_root(launch) if isinstance(event, SentinelRecord)]
+    marks = [event for event in material.beside(launch) if isinstance(event, SentinelRecord)]
     for name, value in launch.args if marks else ():
         for leaf in leaves(value):
             bases = _bases(material, leaf)

@@ -94,6 +94,21 @@ class SearchRecord:
     generator: tuple[str, Lines, tuple[str, ...]] | None = None
     has_hints: bool = False
     module: str = ""
+    _values: Mapping[str, tuple[Value, ...]] | None = field(default=None, compare=False, repr=False)
+
+    def values(self) -> Mapping[str, tuple[Value, ...]]:
+        """The axes in source order with the values that points have on them, each once.
+
+        Told once: a search may have thousands of points, and every launch asks.
+        """
+        if self._values is None:
+            found: dict[str, dict[Value, None]] = {}
+            for case in self.cases:
+                for point in case.points:
+                    for name, value in point:
+                        found.setdefault(name, {})[value] = None
+            self._values = {name: tuple(rows) for name, rows in found.items()}
+        return self._values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

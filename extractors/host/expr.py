@@ -66,8 +66,15 @@ ATOMS = frozenset({"sym", "dim", "shape", "rank", "stride", "tensor", "axis", "m
 
 def make(op: str, *args: Value) -> Expr | Unknown:
     """An expression, or Unknown when it would be larger than anyone reads."""
-    size = 1 + sum(size_of(arg) for arg in args)
-    depth = 1 + max((depth_of(arg) for arg in args), default=0)
+    size, depth = 1, 1 if args else 0
+    for arg in args:
+        if isinstance(arg, (Expr, Choice)):
+            size += arg.size
+            depth = arg.depth if arg.depth > depth else depth
+        else:
+            size += size_of(arg)
+            depth = max(depth, depth_of(arg))
+    depth += 1
     if size > MAX_EXPRESSION_NODES or depth > MAX_EXPRESSION_DEPTH:
         return Unknown("the expression grows beyond what is kept")
     return Expr(op, args, size, depth)
@@ -95,13 +102,15 @@ def choose(cond: Value, then: Value, other: Value) -> Value:
     stored."""
     if isinstance(cond, bool):
         return then if cond else other
-    then = True if isinstance(then, Expr) and then == cond else then
-    other = False if isinstance(other, Expr) and other == cond else other
+    if isinstance(then, Expr) and then == cond:
+        then = True
+    if isinstance(other, Expr) and other == cond:
+        other = False
     if then is other or (type(then) is type(other) and then == other):
         return then
-    if is_memo(then):
+    if isinstance(then, Expr) and is_memo(then):
         return other
-    if is_memo(other):
+    if isinstance(other, Expr) and is_memo(other):
         return then
     if isinstance(cond, Unknown):
         return Unknown(f"depends on a condition that is unknown: {cond.reason}")

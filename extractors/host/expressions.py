@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
+from extractors.host.assume import resolve
 from extractors.host.expr import (
     binary,
     choose,
@@ -33,6 +33,7 @@ from extractors.host.values import (
     External,
     Frame,
     Func,
+    Lazy,
     Ref,
     Unknown,
     Value,
@@ -93,16 +94,15 @@ class Expressions(Items):
 
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; Unknown with a reason where the source does not tell."""
-        handler: Callable[[ast.expr, Frame], Value] | None = getattr(
-            self, f"_eval_{type(node).__name__}", None
-        )
+        handler = self.handlers.get(type(node))
         if handler is None:
             return Unknown(f"a {type(node).__name__} expression is not evaluated")
-        self.machine.deeper()
+        machine = self.machine
+        machine.deeper()
         try:
-            return handler(node, frame)
+            return handler(self, node, frame)
         finally:
-            self.machine.depth -= 1
+            machine.depth -= 1
 
     def _eval_Constant(self, node: ast.Constant, frame: Frame) -> Value:
         return node.value if not isinstance(node.value, complex) else Unknown("a complex number")
@@ -113,10 +113,13 @@ class Expressions(Items):
     def lookup(self, name: str, frame: Frame) -> Value:
         """A name from the innermost frame that has it, else a builtin."""
         at: Frame | None = frame
+        machine = self.machine
         while at is not None:
-            value = self.machine.mapping(at.oid).get(name, ABSENT)
+            value = machine.mapping(at.oid).get(name, ABSENT)
             if value is not ABSENT:
-                return self.loaded(self.resolve(present(value)))
+                if isinstance(value, Choice):
+                    value = resolve(present(value), machine.path)
+                return self.loaded(value) if isinstance(value, Lazy) else value
             at = at.parent
         if name in BUILTINS:
             return Builtin(name)
@@ -133,6 +136,8 @@ class Expressions(Items):
 
     def _eval_Attribute(self, node: ast.Attribute, frame: Frame) -> Value:
         owner = self.eval(node.value, frame)
+        if not isinstance(owner, Choice):
+            return self.attribute(owner, node.attr, node)
         return self.machine.lift(lambda value: self.attribute(value, node.attr, node), owner)
 
     def _eval_BinOp(self, node: ast.BinOp, frame: Frame) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -57,7 +57,11 @@ class Material:
     origins: Origins | None = None
     loader: ModuleLoader | None = None
     _numbers: dict[tuple[Expr, bool], int] = field(default_factory=dict)
+    _others: dict[int, list[tuple[int, object]]] = field(default_factory=dict)
     _demands: dict[int, list[frozenset[int]]] = field(default_factory=dict)
+    _before: dict[int, list[object]] = field(default_factory=dict)
+    _lines: dict[tuple[str, Lines, str], tuple[Lines, ...]] = field(default_factory=dict)
+    picks: dict[int, list[PickRecord]] = field(default_factory=dict)
 
     def launched_here_only(self) -> bool:
         """Whether no other module of the package takes the kernel to launch it, too."""
@@ -65,6 +69,22 @@ class Material:
 
     def made(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines where the argument of a launch for a parameter was made."""
+        return self._told("made", self._made, launch, name)
+
+    def _told(
+        self,
+        what: str,
+        tell: Callable[[LaunchRecord, str], tuple[Lines, ...]],
+        launch: LaunchRecord,
+        name: str,
+    ) -> tuple[Lines, ...]:
+        """Lines that hang on the place of a launch alone: a thousand launches may share it."""
+        key = what, launch.lines, name
+        if key not in self._lines:
+            self._lines[key] = tell(launch, name)
+        return self._lines[key]
+
+    def _made(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         call = self.origins.call_at(launch.lines) if self.origins else None
         names = [param for param, _ in self.signature.params]
         if call is None or self.origins is None or name not in names:
@@ -83,6 +103,9 @@ class Material:
 
     def bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines that assign to the variable handed over for a parameter."""
+        return self._told("bound", self._bound, launch, name)
+
+    def _bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         call = self.origins.call_at(launch.lines) if self.origins else None
         names = [param for param, _ in self.signature.params]
         if call is None or self.origins is None or name not in names:
@@ -92,6 +115,9 @@ class Material:
 
     def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines of the keyword that hands a launch a hint, and where its value was made."""
+        return self._told("handed", self._handed, launch, name)
+
+    def _handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         call = self.origins.call_at(launch.lines) if self.origins else None
         if call is None or self.origins is None:
             return ()
@@ -123,21 +149,33 @@ class Material:
         """Events of the entry function that led to a launch."""
         return self.events.get(self.roots.get(id(launch), -1), [])
 
+    def beside(self, launch: LaunchRecord) -> list[object]:
+        """Those of them that are no launches."""
+        return [event for _, event in self._beside(self.roots.get(id(launch), -1))]
+
+    def _beside(self, root: int) -> list[tuple[int, object]]:
+        """Events of an entry function that are no launches, with their places among all events."""
+        if root not in self._others:
+            rows = enumerate(self.events.get(root, ()))
+            self._others[root] = [row for row in rows if not isinstance(row[1], LaunchRecord)]
+        return self._others[root]
+
     def before(self, launch: LaunchRecord) -> list[object]:
-        """Events that happened before a launch, on conditions the launch shares."""
-        demands = self._demanded(self.roots.get(id(launch), -1))
+        """Events other than launches before a launch, on conditions the launch shares."""
+        if id(launch) not in self._before:
+            self._before[id(launch)] = self._passed(launch)
+        return self._before[id(launch)]
+
+    def _passed(self, launch: LaunchRecord) -> list[object]:
+        root = self.roots.get(id(launch), -1)
+        demands = self._demanded(root)
         held = {self._numbers.get((guard.cond, guard.holds)) for guard in launch.path.guards}
-        found = []
-        for event, demand in zip(self.of_root(launch), demands, strict=True):
-            if event is launch:
-                break
-            if demand <= held:
-                found.append(event)
-        return found
+        rows = zip(self._beside(root), demands, strict=True)
+        return [event for (at, event), demand in rows if at < launch.order and demand <= held]
 
     def _demanded(self, root: int) -> list[frozenset[int]]:
-        """For each event of an entry function the numbers of the conditions that a launch after it
-        must share. Made once: a file may have a thousand launches and two thousand events."""
+        """For each event beside the launches of an entry function the numbers of the conditions
+        that a launch after it must share. Made once: a file may have a thousand launches."""
         if root not in self._demands:
             self._demands[root] = [
                 frozenset(
@@ -145,7 +183,7 @@ class Material:
                     for guard in (path.guards if path is not None else ())
                     if not _self_check(event, guard.cond) and not mentions_memo(guard.cond)
                 )
-                for event in self.events.get(root, ())
+                for _, event in self._beside(root)
                 for path in (getattr(event, "path", None),)
             ]
         return self._demands[root]

@@ -30,10 +30,10 @@ class Heap:
 
     __slots__ = ("_own", "_table", "log")
 
-    def __init__(self) -> None:
-        self._table: dict[int, Content] = {}
-        self._own = True
-        self.log: _Log | None = None
+    def __init__(self, table: dict[int, Content] | None = None, log: _Log | None = None) -> None:
+        self._table: dict[int, Content] = {} if table is None else table
+        self._own = table is None
+        self.log = log
 
     def get(self, oid: int) -> Content | None:
         """The contents of an object; None when there are none here."""
@@ -58,10 +58,8 @@ class Heap:
 
     def copy(self) -> Heap:
         """A heap of another branch that begins here."""
-        other = Heap()
-        other._table, other._own, other.log = self._table, False, self.log
         self._own = False
-        return other
+        return Heap(self._table, self.log)
 
 
 def _changed(left: _Log | None, right: _Log | None) -> tuple[list[int], _Log | None]:
@@ -87,6 +85,8 @@ def merge_heaps(
     A list of records that too many conditions choose from becomes all that it may hold; the records
     that some branch leaves out are put into `widened`.
     """
+    if left.log is right.log:
+        return left
     changed, log = _changed(left.log, right.log)
     rows = [(oid, left.get(oid), right.get(oid)) for oid in changed]
     if all(first is second for _, first, second in rows):
@@ -110,9 +110,13 @@ def _merge_content(cond: Expr, left: Content, right: Content, widened: set[Value
         return left
     if isinstance(left, dict) and isinstance(right, dict):
         merged = {}
-        for key in (*left, *(key for key in right if key not in left)):
-            first, second = left.get(key, ABSENT), right.get(key, ABSENT)
+        for key, first in left.items():
+            second = right.get(key, ABSENT)
             merged[key] = first if first is second else choose(cond, first, second)
+        if not right.keys() <= left.keys():
+            for key, second in right.items():
+                if key not in left:
+                    merged[key] = second if second is ABSENT else choose(cond, ABSENT, second)
         return merged
     rows = [*_alternatives(left), *_alternatives(right)]
     if len(rows) > MAX_ALTERNATIVES or not widened.isdisjoint(item for row in rows for item in row):

@@ -152,16 +152,11 @@ class Interpreter(BuiltinCalls):
         return make("axis", owner.search, name)
 
     def _axis_values(self, search: int, name: str) -> set[Value]:
-        return {value for point in self.points(search) for key, value in point if key == name}
+        return set(self.searches[search].values().get(name, ()))
 
     def axis_names(self, search: int) -> tuple[str, ...]:
         """Names of the axes of a search, in source order."""
-        names = [key for point in self.points(search) for key, _ in point]
-        return tuple(dict.fromkeys(names))
-
-    def points(self, search: int) -> list[tuple[tuple[str, Value], ...]]:
-        """Every point of a search, over all its cases."""
-        return [point for case in self.searches[search].cases for point in case.points]
+        return tuple(self.searches[search].values())
 
     def meta(self, owner: Meta, key: Value) -> Value:
         """What a grid function reads from its dictionary."""

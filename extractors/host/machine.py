@@ -80,7 +80,9 @@ class Machine:
 
     def mapping(self, oid: int) -> dict[Value, Value]:
         """The contents of a frame, dict or record."""
-        content = self.read(oid)
+        content = self.heap.get(oid)
+        if content is None:
+            content = self.base.get(oid)
         return content if isinstance(content, dict) else {}
 
     def items(self, ref: Ref) -> Value:
@@ -113,9 +115,12 @@ class Machine:
 
         Raises OutOfBounds when that is one too many.
         """
-        self.tick()
-        if self.depth >= self.limits.depth:
-            raise OutOfBounds(f"code nested deeper than {self.limits.depth} levels")
+        self.steps += 1
+        limits = self.limits
+        if self.steps > limits.steps:
+            raise OutOfBounds(f"more than {limits.steps} steps of host code")
+        if self.depth >= limits.depth:
+            raise OutOfBounds(f"code nested deeper than {limits.depth} levels")
         self.depth += 1
 
     def emit(self, event: object) -> None:
@@ -155,41 +160,47 @@ class Machine:
     ) -> tuple[tuple[Value, Heap], tuple[Value, Heap]]:
         """Run both sides and give each result with its heap, unmerged."""
         before, path = self.heap, self.path
-        results = []
-        for holds, side in ((True, then), (False, other)):
-            self.heap, self.path = before.copy(), path.under(cond, holds, shown)
-            try:
-                results.append((side(), self.heap))
-            finally:
-                self.heap, self.path = before, path
-        return results[0], results[1]
+        try:
+            self.heap, self.path = before.copy(), path.under(cond, True, shown)
+            left = then(), self.heap
+            self.heap, self.path = before.copy(), path.under(cond, False, shown)
+            return left, (other(), self.heap)
+        finally:
+            self.heap, self.path = before, path
 
     def lift(self, compute: Callable[..., Value], *values: Value) -> Value:
         """`compute` on known alternatives: once for each leaf of the choices among `values`."""
-        resolved = [resolve(value, self.path) for value in values]
+        for one in values:
+            if isinstance(one, (Choice, Unknown)):
+                break
+        else:
+            return compute(*values)
+        path = self.path
+        resolved = [resolve(one, path) if isinstance(one, Choice) else one for one in values]
         for place, value in enumerate(resolved):
             if isinstance(value, Choice):
-                self.tick()
-                if self.depth > self.limits.depth:
-                    raise OutOfBounds("choices nested too deeply")
-                self.depth += 1
-                try:
-                    left, right = self.branch(
-                        value.cond,
-                        partial(self._lift_at, compute, resolved, place, value.then),
-                        partial(self._lift_at, compute, resolved, place, value.other),
-                    )
-                finally:
-                    self.depth -= 1
-                return merge(value.cond, left, right)
+                before, after = resolved[:place], resolved[place + 1 :]
+                return self._lift_sides(
+                    value,
+                    partial(self.lift, compute, *before, value.then, *after),
+                    partial(self.lift, compute, *before, value.other, *after),
+                )
             if isinstance(value, Unknown):
                 return value
         return compute(*resolved)
 
-    def _lift_at(
-        self, compute: Callable[..., Value], values: list[Value], at: int, value: Value
+    def _lift_sides(
+        self, value: Choice, then: Callable[[], Value], other: Callable[[], Value]
     ) -> Value:
-        return self.lift(compute, *values[:at], value, *values[at + 1 :])
+        self.tick()
+        if self.depth > self.limits.depth:
+            raise OutOfBounds("choices nested too deeply")
+        self.depth += 1
+        try:
+            left, right = self.branch(value.cond, then, other)
+        finally:
+            self.depth -= 1
+        return merge(value.cond, left, right)
 
 
 def merge(cond: Expr, left: Value, right: Value) -> Value:
@@ -203,7 +214,7 @@ def merge(cond: Expr, left: Value, right: Value) -> Value:
 
 def present(value: Value) -> Value:
     """The value of a name that some path left unbound: where it is unbound, nothing reads it."""
-    if isinstance(value, Choice):
+    if isinstance(value, Choice) and value.partial:
         then, other = present(value.then), present(value.other)
         if then is ABSENT:
             return other

@@ -36,6 +36,7 @@ class Origins:
     _applied: dict[ast.AST, str] = field(default_factory=dict)
     _calls: list[ast.Call] = field(default_factory=list)
     _calls_at: dict[Lines, list[ast.Call]] = field(default_factory=dict)
+    _told: dict[tuple[ast.expr, bool], list[ast.AST]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pending: list[tuple[ast.AST, _Function | None]] = [(self.tree, None)]
@@ -135,6 +136,12 @@ class Origins:
     def statements(self, value: ast.expr, *, callers: bool = True) -> list[ast.AST]:
         """Assignments that a value was made by, nearest first; with `callers`, what callers pass
         where the value is a parameter itself."""
+        key = value, callers
+        if key not in self._told:
+            self._told[key] = self._statements(value, callers)
+        return self._told[key]
+
+    def _statements(self, value: ast.expr, callers: bool) -> list[ast.AST]:
         found: list[ast.AST] = []
         pending = [(name, 0) for name in _names(value)]
         seen: set[tuple[str, _Function | None]] = set()

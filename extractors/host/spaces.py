@@ -20,8 +20,7 @@ def space_lines(search: SearchRecord) -> tuple[Lines, ...]:
 
 def tried(search: SearchRecord, name: str) -> list[Value]:
     """The values that a search tries on an axis, each once, in order."""
-    rows = [point for case in search.cases for point in case.points]
-    return list(dict.fromkeys(value for row in rows for key, value in row if key == name))
+    return list(search.values().get(name, ()))
 
 
 def complete(search: SearchRecord) -> bool:

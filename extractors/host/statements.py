@@ -126,15 +126,16 @@ class Statements(Assignments):
 
     def execute(self, node: ast.stmt, frame: Frame) -> AnyFlow:
         """Run one statement."""
-        handler: Callable[[ast.stmt, Frame], AnyFlow | None] | None
-        handler = getattr(self, f"_do_{type(node).__name__}", None)
+        handler = self.handlers.get(type(node))
         if handler is None:
             return NORMAL
-        self.machine.deeper()
+        machine = self.machine
+        machine.deeper()
         try:
-            return handler(node, frame) or NORMAL
+            flow: AnyFlow | None = handler(self, node, frame)
+            return flow or NORMAL
         finally:
-            self.machine.depth -= 1
+            machine.depth -= 1
 
     def _do_Expr(self, node: ast.Expr, frame: Frame) -> AnyFlow:
         if isinstance(node.value, ast.Constant):

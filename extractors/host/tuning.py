@@ -90,8 +90,7 @@ def _lines(search: SearchRecord) -> Lines:
 
 def axis_names(search: SearchRecord) -> tuple[str, ...]:
     """Axes of a search in source order; those its callbacks read when the points are not known."""
-    named = [key for case in search.cases for point in case.points for key, _ in point]
-    return tuple(dict.fromkeys(named or search.seen_axes))
+    return tuple(search.values() or dict.fromkeys(search.seen_axes))
 
 
 def timed_with(material: Material, search: SearchRecord, names: Names) -> Point:
@@ -230,9 +229,15 @@ def first_picks(material: Material) -> list[PickRecord]:
 
 def picks_of(material: Material, launch: LaunchRecord) -> list[PickRecord]:
     """Configurations taken by position on the way to a launch, whose values the launch uses."""
+    if id(launch) not in material.picks:
+        material.picks[id(launch)] = _picks(material, launch)
+    return material.picks[id(launch)]
+
+
+def _picks(material: Material, launch: LaunchRecord) -> list[PickRecord]:
     if any(uses_axis(launch, search.id) for search in material.searches):
         return []
-    root = [event for event in material.of_root(launch) if isinstance(event, PickRecord)]
+    root = [event for event in material.beside(launch) if isinstance(event, PickRecord)]
     held = {(guard.cond, guard.holds) for guard in launch.path.guards} if root else set()
     reached = [event for event in root if _on_the_way(event, launch, held)]
     used = _numbers_used(launch) if reached else set()

@@ -31,19 +31,24 @@ class Unknown:
     raised: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, slots=True)
 class Expr:
     """An operation over problem sizes, flags, target facts and tuning axes (see `expr.py` for
-    the operations)."""
+    the operations).
+
+    Never changed. Not frozen: a reading makes a hundred thousand, and a frozen one takes twice as
+    long to make.
+    """
 
     op: str
     args: tuple[Value, ...]
     size: int = field(compare=False, default=1)
     depth: int = field(compare=False, default=1)
-    digest: int = field(init=False, compare=False, repr=False)
+    digest: int = field(compare=False, repr=False, default=0)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", hash((self.op, self.args)))
+    def __init__(self, op: str, args: tuple[Value, ...], size: int = 1, depth: int = 1) -> None:
+        self.op, self.args, self.size, self.depth = op, args, size, depth
+        self.digest = hash((op, args))
 
     def __hash__(self) -> int:
         """Made once: expressions share their parts, and each is looked up many times."""
@@ -53,27 +58,38 @@ class Expr:
         """The same operation of the same operands; another hash is another expression."""
         if self is other or not isinstance(other, Expr):
             return self is other
-        same = self.digest == other.digest and self.op == other.op
-        return same and self.args == other.args
+        return self.digest == other.digest and self.op == other.op and self.args == other.args
 
     def __reduce__(self) -> tuple[type[Expr], tuple[object, ...]]:
         """Without the hash, which is another one in another process."""
         return Expr, (self.op, self.args, self.size, self.depth)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, slots=True)
 class Choice:
-    """`then` where `cond` holds, `other` elsewhere."""
+    """`then` where `cond` holds, `other` elsewhere; `partial` where some case is absent.
+
+    Never changed; not frozen, as an expression.
+    """
 
     cond: Expr
     then: Value
     other: Value
     size: int = field(compare=False, default=1)
     depth: int = field(compare=False, default=1)
-    digest: int = field(init=False, compare=False, repr=False)
+    digest: int = field(compare=False, repr=False, default=0)
+    partial: bool = field(compare=False, repr=False, default=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", hash((self.cond, self.then, self.other)))
+    def __init__(
+        self, cond: Expr, then: Value, other: Value, size: int = 1, depth: int = 1
+    ) -> None:
+        self.cond, self.then, self.other, self.size, self.depth = cond, then, other, size, depth
+        self.digest = hash((cond, then, other))
+        self.partial = then is ABSENT or other is ABSENT
+        if isinstance(then, Choice) and then.partial:
+            self.partial = True
+        if isinstance(other, Choice) and other.partial:
+            self.partial = True
 
     def __hash__(self) -> int:
         """Made once, as that of an expression."""
@@ -260,7 +276,7 @@ def size_of(value: Value) -> int:
     if isinstance(value, (Expr, Choice)):
         return value.size
     if isinstance(value, tuple):
-        return 1 + sum(size_of(item) for item in value[:64])
+        return 1 + sum(map(size_of, value[:64]))
     return 1
 
 

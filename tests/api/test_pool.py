@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from api.pool import Work
+
 ROOT = Path(__file__).parents[2]
 OWNER = """
 import os, time
@@ -65,3 +67,24 @@ def _alive(process: int) -> bool:
         return False
     status = Path(f"/proc/{process}/stat")
     return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def _busy(_: str) -> str:
+    while True:
+        pass
+
+
+def _asleep(_: str) -> str:
+    time.sleep(0.3)
+    return "done"
+
+
+def _failed(thing: str, why: str) -> str:
+    return f"{thing}: {why}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no timers of the process")
+def test_the_time_of_a_thing_is_that_of_the_processor() -> None:
+    """Who works for too long is stopped; who waits for the processor is not."""
+    assert Work(_busy, _failed, 0.1)("one") == "one: reading it took longer than 0.1 s."
+    assert Work(_asleep, _failed, 0.1)("one") == "done"
