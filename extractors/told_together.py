@@ -31,6 +31,12 @@ GIVEN = frozenset({"constant", "tuned", "given by the caller"})
 LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
 """What a program says on an axis that it gives nothing for; what the host gives takes its place."""
 
+SUMMED_UP = frozenset({"reduction_split", "parameter_gradient"})
+"""Axes that tell what becomes of an array which the kernel writes."""
+
+GRADIENT = "parameter_gradient"
+"""What a kernel that sums a gradient shows itself; the host adds up what it leaves."""
+
 SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
 """Axes that the grid of the launch belongs to."""
 
@@ -52,6 +58,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
+    rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
     found: list[Decision] = []
     for decision in program:
         if decision.axis in SHARED_OUT and decision.file is None:
@@ -120,12 +127,14 @@ def _read(facts: Facts, branch: Node) -> set[str]:
 
 
 def _overwrites(decision: Decision, detection: Detection) -> bool:
-    """True unless the host hands one tensor to two parameters of which none or both are written."""
-    if decision.axis != "aliasing" or decision.subject is None:
+    """True unless the host hands one tensor to two parameters of which none or both are written,
+    or adds up an array that the kernel only reads."""
+    if decision.axis not in ("aliasing", *SUMMED_UP) or decision.subject is None:
         return True
     shared = decision.subject.split(", ")
     roles = {p.role for p in detection.parameters if p.name in shared}
-    return len(roles) > 1 and bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
+    written = bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
+    return written and (len(roles) > 1 or decision.axis in SUMMED_UP)
 
 
 def _moves(detection: Detection, parameter: str | None) -> bool:

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from extractors.host import cases_partial
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -24,33 +23,16 @@ from extractors.host.samples import (
     STRIDED,
     TWO_POINTER,
     TWO_TILE,
+    HostCase,
+    HostMiss,
     pointer,
     tile,
     vary,
 )  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True)
-class HostCase:
-    """A module whose last kernel's host code decides `value` by `pattern`."""
-
-    pattern: str
-    text: str
-    value: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HostMiss:
-    """A module in which the pattern must not be seen, or not the value; with the reason."""
-
-    pattern: str
-    text: str
-    why: str
-    value: str | None = None
-
-
 # fmt: off
 CASES = (
+    *cases_partial.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -313,6 +295,7 @@ _NO_RULE = {
 }
 
 MISSES = (
+    *cases_partial.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

@@ -33,9 +33,14 @@ from extractors.host.events import (
 )
 from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
+from extractors.host.fallback import framework_instead
+from extractors.host.layouts import by_strides
+from extractors.host.partial import stages, summed
 from extractors.host.render import leaves
+from extractors.host.through import written
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
 from extractors.host.values import Expr, Value
+from extractors.host.wrapping import guarded
 from kb.evidence import AxisKind, Decision, Lines
 
 _OF_SHAPES = frozenset({"dim", "shape", "call", "index", "*", "//"})
@@ -71,9 +76,14 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     rows += closed_form(material)
     rows += compiled_in(material)
     rows += chosen_kernel(material)
+    rows += framework_instead(material)
     rows += device_branches(material)
     rows += shared_buffers(material)
     rows += demanded_layout(material)
+    rows += guarded(material)
+    rows += by_strides(material)
+    rows += summed(material)
+    rows += stages(material)
     return tuple(_joined(rows))
 
 
@@ -198,7 +208,7 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     lines += [search.lines for search in material.searches if search.kind != "exhaustive_search"]
     lines += [line for search in material.searches for line in hint_lines(material, search)]
     lines += [line for launch in material.launches for line in material.handed(launch, name)]
-    lines += [] if lines else [launch.lines for launch in material.launches[:1]]
+    lines += [] if lines else [written(material, one, name) for one in material.launches[:1]]
     if text and lines:
         yield Decision(
             axis=axis,
@@ -244,7 +254,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
         if name not in constexprs:
             continue
         value = _kept(material, given)
-        line = where.get(name, launch.lines)
+        line = where.get(name) or written(material, launch, name)
         rounded = [one for leaf in leaves(value) for one in _rounded(leaf)]
         if rounded and all(any(_rounded(leaf)) for leaf in leaves(value)):
             made = {rounds[one] for one in rounded if one in rounds}

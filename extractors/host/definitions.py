@@ -21,6 +21,7 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+from extractors.host.wrapping import makes_contiguous
 from extractors.syntax.nodes import children
 
 
@@ -59,6 +60,9 @@ class Definitions(Statements):
         applied = self.eval(decorator, frame)
         if isinstance(applied, Unknown):
             return value
+        if isinstance(applied, Func) and isinstance(value, Func) and frame.module == self.main:
+            if makes_contiguous(self, applied):
+                self.machine.contiguous[value.node] = lines_of(decorator)
         if isinstance(value, KernelValue):
             result = self.call(applied, (value,), {}, decorator)
             if isinstance(result, KernelValue):

@@ -5,6 +5,27 @@ this purpose; none is somebody else's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HostCase:
+    """A module whose last kernel's host code decides `value` by `pattern`."""
+
+    pattern: str
+    text: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostMiss:
+    """A module in which the pattern must not be seen, or not the value; with the reason."""
+
+    pattern: str
+    text: str
+    why: str
+    value: str | None = None
+
 
 def vary(text: str, *changes: tuple[str, str]) -> str:
     """The text with pieces replaced; ValueError when a piece is not there."""

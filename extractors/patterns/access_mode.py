@@ -12,6 +12,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -54,6 +55,10 @@ class AccessMode(Pattern):
         Case(ADD_POINTER, "element gather/pointer"),
         Case(ROW_NORM_THREADS, "element gather/pointer"),
         Case(ONE_THREAD, "element gather/pointer"),
+        Case(
+            vary(_SCALAR, ("out, tl.load(n)", "out + tl.program_id(0), tl.load(n)")),
+            "element gather/pointer",
+        ),
     )
     near_misses = (
         NearMiss(_SCALAR, why="single numbers are read and written, no tile"),
@@ -70,8 +75,8 @@ class AccessMode(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}
-        alone = facts.program is not facts.source and not any(
-            facts.types.shape(a.value) for a in facts.accesses
+        alone = not any(facts.types.shape(a.value) for a in facts.accesses) and (
+            facts.program is not facts.source or self._placed(facts)
         )
         for access in facts.accesses:
             if alone or facts.types.shape(access.value) or access.mode not in _SINGLE:
@@ -79,6 +84,15 @@ class AccessMode(Pattern):
         for value, members in found.items():
             places = [node for access in members for node in _address(facts, access)]
             yield self.decide(facts, value, [*members, *places])
+
+    def _placed(self, facts: Facts) -> bool:
+        """Single numbers, each where a block id says."""
+        return any(
+            index.has(AtomKind.BLOCK)
+            for access in facts.accesses
+            if access.mode is Mode.POINTER
+            for index in access.index
+        )
 
 
 def _address(facts: Facts, access: Access) -> list[Node]:

@@ -9,6 +9,7 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -42,6 +43,12 @@ _LATE_POINTER = vary(
 )  # fmt: skip
 
 
+_SPREAD = (
+    (
+        "scales + m, mask=m < M, other=0.0)[:, None]",
+        "scales + tl.broadcast_to(m[:, None], (TM, TN)))",
+    ),
+)
 _SCALED_THREADS = vary(
     PRODUCT_THREADS,
     ("const float* __restrict__ b,", "const float* __restrict__ b, const float* scales,"),
@@ -67,6 +74,7 @@ class BlockScaledAccumulation(Pattern):
         Case(_LATE, "scale in epilogue"),
         Case(_SCALED_POINTER, "per-K-block promotion acc += dot*scale"),
         Case(_LATE_POINTER, "scale in epilogue"),
+        Case(vary(_LATE_POINTER, *_SPREAD), "scale in epilogue"),
         Case(_SCALED_THREADS, "per-K-block promotion acc += dot*scale"),
         Case(
             vary(
@@ -80,6 +88,10 @@ class BlockScaledAccumulation(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(_LATE_POINTER, (_SPREAD[0][0], "scales + m[:, None] * N + n[None, :])")),
+            why="another tile of the same size, no scale",
+        ),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
@@ -135,11 +147,9 @@ class BlockScaledAccumulation(Pattern):
                 plain = facts.access(
                     facts.graph.producer(facts.graph.through(other, VIEWS | CASTS)) or node
                 )
-                if (
-                    facts.graph.rests_on(value, product)
-                    and narrow
-                    and plain is not None
-                    and not plain.is_store
-                ):
+                if plain is None or plain.is_store:
+                    continue
+                lanes = {a.value for e in plain.index for a in e.atoms() if a.kind is AtomKind.LANE}
+                if facts.graph.rests_on(value, product) and (narrow or len(lanes) == 1):
                     found.append(node)
         return found

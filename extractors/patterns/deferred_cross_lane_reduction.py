@@ -57,6 +57,7 @@ class DeferredCrossLaneReduction(Pattern):
         Case(ROW_NORM_CHUNKS_POINTER, "accumulate lane-wise, reduce once after the loop"),
         Case(ROW_NORM_CHUNKS_THREADS, "accumulate lane-wise, reduce once after the loop"),
         Case(vary(ATTENTION_POINTER, *_LATE), "accumulate lane-wise, reduce once after the loop"),
+        Case(ATTENTION_POINTER, "reduce every iteration to a scalar/row"),
         Case(_GROUPS, "accumulate lane-wise, reduce once after the loop"),
         Case(_GROUPS_ROWS, "reduce every iteration to a scalar/row"),
     )
@@ -67,7 +68,11 @@ class DeferredCrossLaneReduction(Pattern):
             value="accumulate lane-wise, reduce once after the loop",
         ),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
-        NearMiss(ATTENTION_POINTER, why="the sum is one number per row in every iteration"),
+        NearMiss(
+            ATTENTION_POINTER,
+            why="the sum is one number per row in every iteration",
+            value="accumulate lane-wise, reduce once after the loop",
+        ),
         NearMiss(PRODUCT, why="a product, no reduction"),
         NearMiss(ROW_NORM_POINTER, why="no loop runs over the row"),
         NearMiss(ROW_NORM_THREADS, why="no loop runs over the row"),
@@ -94,7 +99,7 @@ class DeferredCrossLaneReduction(Pattern):
                     deferred += [
                         n for n in (facts.graph.producer(state.init), made, *after) if n is not None
                     ]
-                elif inside and not facts.contractions and self._row(facts, inside):
+                elif inside and (self._scores(facts, inside) or self._row(facts, inside)):
                     every += inside
         if deferred:
             yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)
@@ -122,6 +127,16 @@ class DeferredCrossLaneReduction(Pattern):
         feeds = facts.graph.feeds(core or "")
         return any(self._added_to(facts, feed, tile, limit - 1) for feed in feeds)
 
+    def _scores(self, facts: Facts, inside: list[Node]) -> bool:
+        """True when scores of an attention are reduced to one number per query."""
+        return all(
+            any(
+                facts.graph.rests_on(r.result, p) and p.loop is r.loop for p in facts.score_products
+            )
+            for r in inside
+        )
+
     def _row(self, facts: Facts, inside: list[Node]) -> bool:
         """True when what is reduced was loaded in the loop, chunk by chunk."""
-        return any(a.loop is r.loop for r in inside for a in facts.feeding(r.op.inputs[0]))
+        loads = [(a, r) for r in inside for a in facts.feeding(r.op.inputs[0])]
+        return not facts.contractions and any(a.loop is r.loop for a, r in loads)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, TILE
+from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
@@ -24,6 +25,22 @@ def ragged(x, lengths, out, T: tl.constexpr):
         return
     at = first + tl.arange(0, T)
     tl.store(out + at, tl.load(x + at, mask=at < own), mask=at < own)
+"""
+)
+
+
+_EMPTY = (
+    POINTER
+    + """
+@triton.jit
+def ragged(x, offsets, out, T: tl.constexpr):
+    own = tl.program_id(0) // 8
+    first = tl.load(offsets + own)
+    last = tl.load(offsets + own + 1)
+    if last - first == 0:
+        return
+    at = first + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < last), mask=at < last)
 """
 )
 
@@ -61,9 +78,14 @@ class EarlyExit(Pattern):
     matches = (
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
+        Case(_EMPTY, "upper-bound grid + early return"),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
+        NearMiss(
+            vary(_EMPTY, ("offsets + own", "offsets")),
+            why="the same for all blocks: a switch, no size of the own share",
+        ),
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
         NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
@@ -85,7 +107,20 @@ class EarlyExit(Pattern):
                 n
                 for n in tests
                 if any(facts.values.expr(v).has(AtomKind.BLOCK) for v in n.op.inputs)
+                or self._own(facts, n)
             ]
             if any(facts.graph.roots(n.result, *READS) for n in placed):
                 yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
                 return
+
+    def _own(self, facts: Facts, test: Node) -> bool:
+        """A number of items compared with none: each side is loaded from where the block id says,
+        or zero."""
+        loads = [a for v in test.op.inputs[:2] for a in facts.feeding(v)]
+        compared = [facts.values.expr(v) for v in test.op.inputs[:2]]
+        return (
+            bool(loads)
+            and not any(facts.types.dtype(v).startswith(("f", "bf")) for v in test.op.inputs[:2])
+            and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
+            and all(e.has(AtomKind.LOADED) or e.constant == 0 for e in compared)
+        )

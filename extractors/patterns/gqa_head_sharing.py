@@ -10,7 +10,8 @@ from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINT
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.loops import persistent
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -41,7 +42,7 @@ class GqaHeadSharing(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.contractions:
+        if not facts.contractions and not facts.graph.of(OpKind.REDUCE_SUM):
             return
         shared = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if self._shares(facts, n)]
         if shared:
@@ -54,10 +55,12 @@ class GqaHeadSharing(Pattern):
         if (
             quotient is None
             or head.constant is not None
-            or head.has(AtomKind.LANE, AtomKind.INDUCTION)
+            or head.has(AtomKind.LANE)
+            or not (head.has(AtomKind.BLOCK) or head.has(AtomKind.INDUCTION))
+            or (head.has(AtomKind.INDUCTION) and not self._item(facts, head))
         ):
             return False
-        if not head.has(AtomKind.BLOCK):
+        if any(_same(facts, node, n) for n in facts.graph.of(OpKind.MOD)):
             return False
         divided = [a for a in facts.loads if _uses(facts, node, a.index)]
         whole = [
@@ -71,9 +74,34 @@ class GqaHeadSharing(Pattern):
         feeds = [
             a
             for a in divided
-            if any(facts.graph.rests_on(p.result, a.node) for p in facts.contractions)
+            if any(facts.graph.rests_on(p.result, a.node) for p in _products(facts))
         ]
         return bool(feeds) and bool(whole) and _same_rank(divided, whole)
+
+    def _item(self, facts: Facts, head: Expr) -> bool:
+        """True when the only loop variables of a head are those of walks over work items."""
+        walks = {
+            facts.values.expr(loop.induction).atom
+            for loop in facts.loops
+            if persistent(loop, facts.values)
+        }
+        return all(a in walks for a in head.atoms() if a.kind is AtomKind.INDUCTION)
+
+
+def _same(facts: Facts, node: Node, other: Node) -> bool:
+    """The remainder to a quotient: the number is two numbers in one."""
+    pairs = zip(node.op.inputs[:2], other.op.inputs[:2], strict=True)
+    return all(facts.values.expr(a) == facts.values.expr(b) for a, b in pairs)
+
+
+def _products(facts: Facts) -> list[Node]:
+    """Matrix products; or sums of elementwise products of two loaded tiles."""
+    return facts.contractions or [
+        total
+        for total in facts.graph.of(OpKind.REDUCE_SUM)
+        if facts.graph.kind_of(facts.graph.core(total.op.inputs[0])) == OpKind.MUL
+        and len({a.array for a in facts.feeding(total.op.inputs[0])}) > 1
+    ]
 
 
 def _uses(facts: Facts, node: Node, index: tuple) -> bool:  # type: ignore[type-arg]

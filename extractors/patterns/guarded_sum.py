@@ -1,21 +1,23 @@
-"""What a row gives whose sum of exponentials is empty: asked for before it is divided by."""
+"""What a row gives whose sum or maximum is empty: asked for before it is divided by."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_merges_threads import (
     GATED_THREADS,
     MERGE_LOOP_THREADS,
     MERGE_PAIR_THREADS,
 )
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, Node
+from kb.analysis.graph import COPIES, LOOPS, Node
 from kb.analysis.merging import merge_of
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import REDUCTIONS, OpKind
 
 _TESTS = frozenset({OpKind.GT, OpKind.LT, OpKind.EQ, OpKind.NE, OpKind.GE, OpKind.LE})
 _TAKEN = frozenset({OpKind.DIV, OpKind.LOG, OpKind.LOG2})
@@ -24,11 +26,24 @@ _NOTHING = MERGE_LOOP_THREADS.replace("tot > 0.f ? 1.f / tot : 0.f", "1.f / tot"
     "    if (count == 0) {\n        out[row * width + threadIdx.x] = 0.f;\n        return;\n    }\n"
     "    float top",
 )
+_LARGEST = (
+    POINTER
+    + """
+@triton.jit
+def scale(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    top = tl.max(tl.abs(v), axis=0)
+    tl.store(out + tl.program_id(0), tl.where(top > 1e-12, 448.0 / top, 1.0))
+"""
+)
+_DIVIDED = ("y = e / d", "y = tl.where(d > 0.0, e / d, 0.0)")
 
 
 class GuardedSum(Pattern):
-    """A quotient or logarithm of a sum of exponentials that is taken where the sum is not zero, a
-    number elsewhere; or a merge of no parts that stores numbers and leaves."""
+    """A quotient or logarithm of a sum of exponentials, or a quotient by another reduced number,
+    that is taken where the sum is not zero, a number elsewhere; or a merge of no parts that stores
+    numbers and leaves."""
 
     name = "empty-sum-asked-for-before-it-divides"
     axis = "empty_row_handling"
@@ -36,18 +51,26 @@ class GuardedSum(Pattern):
     matches = (
         Case(MERGE_LOOP_THREADS, "zero where the sum is empty"),
         Case(_NOTHING, "numbers stored for no parts"),
+        Case(_LARGEST, "asked for by the divisor"),
+        Case(vary(SOFTMAX_POINTER, _DIVIDED), "zero where the sum is empty"),
     )
     near_misses = (
         NearMiss(MERGE_PAIR_THREADS, why="nothing asks whether the sum is zero"),
         NearMiss(SOFTMAX_THREADS, why="nothing asks whether the sum is zero"),
-        NearMiss(ROW_NORM_THREADS, why="no exponentials are summed"),
+        NearMiss(ROW_NORM_THREADS, why="nothing asks for the sum"),
+        NearMiss(
+            vary(_LARGEST, ("448.0 / top", "448.0 / 3.0")), why="what is asked for divides nothing"
+        ),
         NearMiss(GATED_THREADS, why="nothing is chosen"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        guarded = [_guarded(facts, select) for select in facts.graph.of(OpKind.SELECT)]
+        chosen = [n for nodes in guarded for n in nodes]
         if not facts.exponentials:
+            if chosen:
+                yield self.decide(facts, "asked for by the divisor", chosen)
             return
-        chosen = [n for select in facts.graph.of(OpKind.SELECT) for n in _guarded(facts, select)]
         merge = merge_of(facts)
         empty = _without_parts(facts, {n.loop for n in merge.weighted}) if merge else []
         if chosen or empty:
@@ -68,9 +91,19 @@ def _guarded(facts: Facts, select: Node) -> list[Node]:
         for node in (n for n in taken if n.op.kind in _TAKEN):
             of = node.op.inputs[1 if node.op.kind == OpKind.DIV else 0]
             below = facts.graph.through(of, COPIES)
-            if below in sums and facts.graph.roots(below, OpKind.EXP, OpKind.EXP2):
+            if below in sums and (
+                facts.graph.roots(below, OpKind.EXP, OpKind.EXP2) or _gathered(facts, below, node)
+            ):
                 return [test, node, select]
     return []
+
+
+def _gathered(facts: Facts, value: str | None, taken: Node) -> bool:
+    """A number that a reduction or a loop gives, and that is divided by."""
+    made = facts.graph.producer(value)
+    if made is None or taken.op.kind != OpKind.DIV:
+        return False
+    return made.op.kind in LOOPS or bool(facts.graph.roots(value, *REDUCTIONS))
 
 
 def _without_parts(facts: Facts, loops: set[Node | None]) -> list[Node]:

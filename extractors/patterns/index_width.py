@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases import ATTENTION, POINTER
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from extractors.patterns.cases_threads import FLASH_THREADS
+from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
 from kb.evidence import Decision
@@ -22,6 +23,17 @@ _COMPUTED = frozenset({OpKind.ADD, OpKind.MUL, OpKind.SUB, OpKind.FLOOR_DIV, OpK
                        OpKind.SHIFT_LEFT, OpKind.BIT_AND, OpKind.BIT_XOR})  # fmt: skip
 
 
+_SINGLE = (
+    POINTER
+    + """
+@triton.jit
+def once(x, out, n):
+    top = 0.0
+    for i in range(n):
+        top = tl.maximum(top, tl.load(x + tl.program_id(0) * n + i))
+    tl.store(out + tl.program_id(0), top)
+"""
+)
 _SCALARS_THREADS = """__global__ void once(float* x) {
     x[0] = x[0] + 1.f;
 }
@@ -43,6 +55,7 @@ class IndexWidth(Pattern):
         Case(ATTENTION, "int32"),
         Case(LAYER_NORM_POINTER, "int64 opt-in"),
         Case(FLASH_THREADS, "int32"),
+        Case(_SINGLE, "int32"),
         Case(_ROW_THREADS, "int64 opt-in"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(size_t)(row * n)"), "int32"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(int)((size_t)row * n)"), "int32"),
@@ -72,6 +85,11 @@ class IndexWidth(Pattern):
             yield self.decide(facts, "int32", where)
         elif self._narrowed(facts):
             yield self.decide(facts, "int32", self._narrowed(facts))
+        elif not any(facts.types.shape(a.value) for a in facts.accesses):
+            pointers = [a for a in facts.accesses if a.mode is Mode.POINTER]
+            ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._placed(facts, n)]
+            if pointers and ids:
+                yield self.decide(facts, "int32", ids)
 
     def _of_threads(self, facts: Facts) -> Iterable[Decision]:
         """Of a thread, the additions that move a pointer, by the type that their offset was

@@ -11,6 +11,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
@@ -44,6 +45,18 @@ def segment(x, starts, out, s, T: tl.constexpr):
 )
 
 
+_SPARSE = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, starts, out, n, T: tl.constexpr):
+    own = tl.program_id(0)
+    total = tl.zeros([T], tl.float32)
+    for i in range(tl.load(starts + own), tl.load(starts + own + 1)):
+        total += tl.load(x + i * T + tl.arange(0, T))
+    tl.store(out + own * T + tl.arange(0, T), total)
+"""
+)
 _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, float* out, int n) {
     int at = starts[blockIdx.y] + blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at];
@@ -61,10 +74,16 @@ class IndirectAccess(Pattern):
         Case(_PAGED, "page id scalar + tile load"),
         Case(_ROWS, "token-level gather"),
         Case(_SEGMENT, "cu_seqlens pointer offset"),
+        Case(_SPARSE, "loop bounds loaded"),
         Case(_ROWS_THREADS, "cu_seqlens pointer offset"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
+        NearMiss(
+            vary(_SPARSE, ("tl.load(starts + own + 1)", "n")),
+            why="every row ends where the array does",
+            value="loop bounds loaded",
+        ),
         NearMiss(ADD_POINTER, why="addresses are computed from block ids"),
         NearMiss(FLASH_THREADS, why="addresses are computed from block ids"),
     )
@@ -74,8 +93,23 @@ class IndirectAccess(Pattern):
         for access in facts.accesses:
             for node in self._loaded(facts, access):
                 found.setdefault(self._value(facts, access, node), []).extend((node, access.node))
+        bounds = [n for loop in facts.loops for n in self._bounds(facts, loop)]
+        if bounds:
+            found.setdefault("loop bounds loaded", []).extend(bounds)
         for value, nodes in found.items():
             yield self.decide(facts, value, nodes)
+
+    def _bounds(self, facts: Facts, loop: Loop) -> list[Node]:
+        """Loads of both ends of a loop that reads from place to place."""
+        ends = [v for v in (loop.low, loop.high) if v is not None]
+        if len(ends) < 2 or not all(facts.values.expr(v).has(AtomKind.LOADED) for v in ends):
+            return []
+        step = facts.values.expr(loop.induction).atom
+        inside = [a for a in facts.loads if a.node.inside(loop.node)]
+        if not any(step in set(e.atoms()) for a in inside for e in a.index):
+            return []
+        loads = [a.node for v in ends for a in facts.feeding(v)]
+        return [*(n for n in loads if not n.inside(loop.node)), loop.node]
 
     def _loaded(self, facts: Facts, access: Access) -> list[Node]:
         names = {a.value for e in access.index for a in e.atoms() if a.kind is AtomKind.LOADED}

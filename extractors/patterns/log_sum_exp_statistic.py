@@ -1,17 +1,19 @@
-"""In which base the log-sum-exp of a row is stored."""
+"""In which base the log-sum-exp of a row is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, vary
 from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import FLASH_THREADS
+from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
 from kb.analysis.merging import log_sums
 from kb.evidence import Decision
@@ -38,7 +40,7 @@ _LSE_THREADS = vary(
 
 
 class LogSumExpStatistic(Pattern):
-    """maximum + log(sum) is stored; or the two apart."""
+    """maximum + log(sum) is stored; or the two apart; or it is loaded to rebuild probabilities."""
 
     name = "base-2-log-sum-exp-statistic"
     axis = "statistic_encoding"
@@ -50,6 +52,18 @@ class LogSumExpStatistic(Pattern):
         Case(FLASH_POINTER_LSE, "base-2 LSE"),
         Case(_LSE_THREADS, "base-2 LSE"),
         Case(MERGE_PAIR_THREADS, "base-2 LSE"),
+        Case(BACKWARD_KEYS, "base-2 LSE"),
+        Case(vary(BACKWARD_KEYS, ("lse[None, :]", "(lse * RATE)[None, :]")), "natural LSE"),
+        Case(
+            vary(
+                BACKWARD_KEYS,
+                (
+                    "ct.exp2(s * rate2 - lse[None, :], flush_to_zero=True)",
+                    "ct.exp2((s * rate - lse[None, :]) * RATE)",
+                ),
+            ),
+            "natural LSE",
+        ),
     )
     near_misses = (
         NearMiss(ATTENTION, why="nothing but the output is stored"),
@@ -75,9 +89,26 @@ class LogSumExpStatistic(Pattern):
                 value = "base-2 LSE" if node.op.kind == OpKind.LOG2 else "natural LSE"
                 yield self.decide(facts, value, (added, node, *stores))
                 return
+        rebuilt = recomputed(facts)
+        for exponential in facts.exponentials:
+            if exponential.node in rebuilt and facts.contractions:
+                where = [exponential.difference, exponential.node]
+                loads = facts.feeding(exponential.statistic)
+                yield self.decide(facts, self._read(facts, exponential), [*where, *loads])
+                return
         pair = self._pair(facts)
         if pair:
             yield self.decide(facts, "(m,l) pair", pair)
+
+    def _read(self, facts: Facts, exponential: Exponential) -> str:
+        """The base that a loaded statistic is in: that of the exponential, unless it is multiplied
+        on the way there or the difference is."""
+        made = facts.graph.producer(facts.graph.core(exponential.statistic))
+        around = exponential.product is not None and exponential.difference is not None and (
+            facts.graph.rests_on(exponential.product.result, exponential.difference)
+        )  # fmt: skip
+        turned = around or (made is not None and made.op.kind in (OpKind.MUL, OpKind.DIV))
+        return "base-2 LSE" if exponential.base2 != turned else "natural LSE"
 
     def _sum(self, facts: Facts, value: str) -> bool:
         return bool(facts.graph.roots(value, OpKind.REDUCE_SUM)) and bool(facts.exponentials)

@@ -9,6 +9,7 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
     BACKWARD_KEYS,
+    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     vary,
@@ -39,6 +40,29 @@ _LOOKED_UP = vary(
     ("(a, b, out,", "(a, b, out, first, last,"),
     ("range(0, tl.cdiv(K, TK))", _TABLE),
 )
+_LAST = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, lengths,"),
+    ("range(0, tl.cdiv(K, TK))", "range(0, tl.load(lengths + tl.program_id(0)))"),
+)
+_STEPS = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, n, T: tl.constexpr, W: tl.constexpr):
+    at = tl.program_id(0) * T
+    cols = tl.arange(0, W)
+    for i in range(at, tl.minimum(at + T, n)):
+        tl.store(out + i * W + cols, tl.load(x + i * W + cols) * 2.0)
+"""
+)
+_ALL = vary(
+    ATTENTION_POINTER,
+    ("tl.minimum((x + 1) * TM, size) if TRI else size", "size"),
+    ("        keep = cols[None, :] < size\n", ""),
+    ("        if TRI:\n            keep = keep & (rows[:, None] >= cols[None, :])\n", ""),
+    ('        s = tl.where(keep, s, float("-inf"))\n', ""),
+)
 
 
 class LoopBoundsClipped(Pattern):
@@ -55,10 +79,21 @@ class LoopBoundsClipped(Pattern):
         Case(FLASH_THREADS, "upper bound clipped (causal)"),
         Case(_LOOKED_UP, "clipped to valid range"),
         Case(FLASH_STAGED, "band clipping"),
+        Case(_LAST, "clipped to valid range"),
+        Case(_STEPS, "clipped to valid range"),
+        Case(_ALL, "full extent + mask"),
     )
     near_misses = (
         NearMiss(
             vary(_LOOKED_UP, (_TABLE, "range(0, tl.cdiv(K, TK))")),
+            why="the bound is the whole extent and nothing is masked",
+        ),
+        NearMiss(
+            vary(_STEPS, ("tl.minimum(at + T, n)", "at + T")),
+            why="every block takes as many",
+        ),
+        NearMiss(
+            vary(_ALL, (", mask=cols[:, None] < size, other=0.0", "")),
             why="the bound is the whole extent and nothing is masked",
         ),
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
@@ -69,10 +104,10 @@ class LoopBoundsClipped(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
         for loop in facts.loops:
-            if facts.walks_chunk(loop) and not facts.contractions:
-                end = facts.graph.producer(facts.graph.core(loop.high))
-                if end is not None and end.op.kind == OpKind.MINIMUM:
-                    yield self.decide(facts, "clipped to valid range", (end, loop.node))
+            if loop.range is not None and not facts.contractions:
+                ends = [] if persistent(loop, facts.values) else _least(facts, loop)
+                if ends:
+                    yield self.decide(facts, "clipped to valid range", (*ends, loop.node))
             if persistent(loop, facts.values) or facts.walks_chunk(loop) or loop.range is None:
                 continue
             if not any(p.inside(loop.node) for p in facts.contractions):
@@ -83,15 +118,23 @@ class LoopBoundsClipped(Pattern):
             elif self._looked_up(facts, loop):
                 bounds = [n for v in (loop.low, loop.high) for n in _loaded(facts, v)]
                 yield self.decide(facts, "clipped to valid range", (*bounds, loop.node.head))
-            elif any(m.node.inside(loop.node) for m in causal) and self._innermost(facts, loop):
+            elif self._innermost(facts, loop) and (
+                any(m.node.inside(loop.node) for m in causal) or self._tail(facts, loop)
+            ):
                 yield self.decide(facts, "full extent + mask", (loop.node,))
         shifted = self._aligned(facts)
         if shifted:
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
 
     def _looked_up(self, facts: Facts, loop: Loop) -> bool:
-        """Both ends are loaded from places that the block id chooses."""
-        return bool(_loaded(facts, loop.low)) and bool(_loaded(facts, loop.high))
+        """The end is loaded from a place that the block id chooses, or rests on such a number."""
+        return bool(_loaded(facts, loop.high))
+
+    def _tail(self, facts: Facts, loop: Loop) -> bool:
+        """Scores of all keys: loads of the loop are masked, and nothing else is left out."""
+        return any(p.inside(loop.node) for p in facts.score_products) and any(
+            a.mask is not None and a.node.inside(loop.node) for a in facts.loads
+        )
 
     def _innermost(self, facts: Facts, loop: Loop) -> bool:
         return any(p.loop is loop.node for p in facts.contractions)
@@ -161,6 +204,17 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
         if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)  # noqa: E501
         and not _decoded(facts, n)
     ]  # fmt: skip
+
+
+def _least(facts: Facts, loop: Loop) -> list[Node]:
+    """The minimum of a range of the block and what is left, as the end of a loop that reads."""
+    if loop.high is None or not any(a.node.inside(loop.node) for a in facts.loads):
+        return []
+    return [
+        n
+        for n in facts.graph.upstream(loop.high, lambda n: n.op.kind not in _BOUND)
+        if n.op.kind == OpKind.MINIMUM and facts.graph.roots(n.result, OpKind.BLOCK_ID)
+    ]
 
 
 def _loaded(facts: Facts, bound: str | None) -> list[Node]:

@@ -95,10 +95,10 @@ class OperandUnderFlag(Pattern):
         read: dict[str, list[Where]] = {}
         written: dict[str, list[Where]] = {}
         for array, accesses in arrays.items():
-            sides = [_side(access.node, chosen) for access in accesses]
+            sides = [side_of(access.node, chosen) for access in accesses]
             around = [b for access in accesses for b in facts.guards(access.node)]
             heads = [branch.head for branch in around if branch in chosen]
-            if not _one_side(facts, sides):
+            if not one_side(facts, sides):
                 continue
             if not any(access.is_store for access in accesses):
                 read[array] = [*heads, *accesses]
@@ -114,7 +114,7 @@ class OperandUnderFlag(Pattern):
 Side = tuple[Node, int]
 
 
-def _side(node: Node, chosen: set[Node]) -> Side | None:
+def side_of(node: Node, chosen: set[Node]) -> Side | None:
     """The outermost branch on compile-time parameters around a node, and its side."""
     found, current = None, node
     while current.parent is not None:
@@ -124,7 +124,7 @@ def _side(node: Node, chosen: set[Node]) -> Side | None:
     return found
 
 
-def _one_side(facts: Facts, sides: list[Side | None]) -> bool:
+def one_side(facts: Facts, sides: list[Side | None]) -> bool:
     """True when all stand on the same side of branches on the same condition."""
     told = {
         (str(facts.values.expr(side[0].op.inputs[0])), side[1]) if side is not None else None

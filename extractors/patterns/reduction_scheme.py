@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -30,6 +30,18 @@ from kb.ops import OpKind
 
 MAX_ENDS = 32
 """Operations that one decision shows at most."""
+_NUMBERS = (
+    POINTER
+    + """
+@triton.jit
+def highest(x, out, n):
+    own = tl.program_id(0) * n
+    top = 0.0
+    for i in range(n):
+        top = tl.maximum(top, tl.load(x + own + i))
+    tl.store(out + tl.program_id(0), top)
+"""
+)
 
 
 class ReductionScheme(Pattern):
@@ -48,9 +60,14 @@ class ReductionScheme(Pattern):
         Case(PARTIAL_SUM, "one partial per block, combined in a second stage"),
         Case(PRODUCT, "sequential loop into an accumulator"),
         Case(ROW_NORM_THREADS, "one reduction over a resident row"),
+        Case(_NUMBERS, "sequential loop into an accumulator"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
+        NearMiss(
+            vary(_NUMBERS, ("tl.maximum(top, tl.load(x + own + i))", "top + i")),
+            why="a loop that counts and reads nothing",
+        ),
         NearMiss(ADD, why="nothing is reduced"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
         NearMiss(
@@ -105,6 +122,21 @@ class ReductionScheme(Pattern):
             if not pairs and partial_reductions(facts):
                 value = "one partial per block, combined in a second stage"
             yield self.decide(facts, value, nodes)
+        elif facts.program is facts.source:
+            single = [
+                c
+                for loop in facts.loops
+                for c in loop.of(Role.SUM, Role.RUNNING_MAXIMUM)
+                if not facts.types.shape(c.argument) and self._reads(facts, loop, c)
+            ]
+            if single:
+                value = "sequential loop into an accumulator"
+                yield self.decide(facts, value, self._ends(facts, [c.next for c in single]))
+
+    def _reads(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
+        """True when each step takes in what it loads, and the outcome is stored."""
+        loads = [a for a in facts.feeding(carried.next) if a.node.inside(loop.node)]
+        return bool(loads) and bool(facts.stored_in(carried.result))
 
     def _partial(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
         """True when a reduction takes the carried sum in after the loop, or each step adds a

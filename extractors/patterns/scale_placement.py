@@ -96,9 +96,13 @@ class ScalePlacement(Pattern):
             "scale once in the epilogue",
         ),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
+        Case(vary(ATTENTION_POINTER, ("* rate\n", "* tl.load(rate)\n")), "scale S before max"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(
+            vary(ATTENTION_POINTER, ("* rate\n", "+ tl.load(rate)\n")), why="a shift, no scale"
+        ),
         NearMiss(SOFTMAX_POINTER, why="the row enters as it was loaded"),
         NearMiss(vary(_STEP, (" * rate", "")), why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
@@ -221,6 +225,20 @@ def _scalar(facts: Facts, value: str) -> bool:
     return not facts.graph.roots(value, *READS, *CONTRACTIONS, *REDUCTIONS, OpKind.ARANGE)
 
 
+def _given(facts: Facts, node: Node) -> bool:
+    """A product of a tile that a matrix product gives and a loaded number that all of it shares."""
+    for tile, rate in (node.op.inputs[:2], node.op.inputs[1::-1]):
+        loaded = facts.access(held) if (held := _producer(facts, rate)) is not None else None
+        number = loaded is not None and not loaded.is_store and not facts.types.shape(rate)
+        if number and facts.graph.roots(tile, *CONTRACTIONS):
+            return True
+    return False
+
+
+def _producer(facts: Facts, value: str) -> Node | None:
+    return facts.graph.producer(facts.graph.core(value))
+
+
 def _scaling(facts: Facts, node: Node) -> str | None:
     """The scalar side of a product whose other side is a tile."""
     left, right = node.op.inputs[:2]
@@ -236,6 +254,6 @@ def _scales(facts: Facts, value: str) -> list[Node]:
     return [
         n
         for n in stop
-        if (n.op.kind == OpKind.MUL and _scaling(facts, n) is not None)
+        if (n.op.kind == OpKind.MUL and (_scaling(facts, n) is not None or _given(facts, n)))
         or (n.op.kind == OpKind.DIV and _scaling(facts, n) == n.op.inputs[1])
     ]

@@ -6,12 +6,16 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
+from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import LOOPS
 from kb.evidence import Decision
-from kb.ir import walk
-from kb.ops import ATOMICS, READS, WRITES, OpKind
+from kb.ir import Function, walk
+from kb.ops import ATOMICS, CONTRACTIONS, READS, WRITES, OpKind
+
+MAX_CALLS = 4
+"""Calls below a call that are followed."""
 
 _MEMORY = READS | WRITES | ATOMICS
 _OUTLINED = vary(
@@ -37,7 +41,8 @@ def product(a, b, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.const
 
 
 class SharedBody(Pattern):
-    """The entry touches no memory itself; one call makes every access."""
+    """The entry touches no memory itself, calls make every access; or a function that it calls
+    walks the reduced axis."""
 
     name = "kernel-body-shared-through-a-device-helper"
     axis = "code_structure"
@@ -45,6 +50,7 @@ class SharedBody(Pattern):
     matches = (
         Case(_OUTLINED, "_impl helper + thin entry"),
         Case(_OUTLINED_POINTER, "_impl helper + thin entry"),
+        Case(FLASH_STAGED, "loop in a helper"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the entry itself loads and stores"),
@@ -56,14 +62,32 @@ class SharedBody(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         entry = facts.kernel.entry
         own = list(walk(entry.body))
-        calls = [op for op in own if op.kind == OpKind.CALL]
-        if any(op.kind in _MEMORY for op in own) or not calls:
-            return
-        for call in calls:
+        thin = not any(op.kind in _MEMORY for op in own)
+        lines = []
+        for call in (op for op in own if op.kind == OpKind.CALL):
             helper = facts.kernel.helper(str(call.attribute("callee")))
-            if helper is not None and any(op.kind in _MEMORY for op in walk(helper.body)):
-                lines = [call.span.lines]
-                if helper.span.path == entry.span.path:
-                    lines.append((helper.span.line, helper.span.line))
-                yield self.decide(facts, "_impl helper + thin entry", lines)
-                return
+            if helper is None or not (_reaches if thin else _streams)(facts, helper, MAX_CALLS):
+                continue
+            lines.append(call.span.lines)
+            if helper.span.path == entry.span.path:
+                lines.append((helper.span.line, helper.span.line))
+        if lines:
+            value = "_impl helper + thin entry" if thin else "loop in a helper"
+            yield self.decide(facts, value, dict.fromkeys(lines))
+
+
+def _reaches(facts: Facts, helper: Function, calls: int) -> bool:
+    """A function that reads or writes memory, itself or in what it calls."""
+    held = list(walk(helper.body))
+    if any(op.kind in _MEMORY for op in held):
+        return True
+    names = [str(op.attribute("callee")) for op in held if op.kind == OpKind.CALL] if calls else []
+    inner = [facts.kernel.helper(name) for name in dict.fromkeys(names)]
+    return any(one is not None and _reaches(facts, one, calls - 1) for one in inner)
+
+
+def _streams(facts: Facts, helper: Function, calls: int) -> bool:
+    """A function with a loop that reads memory and multiplies matrices."""
+    loops = [op for op in walk(helper.body) if op.kind in LOOPS]
+    inside = [{op.kind for region in loop.regions for op in walk(region)} for loop in loops]
+    return any(kinds & READS and kinds & CONTRACTIONS for kinds in inside)

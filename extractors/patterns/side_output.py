@@ -6,19 +6,50 @@ from collections.abc import Iterable
 from functools import reduce
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, PRODUCT
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
 from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.operand_under_flag import one_side, side_of
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.loops import Loop, leads
 from kb.analysis.merging import log_sums
 from kb.analysis.normalisations import normalisations
+from kb.analysis.specialise import branches
 from kb.analysis.types import broadcast
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
+
+_STATE = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, last, n, s, T: tl.constexpr, KEEP: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    h = tl.zeros([T], tl.float32)
+    for t in range(n):
+        h = h * 0.5 + tl.load(x + t * s + at)
+        tl.store(out + t * s + at, tl.exp(h))
+    if KEEP:
+        tl.store(last + at, h)
+"""
+)
+_SUM = vary(_STATE, ("tl.exp(h)", "tl.load(x + t * s + at) * 2.0"), ("    if KEEP:\n    ", ""))
+_KEPT = (
+    POINTER
+    + """
+@triton.jit
+def step(x, state, out, last, T: tl.constexpr, KEEP: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    h = tl.load(state + at) * 0.5 + tl.load(x + at)
+    tl.store(out + at, tl.exp(h))
+    if KEEP:
+        tl.store(last + at, h)
+"""
+)
 
 
 class SideOutput(Pattern):
@@ -35,10 +66,14 @@ class SideOutput(Pattern):
         Case(RUNNING_NORM, "statistics saved for backward"),
         Case(LAYER_NORM_THREADS, "statistics saved for backward"),
         Case(MERGE_LOOP_THREADS, "log-sum-exp"),
+        Case(_STATE, "final state"),
+        Case(_KEPT, "on request"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="a product has no statistics to save"),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
+        NearMiss(vary(_KEPT, ("KEEP: tl.constexpr", "KEEP")), why="chosen at run time"),
+        NearMiss(_SUM, why="a sum beside the output: nothing that is stored rests on it"),
         NearMiss(PRODUCT_THREADS, why="a product has no statistics to save"),
         NearMiss(GATED_THREADS, why="a softplus is no log-sum-exp", value="log-sum-exp"),
     )
@@ -51,18 +86,64 @@ class SideOutput(Pattern):
             alike = [s for s in facts.stores if s.array in {m.array for m in merged}]
             yield self.decide(facts, "log-sum-exp", alike)
             return
-        widest = max(_width(facts, s) for s in facts.stores)
-        main = [s for s in facts.stores if _width(facts, s) == widest]
+        states = [s for s in facts.stores if self._state(facts, s)]
+        if states:
+            yield self.decide(facts, "final state", states)
+            return
+        asked = self._asked(facts)
+        always = [s for s in facts.stores if s not in asked] or facts.stores
+        widest = max(_width(facts, s) for s in always)
+        main = [s for s in always if _width(facts, s) == widest]
         side = [s for s in facts.stores if _width(facts, s) < widest and self._reduced(facts, s)]
         if not any(self._reduced(facts, s) for s in main) or widest == 0:
-            return
+            side = []
         logs = [n for s in side for n in self._logarithm(facts, s)]
         if logs:
             yield self.decide(facts, "log-sum-exp", [*logs, *side])
         elif side:
             yield self.decide(facts, "statistics saved for backward", side)
+        elif asked:
+            yield self.decide(facts, "on request", asked)
+        elif not any(self._reduced(facts, s) for s in main) or widest == 0:
+            return
         elif any(facts.graph.of(k) for k in (OpKind.EXP, OpKind.EXP2, OpKind.RSQRT)):
             yield self.decide(facts, "none", main)
+
+    def _asked(self, facts: Facts) -> list[Access]:
+        """Stores to arrays that are written only where a compile-time flag says so, beside one that
+        is always written."""
+        chosen = {branch.node for branch in branches(facts)}
+        arrays: dict[str | None, list[Access]] = {}
+        for access in facts.accesses:
+            arrays.setdefault(access.array, []).append(access)
+        found = [
+            access
+            for array, held in arrays.items()
+            if array is not None and all(access.is_store for access in held)
+            if one_side(facts, [side_of(access.node, chosen) for access in held])
+            for access in held
+        ]
+        return found if any(side_of(s.node, chosen) is None for s in facts.stores) else []
+
+    def _state(self, facts: Facts, store: Access) -> bool:
+        """What a loop carries, stored after it, where the loop stores what it makes of it."""
+        held = _handed(facts, store.value)
+        return any(
+            carried.result in held and self._used(facts, loop, carried.argument, store)
+            for loop in facts.loops
+            if not store.node.inside(loop.node)
+            for carried in loop.carried
+        )
+
+    def _used(self, facts: Facts, loop: Loop, state: str, last: Access) -> bool:
+        """A store in a loop of something else that rests on what the loop carries."""
+        return any(
+            not store.is_atomic
+            and store.array != last.array
+            and store.node.inside(loop.node)
+            and leads(facts.graph, store.value, state)
+            for store in facts.stores
+        )
 
     def _reduced(self, facts: Facts, store: Access) -> bool:
         roots = [norm.root for norm in normalisations(facts)]
@@ -72,6 +153,19 @@ class SideOutput(Pattern):
 
     def _logarithm(self, facts: Facts, store: Access) -> list[Node]:
         return facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)
+
+
+def _handed(facts: Facts, value: str) -> set[str]:
+    """Values that a value is, seen through reshapes, casts and branches."""
+    pending, found = [value], set[str]()
+    while pending:
+        below = facts.graph.through(pending.pop(), VIEWS | CASTS)
+        if below is None or below in found:
+            continue
+        found.add(below)
+        if facts.graph.kind_of(below) in (OpKind.IF, OpKind.IF_EXPRESSION):
+            pending += facts.graph.feeds(below)
+    return found
 
 
 def _width(facts: Facts, store: Access) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -14,9 +14,9 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, partial_reductions
 from kb.analysis.loops import Loop, Role, persistent
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
-from kb.ops import COMPARISONS
+from kb.ops import COMPARISONS, OpKind
 
 _SPLIT = vary(
     PRODUCT,
@@ -55,6 +55,18 @@ _SPLIT_THREADS = vary(
     ),
     ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
 )
+_VECTOR = (
+    POINTER
+    + """
+@triton.jit
+def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
+    n = tl.program_id(0) * TN + tl.arange(0, TN)
+    k = tl.program_id(1) * TK + tl.arange(0, TK)
+    x = tl.load(a + k)
+    y = tl.load(b + k[:, None] * N + n[None, :])
+    tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))
+"""
+)
 
 
 class SplitReduction(Pattern):
@@ -74,9 +86,14 @@ class SplitReduction(Pattern):
             vary(PARTIAL_SUM, ("tl.store(parts + own,", "tl.atomic_add(parts,")),
             "split with atomics",
         ),
+        Case(_VECTOR, "split with atomics"),
         Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
     )
     near_misses = (
+        NearMiss(
+            vary(_VECTOR, ("k = tl.program_id(1) * TK + ", "k = ")),
+            why="every block sums the whole axis",
+        ),
         NearMiss(LAYER_NORM_POINTER, why="every row is reduced by one block"),
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
@@ -90,6 +107,10 @@ class SplitReduction(Pattern):
         if parts:
             value = "split with atomics" if atomics else "split, partials stored for a second stage"
             yield self.decide(facts, value, [*parts, *(atomics or facts.stores)])
+        elif not facts.contractions:
+            added = [n for s in atomics for n in self._summed(facts, s)]
+            if added:
+                yield self.decide(facts, "split with atomics", [*added, *atomics])
         if not facts.contractions or any(
             between_lanes(facts, n) for n in facts.graph.of(*COMPARISONS)
         ):
@@ -109,6 +130,23 @@ class SplitReduction(Pattern):
                 )
             return
 
+    def _summed(self, facts: Facts, store: Access) -> list[Node]:
+        """Sums of products whose tiles a block id places that the sum's own place knows nothing
+        of."""
+        own = _blocks(store)
+        return [
+            total
+            for total in facts.graph.roots(store.value, OpKind.REDUCE_SUM)
+            if len(
+                {
+                    a.array
+                    for a in facts.feeding(total.op.inputs[0])
+                    if facts.types.shape(a.value) and _blocks(a) - own
+                }
+            )
+            > 1
+        ]
+
     def _range(self, facts: Facts, loop: Loop) -> list[Node]:
         """What makes the range of the loop, or the index of its loads, depend on a block id."""
         if persistent(loop, facts.values) or loop.induction is None:
@@ -127,3 +165,8 @@ class SplitReduction(Pattern):
         if access.mode not in BULK:
             return False
         return any(step in set(e.top()) and e.has(AtomKind.BLOCK) for e in access.index)
+
+
+def _blocks(access: Access) -> set[Atom]:
+    """The block ids that an access is placed by."""
+    return {a for index in access.index for a in index.atoms() if a.kind is AtomKind.BLOCK}

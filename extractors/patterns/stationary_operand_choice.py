@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
@@ -15,7 +15,9 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import queries_first
+from kb.analysis.loops import Role
 from kb.evidence import Decision
+from kb.ops import CONTRACTIONS
 
 
 class StationaryOperandChoice(Pattern):
@@ -31,8 +33,13 @@ class StationaryOperandChoice(Pattern):
         Case(PRODUCT, "C-stationary GEMM"),
         Case(FLASH_POINTER, "Q-stationary (loop KV)"),
         Case(PRODUCT_THREADS, "C-stationary GEMM"),
+        Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
     )
     near_misses = (
+        NearMiss(
+            vary(PRODUCT_POINTER, ("+= tl.dot(x, y)", "= tl.exp(acc) * tl.dot(x, y * 0.5)")),
+            why="nothing is added up",
+        ),
         NearMiss(NORM_PERSISTENT, why="the weight stays, but no product is taken"),
         NearMiss(NORM_PERSISTENT_POINTER, why="the weight stays, but no product is taken"),
         NearMiss(NORM_PERSISTENT_THREADS, why="the weight stays, but no product is taken"),
@@ -45,12 +52,25 @@ class StationaryOperandChoice(Pattern):
             if loop is None or loop in seen:
                 continue
             seen.add(loop)
-            sides = [facts.held_loads(product.op.operand(role)) for role in ("lhs", "rhs")]
+            sides = [self._loads(facts, product.op.operand(role), loop) for role in ("lhs", "rhs")]
             found = self._name(facts, product, sides, loop)
             if found is not None:
                 value, kept = found
                 yield self.decide(facts, value, (*kept, loop))
                 return
+
+    def _loads(self, facts: Facts, value: str | None, loop: Node) -> list[Access]:
+        """The loads that an operand holds; of one that is computed, where the loop adds products
+        up or hands no tile on, the tiles of the loop that it is computed from."""
+        held = facts.held_loads(value)
+        known = facts.loop(loop)
+        if held or known is None or facts.program is not facts.source:
+            return held
+        tiles = [c for c in known.carried if facts.types.shape(c.argument)]
+        if tiles and not known.of(Role.ACCUMULATOR):
+            return []
+        made = facts.feeding(value) if not facts.graph.roots(value, *CONTRACTIONS) else []
+        return [a for a in made if a.node.inside(loop) and len(facts.types.shape(a.value)) > 1]
 
     def _name(
         self, facts: Facts, product: Node, sides: list[list[Access]], loop: Node

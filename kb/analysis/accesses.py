@@ -34,6 +34,7 @@ BULK = frozenset({Mode.TILE, Mode.DESCRIPTOR, Mode.BLOCK_POINTER})
 
 _MODES: dict[str, Mode] = {
     OpKind.LOAD_TILE: Mode.TILE, OpKind.STORE_TILE: Mode.TILE, OpKind.GATHER: Mode.ELEMENT,
+    OpKind.VIEW_LOAD: Mode.TILE, OpKind.VIEW_STORE: Mode.TILE, OpKind.VIEW_ATOMIC_ADD: Mode.TILE,
     OpKind.SCATTER: Mode.ELEMENT, OpKind.LOAD_ADVANCED: Mode.ADVANCED,
     OpKind.STORE_ADVANCED: Mode.ADVANCED, OpKind.LOAD: Mode.POINTER, OpKind.STORE: Mode.POINTER,
     OpKind.DESCRIPTOR_LOAD: Mode.DESCRIPTOR, OpKind.DESCRIPTOR_STORE: Mode.DESCRIPTOR,
@@ -207,7 +208,9 @@ class AccessReader:
             array, offset = self._based(_address(node))
             return array, (offset,), (), None
         index = tuple(self.values.expr(i) for i in self.values.items(op.operand("index")))
-        shape = tuple(str(self.values.expr(i)) for i in self.values.items(op.operand("shape")))
+        view = view_of(self.graph, node)
+        given = (view or node).op.operand("shape")
+        shape = tuple(str(self.values.expr(i)) for i in self.values.items(given))
         order = self._order(op.operand("order"))
         if order is not None and len(order) == len(index):
             index = _stored(index, order)
@@ -248,6 +251,8 @@ class AccessReader:
 
     def _padding(self, node: Node, mode: Mode) -> str:
         given = node.op.operand("padding") or node.op.operand("padding_option")
+        view = view_of(self.graph, node)
+        given = given or (view.op.operand("padding") if view is not None else None)
         if given is not None:
             made = self.graph.producer(self.graph.through(given, COPIES))
             name = str(made.op.attribute("name")) if made and made.op.kind == OpKind.ENUM else ""
@@ -260,6 +265,12 @@ class AccessReader:
         if mode is Mode.BLOCK_POINTER and node.op.operand("boundary_check") is None:
             return ""
         return "zero" if mode in (Mode.ELEMENT, Mode.DESCRIPTOR) else "undetermined"
+
+
+def view_of(graph: Graph, node: Node) -> Node | None:
+    """The division into tiles that an access takes one tile of."""
+    made = graph.producer(graph.through(node.op.operand("view"), COPIES))
+    return made if made is not None and made.op.kind == OpKind.TILED_VIEW else None
 
 
 def _address(node: Node) -> str:

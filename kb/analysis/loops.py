@@ -198,7 +198,7 @@ def _extends(graph: Graph, argument: str, next_: str) -> bool:
 
 def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
     """next = argument * factor + something is a rescaled sum; without a factor a plain one."""
-    stops = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF}
+    stops = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF, OpKind.ADD}
     for node in graph.upstream(next_, lambda n: n.op.kind not in stops):
         if node.op.kind == OpKind.FMA:
             if graph.core(node.op.inputs[2]) == argument:
@@ -228,7 +228,22 @@ def persistent(loop: Loop, values: Values) -> bool:
         )
     if loop.low is None or loop.step is None:
         return False
-    return values.expr(loop.low).has(AtomKind.BLOCK) and values.expr(loop.step).has(AtomKind.BLOCKS)
+    low, step = values.expr(loop.low), values.expr(loop.step)
+    if not low.has(AtomKind.BLOCK):
+        return False
+    return step.has(AtomKind.BLOCKS) or (_is(low, AtomKind.BLOCK) and _workers(loop, step))
+
+
+def _is(expr: Expr, kind: AtomKind) -> bool:
+    return expr.atom is not None and expr.atom.kind is kind
+
+
+def _workers(loop: Loop, step: Expr) -> bool:
+    """True when a stride is a number that is given, as the number of blocks is, and no sum runs on
+    from one item to the next."""
+    return _is(step, AtomKind.PARAMETER) and not loop.of(
+        Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM
+    )
 
 
 def blocked(loop: Loop, values: Values) -> bool:

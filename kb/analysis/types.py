@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kb.analysis.accesses import view_of
 from kb.analysis.graph import COPIES, Graph, Node, is_view
 from kb.analysis.values import Values
 from kb.dialects.registry import reductions_widen
@@ -163,7 +164,7 @@ class Types:
         )
 
     def _loaded(self, node: Node) -> TileType:
-        op = node.op
+        op = (view_of(self.graph, node) or node).op
         base = op.inputs[0]
         dtype = self._element(base)
         given = op.operand("shape")

@@ -172,7 +172,22 @@ class Values:
             if len(known) != len(parts):
                 return None
             return known[0] if len(known) == 1 else s.mul(known[0], known[1])
+        if node.op.kind == OpKind.NEG:
+            part = self._outer(node.op.inputs[0], loop)
+            return s.sub(s.ZERO, part) if part is not None else None
+        if node.op.kind == OpKind.IF_EXPRESSION:
+            return self._chosen(value, node, loop)
         return None
+
+    def _chosen(self, value: str, node: Node, loop: Node) -> Expr | None:
+        """A choice that falls the same way in every iteration, between values known before."""
+        ends = [self._outer(end, loop) for end in self.graph.feeds(value)]
+        known = [end for end in ends if end is not None]
+        settled = self._outer(node.op.inputs[0], loop) is not None
+        if not settled or not known or len(known) != len(ends):
+            return None
+        text = f"choice({', '.join(map(str, known))})"
+        return s.of(s.bounded(text, AtomKind.CHOICE, tuple(known), value))
 
     def _branch(self, node: Node) -> None:
         """A branch gives what both sides give, else a choice between them."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from extractors.told_together import merged_decisions
+from extractors.detect import detect
+from extractors.host.cases_partial import SUMMED
+from extractors.host.samples import vary
+from extractors.told_together import merged_decisions, told_together
 from kb.evidence import AxisKind, Decision
+from tests.extractors.rules.support import subject
 
 
 @pytest.mark.parametrize(
@@ -27,3 +31,24 @@ def test_program_and_host_may_tell_of_one_decision(second: dict[str, object], co
     }
     one, other = Decision(**first), Decision(**{**first, **second})  # type: ignore[arg-type]
     assert len(merged_decisions([one, other])) == count
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), True, id="what the kernel wrote"),
+        pytest.param(
+            (("    n = x", "    x = x + 1\n    n = x"), ("parts.sum()", "x.sum()")),
+            False,
+            id="what the kernel read",
+        ),
+    ],
+)
+def test_host_adds_up_what_the_kernel_wrote(
+    changes: tuple[tuple[str, str], ...], told: bool
+) -> None:
+    found = subject(vary(SUMMED, *changes))
+    detection = detect(found.facts.kernel, found.host)
+    assert any(d.axis == "reduction_split" for d in found.host.decisions)
+    splits = [d for d in told_together(detection, found.host) if d.subject is not None]
+    assert any(d.axis == "reduction_split" for d in splits) is told

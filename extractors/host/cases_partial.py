@@ -1,0 +1,207 @@
+"""Cases and near misses of partial results that are added up later, of strides by layout, and of
+decorators that make tensors contiguous."""
+
+from __future__ import annotations
+
+from extractors.host.samples import HostCase, HostMiss, vary
+
+_HEAD = "import torch\nimport triton\nimport triton.language as tl\n"
+_HEAD_TILE = "import torch\nimport cuda.tile as ct\n"
+_FIRST = """
+@triton.jit
+def piece(x, parts, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(parts + tl.program_id(0), tl.sum(tl.load(x + at, mask=at < n, other=0.0), axis=0))
+"""
+_JOIN = """
+@triton.jit
+def join(parts, out, k, W: tl.constexpr):
+    at = tl.arange(0, W)
+    tl.store(out, tl.sum(tl.load(parts + at, mask=at < k, other=0.0), axis=0))
+"""
+STAGED = (
+    _HEAD
+    + _FIRST
+    + _JOIN
+    + """
+def host(x):
+    n = x.shape[0]
+    blocks = triton.cdiv(n, 1024)
+    parts = torch.empty([blocks], device=x.device)
+    out = torch.empty([1], device=x.device)
+    piece[(blocks,)](x, parts, n, 1024)
+    join[(1,)](parts, out, blocks, triton.next_power_of_2(blocks))
+    return out
+"""
+)
+"""A sum in two kernels."""
+
+_FIRST_TILE = """
+@ct.kernel
+def piece(x, parts, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(parts, index=(i,), tile=ct.sum(ct.load(x, index=(i,), shape=(T,)), 0, keepdims=True))
+"""
+_JOIN_TILE = """
+@ct.kernel
+def join(parts, out, W: ct.Constant[int]):
+    ct.store(out, index=(0,), tile=ct.sum(ct.load(parts, index=(0,), shape=(W,)), 0, keepdims=True))
+"""
+STAGED_TILE = (
+    _HEAD_TILE
+    + _FIRST_TILE
+    + _JOIN_TILE
+    + """
+def host(x):
+    blocks = x.shape[0] // 1024
+    parts = torch.empty([blocks], device=x.device)
+    out = torch.empty([1], device=x.device)
+    ct.launch(torch.cuda.current_stream(), (blocks,), piece, (x, parts, 1024))
+    ct.launch(torch.cuda.current_stream(), (1,), join, (parts, out, blocks))
+    return out
+"""
+)
+SUMMED = (
+    _HEAD
+    + _FIRST
+    + """
+def host(x):
+    n = x.shape[0]
+    blocks = triton.cdiv(n, 1024)
+    parts = torch.empty([blocks], device=x.device)
+    piece[(blocks,)](x, parts, n, 1024)
+    return parts.sum()
+"""
+)
+SUMMED_TILE = (
+    _HEAD_TILE
+    + _FIRST_TILE
+    + """
+def host(x):
+    blocks = x.shape[0] // 1024
+    parts = torch.empty([blocks], device=x.device)
+    ct.launch(torch.cuda.current_stream(), (blocks,), piece, (x, parts, 1024))
+    return torch.sum(parts)
+"""
+)
+_GIVEN = """
+class Given(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, g):
+        return host(g)
+
+def host("""
+GRADIENT = vary(SUMMED, ("\ndef host(", _GIVEN))
+GRADIENT_TILE = vary(SUMMED_TILE, ("\ndef host(", _GIVEN))
+_GUARD = """
+def guard(fn):
+    def inner(*args, **kwargs):
+        return fn(*[flat(one) for one in args], **kwargs)
+
+    return inner
+
+def flat(one):
+    return one.contiguous() if isinstance(one, torch.Tensor) else one
+
+@guard
+def host("""
+GUARDED = vary(SUMMED, ("\ndef host(", _GUARD))
+GUARDED_TILE = vary(SUMMED_TILE, ("\ndef host(", _GUARD))
+
+LAYOUTS = (
+    _HEAD
+    + """
+@triton.jit
+def turn(x, out, sh, sn, T: tl.constexpr):
+    at = tl.program_id(0) * sh + tl.program_id(1) * sn + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at) * 2.0)
+
+def host(x, out, heads_first):
+    if heads_first:
+        sh, sn = x.stride(0), x.stride(1)
+    else:
+        sh, sn = x.stride(1), x.stride(0)
+    turn[(8, 8)](x, out, sh, sn, 128)
+"""
+)
+INSTEAD = vary(
+    LAYOUTS, ("    if heads", "    if not x.is_cuda:\n        return torch.exp(x)\n    if heads")
+)
+INSTEAD_TILE = vary(
+    SUMMED_TILE,
+    ("    blocks = ", "    if not x.is_cuda:\n        return torch.exp(x)\n    blocks = "),
+)
+_BOTH = "x.stride(1), x.stride(0)"
+
+_MERGED = "partial-results-merged-by-a-second-kernel"
+_ADDED = "partial-results-summed-by-the-host"
+_TOLD = "layouts-told-apart-by-strides"
+_INSTEAD = "framework-instead-of-the-kernel"
+_GRADIENT = "gradient-summed-by-the-host"
+_TWO = "reduction-in-two-kernels"
+_LAID = "host-contiguity-alignment-normalisation"
+
+CASES = (
+    HostCase(_MERGED, STAGED, "second kernel"),
+    HostCase(_MERGED, STAGED_TILE, "second kernel"),
+    HostCase(_ADDED, SUMMED, "split with host torch.sum"),
+    HostCase(_ADDED, SUMMED_TILE, "split with host torch.sum"),
+    HostCase(_GRADIENT, GRADIENT, "per-CTA partials then reduce"),
+    HostCase(_GRADIENT, GRADIENT_TILE, "per-CTA partials then reduce"),
+    HostCase(_TWO, STAGED, "partials merged by a second kernel"),
+    HostCase(_TWO, STAGED_TILE, "partials merged by a second kernel"),
+    HostCase(_INSTEAD, INSTEAD),
+    HostCase(_INSTEAD, INSTEAD_TILE),
+    HostCase(_TOLD, LAYOUTS, "strides as arguments"),
+    HostCase(_LAID, GUARDED, ".contiguous() on host"),
+    HostCase(_LAID, GUARDED_TILE, ".contiguous() on host"),
+)
+"""What must be seen."""
+
+MISSES = (
+    HostMiss(
+        _MERGED,
+        vary(STAGED, ("join[(1,)]", "join[(blocks,)]")),
+        "as many blocks as before: each goes on with its own",
+    ),
+    HostMiss(
+        _MERGED,
+        vary(STAGED_TILE, ("(1,), join", "(blocks,), join")),
+        "as many blocks as before: each goes on with its own",
+    ),
+    HostMiss(
+        _MERGED,
+        vary(STAGED, ("join[(1,)](parts", "join[(1,)](x")),
+        "the second kernel reads something else",
+    ),
+    HostMiss(
+        _ADDED, vary(SUMMED, ("return parts.sum()", "return parts.max()")), "the largest, no sum"
+    ),
+    HostMiss(
+        _ADDED, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(x)")), "the input is added up"
+    ),
+    HostMiss(_GRADIENT, SUMMED, "a sum, no gradient"),
+    HostMiss(_GRADIENT, SUMMED_TILE, "a sum, no gradient"),
+    HostMiss(_TWO, SUMMED_TILE, "one kernel, the host adds up"),
+    HostMiss(_INSTEAD, SUMMED_TILE, "nothing leaves before the launch"),
+    HostMiss(_TWO, SUMMED, "one kernel, the host adds up"),
+    HostMiss(
+        _INSTEAD, vary(INSTEAD, ("torch.exp(x)", "torch.empty_like(x)")), "nothing is computed"
+    ),
+    HostMiss(
+        _INSTEAD,
+        vary(INSTEAD, ("return torch.exp(x)", "x = x.exp()")),
+        "the kernel runs all the same",
+    ),
+    HostMiss(_TOLD, vary(LAYOUTS, (_BOTH, "x.stride(0), x.stride(1)")), "both sides say the same"),
+    HostMiss(_LAID, vary(GUARDED, ("one.contiguous()", "one.clone()")), "a copy keeps the strides"),
+    HostMiss(
+        _LAID, vary(GUARDED_TILE, ("one.contiguous()", "one.clone()")), "a copy keeps the strides"
+    ),
+    HostMiss(
+        _LAID,
+        vary(GUARDED, ("fn(*[flat(one) for one in args], **kwargs)", "flat(fn)")),
+        "what is decorated gets no arguments",
+    ),
+)
+"""What must not be seen."""

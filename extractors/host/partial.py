@@ -1,0 +1,170 @@
+"""Partial results that a kernel leaves for another one, or for the framework, to add up."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+
+from extractors.host.callers import called, classes, leading
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material, functions_of
+from extractors.host.origins import lines_of
+from extractors.host.render import leaves
+from extractors.host.values import Choice, Expr, Value
+from extractors.syntax.nodes import walk
+from kb.evidence import AxisKind, Decision, Lines
+
+_SUMS = frozenset({"sum", "mean"})
+"""Methods and functions of torch that add elements up."""
+
+
+def summed(material: Material) -> Iterator[Decision]:
+    """Arrays made for a launch that the function around it adds up afterwards."""
+    for launch in material.sites():
+        for name, call in _sums(material, launch):
+            made = material.bound(launch, name)
+            lines = tuple(sorted({*made, lines_of(call)}))
+            yield Decision(
+                axis="reduction_split",
+                value="split with host torch.sum",
+                pattern="partial-results-summed-by-the-host",
+                lines=lines,
+                kind=AxisKind.DESIGN,
+                subject=name,
+            )
+            if _backward(material, launch):
+                yield Decision(
+                    axis="parameter_gradient",
+                    value="per-CTA partials then reduce",
+                    pattern="gradient-summed-by-the-host",
+                    lines=lines,
+                    kind=AxisKind.DESIGN,
+                    subject=name,
+                )
+
+
+def _backward(material: Material, launch: LaunchRecord) -> bool:
+    """True for a launch on the way of a `backward` of torch.autograd."""
+    names = {node.name for node in leading(material, launch)}
+    return any(
+        isinstance(method, ast.FunctionDef)
+        and method.name == "backward"
+        and bool(({method.name} | called(method)) & names)
+        for node in classes(material, launch)
+        for method in node.body
+    )
+
+
+def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.Call]]:
+    """Parameters with the call that adds up the array handed over for them."""
+    origins = material.origins
+    call = origins.call_at(launch.lines) if origins is not None else None
+    if origins is None or call is None:
+        return
+    around = [
+        node
+        for node in functions_of(material.tree)
+        if node.lineno <= launch.lines[0] <= (node.end_lineno or node.lineno)
+    ]
+    if not around:
+        return
+    body = max(around, key=lambda node: node.lineno)
+    after = [
+        item for item in walk(body) if isinstance(item, ast.Call) and item.lineno > launch.lines[1]
+    ]
+    for position, (name, constant) in enumerate(material.signature.params):
+        value = None if constant else origins.argument(call, name, position)
+        if not isinstance(value, ast.Name) or not material.bound(launch, name):
+            continue
+        for item in after:
+            if _adds_up(item, value.id):
+                yield name, item
+
+
+def _adds_up(call: ast.Call, name: str) -> bool:
+    """`name.sum(...)` or `torch.sum(name, ...)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _SUMS:
+        return False
+    held = [call.func.value, *call.args[:1]]
+    return any(isinstance(one, ast.Name) and one.id == name for one in held)
+
+
+def stages(material: Material) -> Iterator[Decision]:
+    """Arrays with one element for each block of another kernel, which this one, on fewer blocks,
+    is launched after."""
+    found: set[Lines] = set()
+    first: set[Lines] = set()
+    for launch in material.sites():
+        for other in _others(material, launch):
+            before, after = sorted((other, launch), key=lambda one: one.order)
+            shared = _shared(material, before, after)
+            if shared:
+                kept = found if after is launch else first
+                kept |= {
+                    launch.lines,
+                    *(line for n in shared for line in material.bound(launch, n)),
+                }
+    if found:
+        yield Decision(
+            axis="cross_cta_reduction",
+            value="second kernel",
+            pattern="partial-results-merged-by-a-second-kernel",
+            lines=tuple(sorted(found)),
+            kind=AxisKind.DESIGN,
+        )
+    if found or first:
+        yield Decision(
+            axis="reduction_split",
+            value="partials merged by a second kernel",
+            pattern="reduction-in-two-kernels",
+            lines=tuple(sorted(found | first)),
+            kind=AxisKind.DESIGN,
+        )
+
+
+def _others(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:
+    """Launches of other kernels on the same way through the host code, one for each place."""
+    found: dict[Lines, LaunchRecord] = {}
+    for event in material.of_root(launch):
+        if isinstance(event, LaunchRecord) and event.kernel.name != launch.kernel.name:
+            found.setdefault(event.lines, event)
+    return list(found.values())
+
+
+def _shared(material: Material, before: LaunchRecord, after: LaunchRecord) -> list[str]:
+    """Parameters of this kernel that both launches give one array of partial results."""
+    blocks, fewer = _factors(before.grid), _factors(after.grid)
+    if blocks is None or fewer is None or fewer - blocks or not blocks - fewer:
+        return []
+    given = {leaf for _, value in before.args for leaf in leaves(value) if isinstance(leaf, Expr)}
+    mine = after if after.kernel.name == material.signature.name else before
+    rows = after.args if mine is after else before.args
+    taken = {leaf for _, value in after.args for leaf in leaves(value) if isinstance(leaf, Expr)}
+    return [
+        name
+        for name, value in rows
+        for leaf in leaves(value)
+        if isinstance(leaf, Expr)
+        and leaf in given & taken
+        and (fact := material.machine.tensors.get(leaf)) is not None
+        and fact.dims is not None
+        and _factors(fact.dims) == blocks
+    ]
+
+
+def _factors(value: Value) -> Counter[Value] | None:
+    """What the numbers of a row are products of, ones left out; None for no row of numbers."""
+    if not isinstance(value, tuple):
+        return None
+    found: Counter[Value] = Counter()
+    pending = list(value)
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Expr) and one.op == "*":
+            pending += one.args
+        elif isinstance(one, Expr | Choice | int):
+            found[one] += 0 if one == 1 else 1
+        else:
+            return None
+    return +found

@@ -1,0 +1,62 @@
+"""Where the arguments of a launch are written when not in the launch: in a dictionary that is
+spread into it, or in a call that hands the kernel to a function which launches it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.origins import Origins, lines_of
+from extractors.syntax.nodes import walk
+from kb.evidence import Lines
+
+_WHOLE = (1, 10**9)
+
+
+def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
+    """Lines of what a parameter or a hint is given; those of the launch when nothing is nearer."""
+    origins = material.origins
+    call = origins.call_at(launch.lines) if origins is not None else None
+    if origins is None or call is None:
+        return launch.lines
+    entries = list(_entries(origins, call, name))
+    if entries:
+        return entries[0]
+    if _names(call, material.signature.name):
+        return launch.lines
+    handing = [
+        one
+        for one in origins.calls_in(_WHOLE)
+        if isinstance(one.func, ast.Name)
+        and one.func.id in launch.stack
+        and any(_is(arg, material.signature.name) for arg in _arguments(one))
+    ]
+    return lines_of(handing[0]) if len(handing) == 1 else launch.lines
+
+
+def _entries(origins: Origins, call: ast.Call, name: str) -> Iterator[Lines]:
+    """The entry of a dictionary that is spread into a call."""
+    spread = [key.value for key in call.keywords if key.arg is None]
+    for value in spread:
+        made = origins.sources(value)[0] if isinstance(value, ast.Name) else [value]
+        for one in made:
+            if isinstance(one, ast.Dict):
+                for key, entry in zip(one.keys, one.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == name:
+                        yield (key.lineno, lines_of(entry)[1])
+            elif isinstance(one, ast.Call):
+                yield from (lines_of(key.value) for key in one.keywords if key.arg == name)
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(key.value for key in call.keywords)]
+
+
+def _is(value: ast.expr, name: str) -> bool:
+    return isinstance(value, ast.Name) and value.id == name
+
+
+def _names(call: ast.Call, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in walk(call))

@@ -1,0 +1,84 @@
+"""Decorators of host functions that make every tensor contiguous before the function runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.callers import MAX_CALLERS, called, leading
+from extractors.host.events import LaunchRecord
+from extractors.host.expressions import Expressions
+from extractors.host.facts import Material, functions_of
+from extractors.host.values import Frame, Func
+from extractors.syntax.nodes import walk
+from kb.evidence import AxisKind, Decision, Lines
+
+MAX_STEPS = 3
+"""Helpers of a decorator that are followed."""
+
+
+def makes_contiguous(core: Expressions, decorator: Func) -> bool:
+    """Whether a function inside a decorator calls `.contiguous()`, itself or through a helper, and
+    hands a row of arguments on to the function that was decorated."""
+    inside = [n for n in walk(decorator.node) if isinstance(n, ast.FunctionDef)]
+    return any(
+        _hands_on(node, {name for other in inside if other is not node for name in _names(other)})
+        and _contiguous(core, node, decorator.frame, MAX_STEPS)
+        for node in inside
+        if node is not decorator.node
+    )
+
+
+def _names(node: ast.FunctionDef) -> set[str]:
+    return {arg.arg for arg in (*node.args.posonlyargs, *node.args.args)}
+
+
+def _hands_on(node: ast.FunctionDef, given: set[str]) -> bool:
+    """Whether a function calls one of the functions given around it with `*arguments`."""
+    return any(
+        isinstance(item, ast.Call)
+        and isinstance(item.func, ast.Name)
+        and item.func.id in given - _names(node)
+        and any(isinstance(arg, ast.Starred) for arg in item.args)
+        for item in walk(node)
+    )
+
+
+def _contiguous(core: Expressions, node: ast.AST, frame: Frame, steps: int) -> bool:
+    calls = [item.func for item in walk(node) if isinstance(item, ast.Call)]
+    if any(isinstance(func, ast.Attribute) and func.attr == "contiguous" for func in calls):
+        return True
+    names = dict.fromkeys(func.id for func in calls if isinstance(func, ast.Name))
+    helpers = [core.lookup(name, frame) for name in names] if steps else []
+    return any(
+        _contiguous(core, one.node, one.frame, steps - 1)
+        for one in helpers
+        if isinstance(one, Func)
+    )
+
+
+def guarded(material: Material) -> Iterator[Decision]:
+    """The decorators of the functions of the module that lead to a launch."""
+    lines = {line for launch in material.sites() for line in _decorators(material, launch)}
+    if lines:
+        yield Decision(
+            axis="layout_contract",
+            value=".contiguous() on host",
+            pattern="host-contiguity-alignment-normalisation",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+
+
+def _decorators(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
+    known = material.machine.contiguous
+    if not known:
+        return
+    found = set(leading(material, launch))
+    for _ in range(MAX_CALLERS):
+        names = {node.name for node in found if node in material.tree.body}
+        more = {node for node in functions_of(material.tree) if called(node) & names} - found
+        if not more:
+            break
+        found |= more
+    yield from (known[node] for node in found if node in known)
