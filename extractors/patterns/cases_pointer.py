@@ -210,3 +210,40 @@ def product(a, b, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.const
 """
 )
 """A matrix product with descriptors, one output tile per block."""
+
+DECODE_PART = (
+    POINTER
+    + """
+@triton.jit
+def part(a, b, c, lengths, out, side, rate, hop, W: tl.constexpr, T: tl.constexpr):
+    who = tl.program_id(0)
+    share = tl.program_id(1)
+    lanes = tl.arange(0, W)
+    count = tl.load(lengths + who)
+    chunk = tl.cdiv(count, tl.num_programs(1))
+    low = share * chunk
+    high = tl.minimum(low + chunk, count)
+    row = tl.load(a + who * W + lanes)
+    top = float("-inf")
+    total = 0.0
+    acc = tl.zeros([W], dtype=tl.float32)
+    for first in range(low, high, T):
+        at = first + tl.arange(0, T)
+        here = at < high
+        place = at[:, None] * hop + lanes[None, :]
+        keys = tl.load(b + place, mask=here[:, None], other=0.0)
+        score = tl.sum(row[None, :] * keys, 1) * rate
+        score = tl.where(here, score, float("-inf"))
+        values = tl.load(c + place, mask=here[:, None], other=0.0)
+        peak = tl.maximum(tl.max(score, 0), top)
+        fall = tl.exp(top - peak)
+        weight = tl.exp(score - peak)
+        acc = acc * fall + tl.sum(weight[:, None] * values, 0)
+        total = total * fall + tl.sum(weight, 0)
+        top = peak
+    slot = who * tl.num_programs(1) + share
+    tl.store(out + slot * W + lanes, acc / total)
+    tl.store(side + slot, top + tl.log(total))
+"""
+)
+"""One query against a part of the keys, by lanes: the parts are merged by another kernel."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     NORM_PERSISTENT,
@@ -16,7 +17,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.loops import Loop, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -64,6 +65,7 @@ class LoopStructure(Pattern):
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
         Case(_WORKING, "one loop"),
+        Case(DECODE_PART, "one loop"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no loop and nothing reduced"),
@@ -77,7 +79,11 @@ class LoopStructure(Pattern):
             loop
             for loop in facts.loops
             if persistent(loop, facts.values)
-            or (loop in facts.item_loops and not facts.contractions)
+            or (
+                loop in facts.item_loops
+                and not facts.contractions
+                and not loop.of(Role.RUNNING_MAXIMUM)
+            )
         ]
         for loop in outer:
             yield self.decide(facts, "persistent outer loop", (loop.node,))

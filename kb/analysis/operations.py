@@ -49,6 +49,34 @@ def _attention(facts: Facts) -> str | None:
     return "fmha_lse" if _saves_logarithm(facts) else "fmha"
 
 
+def _attention_by_lanes(facts: Facts) -> str | None:
+    """Attention of one query: its scores are products that lanes multiply and add up, its weights
+    multiply loaded rows inside the loop of the running maximum."""
+    if facts.contractions or not any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops):
+        return None
+    weights = [e for e in facts.exponentials if not e.rescale and e.score is not None]
+    if not any(
+        _summed_product(facts, e.score) and rows.weights(facts, e.node)
+        for e in weights
+        if e.score is not None
+    ):
+        return None
+    if any(e.rescale for e in facts.exponentials) and _splits(facts):
+        return "attention_decode"
+    return "fmha_lse" if _saves_logarithm(facts) else "fmha"
+
+
+def _summed_product(facts: Facts, score: str) -> bool:
+    """True when a score is a sum of products of two arrays."""
+    for total in facts.graph.roots(score, OpKind.REDUCE_SUM):
+        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+        if made is not None and made.op.kind == OpKind.MUL:
+            arrays = [{a.array for a in facts.feeding(v)} for v in made.op.inputs[:2]]
+            if all(arrays) and arrays[0] != arrays[1]:
+                return True
+    return False
+
+
 def _attention_backward(facts: Facts) -> str:
     grown = {c.result for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)}
     stored = [
@@ -163,6 +191,7 @@ def _batched(facts: Facts, store: Access) -> bool:
 
 
 _RULES: tuple[Callable[[Facts], str | None], ...] = (
-    _attention, _convolution, _product, rows.random, rows.softmax, rows.norm, rows.row_products,
-    rows.norm_backward, rows.scan, rows.moves, rows.rotates, rows.activates, rows.sums, rows.maps,
+    _attention, _attention_by_lanes, _convolution, _product, rows.random, rows.softmax, rows.norm,
+    rows.row_products, rows.norm_backward, rows.scan, rows.moves, rows.rotates, rows.activates,
+    rows.sums, rows.maps,
 )  # fmt: skip

@@ -46,13 +46,13 @@ def softmax(facts: Facts) -> str | None:
     ):
         if any(gathered(a) for a in facts.loads):
             return "cross_entropy"
-    if _weights(facts, shifted[0].node):
+    if weights(facts, shifted[0].node):
         return "split_kv_combine"
     divided = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _normalises(facts, n, sums)]
     return "softmax" if divided and not _gathers_label(facts) else None
 
 
-def _weights(facts: Facts, exponential: Node) -> bool:
+def weights(facts: Facts, exponential: Node) -> bool:
     """True when the exponential weights another loaded tile that is summed and stored."""
     for user in facts.graph.downstream(exponential.result, 60):
         if user.op.kind == OpKind.MUL:

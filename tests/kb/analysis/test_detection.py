@@ -6,7 +6,7 @@ import pytest
 
 from extractors.detect import Detection, detect
 from extractors.modules import ModuleText
-from extractors.patterns import cases, cases_rows
+from extractors.patterns import cases, cases_pointer, cases_rows
 from extractors.read import read
 
 
@@ -20,6 +20,7 @@ def detection(text: str) -> Detection:
         pytest.param(cases.ATTENTION, "fmha", id="attention"),
         pytest.param(cases.ATTENTION_LSE, "fmha_lse", id="attention with statistics"),
         pytest.param(cases.ATTENTION_POINTER, "fmha", id="attention by pointers"),
+        pytest.param(cases_pointer.DECODE_PART, "attention_decode", id="part of the keys by lanes"),
         pytest.param(cases.BACKWARD_KEYS, "fmha_bwd_dkdv", id="gradients of keys"),
         pytest.param(cases.PRODUCT, "gemm", id="product"),
         pytest.param(cases.PRODUCT_PERSISTENT, "gemm", id="persistent product"),
