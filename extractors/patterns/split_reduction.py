@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
+from extractors.patterns.cases_pointer import DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import BULK, Access
@@ -88,6 +88,7 @@ class SplitReduction(Pattern):
         ),
         Case(_VECTOR, "split with atomics"),
         Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
+        Case(DECODE_PART, "split, partials stored for a second stage"),
     )
     near_misses = (
         NearMiss(
@@ -96,6 +97,14 @@ class SplitReduction(Pattern):
         ),
         NearMiss(LAYER_NORM_POINTER, why="every row is reduced by one block"),
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
+        NearMiss(
+            vary(
+                DECODE_PART,
+                ("range(low, high, T)", "range(0, count, T)"),
+                ("at < high", "at < count"),
+            ),  # noqa: E501
+            why="every block walks all keys",
+        ),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
         NearMiss(PRODUCT_THREADS, why="one block walks the whole reduced axis"),
@@ -111,12 +120,12 @@ class SplitReduction(Pattern):
             added = [n for s in atomics for n in self._summed(facts, s)]
             if added:
                 yield self.decide(facts, "split with atomics", [*added, *atomics])
-        if not facts.contractions or any(
-            between_lanes(facts, n) for n in facts.graph.of(*COMPARISONS)
-        ):
+        if any(between_lanes(facts, n) for n in facts.graph.of(*COMPARISONS)):
             return
         for loop in facts.loops:
-            grown = loop.of(Role.ACCUMULATOR)
+            if not facts.contractions and not loop.of(Role.RUNNING_MAXIMUM):
+                continue
+            grown = loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM)
             bounds = self._range(facts, loop)
             if not grown or not bounds:
                 continue
