@@ -70,6 +70,13 @@ class EpilogueSubTiles(Pattern):
             vary(_SCALED, ("rate[None, :]", "0.5"), ("dot(x, y)", "dot(x, y * rate[None, :])")),
             why="an operand is scaled before the product",
         ),
+        NearMiss(
+            vary(
+                PRODUCT_POINTER,
+                ("    tl.store(out", "    acc += tl.dot(x, tl.load(pb))\n    tl.store(out"),
+            ),
+            why="the last step of the loop, peeled off",
+        ),
         NearMiss(TURN, why="there is no product"),
         NearMiss(PRODUCT_POINTER, why="the accumulator is stored whole"),
         NearMiss(PRODUCT_THREADS, why="the accumulator is stored whole"),
@@ -111,5 +118,5 @@ class EpilogueSubTiles(Pattern):
         for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
             product = any(facts.graph.rests_on(this, n) for n in made)
             if product and not any(facts.graph.rests_on(other, n) for n in made):
-                return bool(facts.feeding(other))
+                return bool(facts.feeding(other)) and not facts.graph.roots(other, *CONTRACTIONS)
         return False
