@@ -20,6 +20,7 @@ LIMITS: dict[tuple[str, str], int | float] = {
 """Limits of number types. Source: ISO C++, header limits, for the types of IEEE 754."""
 
 
+_NOWHERE = n.Place(0, 0, 0, "")
 MAX_DEPTH = 24
 """Structs whose constants rest on constants of other structs."""
 
@@ -107,6 +108,10 @@ class AggregateReader(MemoryReader):
                         value = self.read(one.value, hint)
                         return self.convert(value, self.kind(one.type, inner), at, hint)
         return None
+
+    def member_of(self, parameter: str, name: str) -> Val:
+        """A constant of the struct that a type parameter stands for."""
+        return self._of_parameter(self.symbols[parameter], name, _NOWHERE, "")
 
     def _of_parameter(self, parameter: Val, name: str, at: n.Place, hint: str) -> Val:
         """A member of a type that only the instantiation tells: known at compile time."""

@@ -43,6 +43,8 @@ class Core(Typing):
         self.kinds: dict[str, Kind] = {}
         self.trail: list[n.Definition] = []
         self.symbols: dict[str, Val] = {}
+        self.traits: dict[str, n.Record] = {}
+        self.whole: set[str] = set()
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}
         self._moves: dict[tuple[str, str], str | None] = {}

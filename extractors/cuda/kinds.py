@@ -20,6 +20,7 @@ class Typing:
     """Resolves types against a library and a frame."""
 
     library: Library
+    traits: dict[str, n.Record]
 
     def extent(self, size: n.Expr | None, frame: Frame) -> str:
         """Extent of an array as text; `?` when it is not written as a name or a number."""
@@ -56,6 +57,9 @@ class Typing:
             return Kind(dtype, (str(count),), record="")
         if name in _WRAPPERS and written.arguments and isinstance(written.arguments[0], n.CType):
             return self.kind(written.arguments[0], frame, hops + 1)
+        head, _, member = name.rpartition("::")
+        if head and frame.find(head) is not None:
+            return self._alias_of(n.CType(head, member=member), frame, hops + 1)
         alias = self.library.alias(name)
         if alias is not None and alias.type.name != name:
             return self.kind(alias.type, Frame("file"), hops + 1)
@@ -103,15 +107,44 @@ class Typing:
         owner = Kind(record=written.name)
         if frame.find(written.name) is not None:
             owner = self.kind(n.CType(written.name, written.arguments), frame, hops + 1)
-        for record in self.library.records(owner.record or written.name):
+        opened = owner.dtype.startswith("dtypeof(")
+        for record in () if opened else self.library.records(owner.record or written.name):
             for alias in record.aliases:
                 if alias.name == written.member:
                     given = owner.arguments or self.arguments(written.arguments, frame, hops)
                     inner = self.of_record(record, given, frame.depth)
                     return self.kind(alias.type, inner, hops + 1)
-        opened = owner.dtype.startswith("dtypeof(")
         name = owner.dtype[8:-1] if opened else owner.record or written.name
+        if opened and name in self.traits:
+            return self._of_trait(name, written.member, hops)
         return Kind(record=f"{name}::{written.member}")
+
+    def _of_trait(self, parameter: str, member: str, hops: int) -> Kind:
+        """A member type of the struct that a type parameter stands for: a struct that the library
+        knows, with members of the parameter as its arguments, or a number of unknown type."""
+        record = self.traits[parameter]
+        types = {alias.name: alias.type for alias in record.aliases}
+        written = types.get(member)
+        if written is None or hops > MAX_HOPS:
+            return Kind(record=f"{parameter}::{member}")
+        if written.name.partition("::")[0] in {one.name for one in record.template}:
+            return Kind(f"dtypeof({parameter}.{member})")
+        if written.member or len(self.library.records(written.name)) > 1:
+            return Kind(record=f"{parameter}::{member}")
+        if not self.library.records(written.name):
+            return self.kind(written, Frame("file"), hops + 1)
+        inner = Frame(member)
+        for one in written.arguments:
+            name = one.name if isinstance(one, n.CType) else _text(one)
+            if name in types:
+                inner.bind(name, self._of_trait(parameter, name, hops + 1))
+            elif name.isidentifier():
+                inner.bind(name, self.member_of(parameter, name))
+        return Kind(record=written.name, arguments=self.arguments(written.arguments, inner, hops))
+
+    def member_of(self, parameter: str, name: str) -> Val:
+        """A constant of the struct that a type parameter stands for."""
+        raise NotImplementedError
 
     def of_record(self, record: n.Record, arguments: tuple[Kind | Val, ...], depth: int) -> Frame:
         """A frame in which the template parameters of a record have their arguments, and its

@@ -200,12 +200,19 @@ class OperatorReader(ConversionReader):
             of = BOOL if operator in _COMPARISONS else Kind(promoted(left.kind, right.kind))
             return self.constant(known, at, of, hint)
         left, right, of = self._common(operator, left, right, at)
-        if kind is OpKind.DIV and is_integer(left.kind) and is_integer(right.kind):
+        self.whole |= {left.kind.dtype} if kind is OpKind.MOD else set()
+        if kind is OpKind.DIV and self._whole_number(left.kind, right):
             kind = OpKind.FLOOR_DIV
         operands = [("lhs", left.name), ("rhs", right.name)]
         of = BOOL if operator in _COMPARISONS else of
         made = self.one(kind, operands, at, of, hint)
         return replace(made, static=left.static and right.static)
+
+    def _whole_number(self, kind: Kind, right: Val) -> bool:
+        """Whether a quotient is one of whole numbers: a remainder of the type was taken, too."""
+        same = right.kind.dtype == kind.dtype or (right.static and right.kind == UNKNOWN)
+        known = is_integer(kind) or kind.dtype in self.whole - {"?"}
+        return known and (is_integer(right.kind) or same)
 
     def _common(self, operator: str, left: Val, right: Val, at: n.Place) -> tuple[Val, Val, Kind]:
         """Both operands in the type of the result."""

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
 from extractors.cuda.helpers import HelperReader
+from extractors.cuda.instances import traits
 from extractors.cuda.library import Library, Load, gather
 from extractors.cuda.parse import parse
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Slot, Val
@@ -110,6 +111,7 @@ def _kernel(
     frame = Frame("kernel")
     reader = HelperReader(library, definition.at.path, frame)
     reader._loops = []
+    reader.traits = traits(definition, library)
     reader.writer.home = (definition.at.line, definition.at.end_line)
     problems: list[Diagnostic] = []
     parameters: tuple[Parameter, ...] = ()

@@ -176,3 +176,39 @@ def test_launch_bounds_with_angle_brackets(
     head = "template <class A, class B, int N>\n__global__ void __launch_bounds__"
     found = kernel(f"{head}({bounds}) k(int* x) {{ x[0] = 1; }}\n")
     assert found.entry.options == options
+
+
+TRAITS = """template <typename T, int N> struct Pack {
+    T data[N];
+    __device__ void load(const T* p) { for (int i = 0; i < N; ++i) data[i] = p[i]; }
+    __device__ T& operator[](int i) { return data[i]; }
+};
+template <typename T_, int N_> struct Traits {
+    using T = T_;
+    enum { N = N_ };
+    using Vector = Pack<T, N>;
+};
+template <typename Tr>
+__global__ void k(const typename Tr::T* x, float* out, int n) {
+    using index_t = typename Tr::T;
+    typename Tr::Vector v;
+    v.load(x + threadIdx.x);
+    out[threadIdx.x] = v[0];
+}
+template <typename T> void run(const T* x, float* out, int n) {
+    using Chosen = Traits<T, 4>;
+    k<Chosen><<<1, 32>>>(x, out, n);
+}
+"""
+
+
+def test_member_types_of_a_parameter_are_those_of_what_the_host_gives() -> None:
+    (load,) = of(TRAITS, "load")
+    assert load.results[0].type is not None
+    assert load.results[0].type.dtype == "dtypeof(Tr.T)"
+    assert len(load.results[0].type.shape) == 1
+
+
+def test_two_structs_for_one_parameter_say_nothing_of_its_members() -> None:
+    second = "void more(const float* x, float* out) { k<Pack<float, 2>><<<1, 32>>>(x, out, 1); }\n"
+    assert any(op.attribute("what") == ".load" for op in of(TRAITS + second, "opaque"))
