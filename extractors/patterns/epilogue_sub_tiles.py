@@ -46,6 +46,9 @@ _SCALED_TILE = vary(
     ("(a, b, out,", "(a, b, scale, out,"),
     ("ct.astype(acc,", "ct.astype(acc * ct.load(scale, index=(0, n), shape=(1, TN)),"),
 )
+_LAST = (
+    "tl.dot(tl.load(a + m[:, None] * sa + k[None, :]), tl.load(b + k[:, None] * sb + n[None, :]))"
+)
 _APPLIES = frozenset({OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA})
 _ENDS = LOOPS | CONTRACTIONS | READS
 
@@ -71,10 +74,7 @@ class EpilogueSubTiles(Pattern):
             why="an operand is scaled before the product",
         ),
         NearMiss(
-            vary(
-                PRODUCT_POINTER,
-                ("    tl.store(out", "    acc += tl.dot(x, tl.load(pb))\n    tl.store(out"),
-            ),
+            vary(PRODUCT_POINTER, ("    tl.store(out", f"    acc += {_LAST}\n    tl.store(out")),
             why="the last step of the loop, peeled off",
         ),
         NearMiss(TURN, why="there is no product"),
