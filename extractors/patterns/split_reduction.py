@@ -102,7 +102,7 @@ class SplitReduction(Pattern):
                 DECODE_PART,
                 ("range(low, high, T)", "range(0, count, T)"),
                 ("at < high", "at < count"),
-            ),  # noqa: E501
+            ),
             why="every block walks all keys",
         ),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),

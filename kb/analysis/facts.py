@@ -140,6 +140,14 @@ class Facts:
         results = (r.name for node in self.graph.nodes for r in node.op.results)
         return frozenset(e for name in results for e in self.types.shape(name) if e in names)
 
+    @cached_property
+    def offset_loads(self) -> frozenset[str]:
+        """Loaded values that stand in the offset of an access."""
+        offsets = (offset for access in self.accesses for offset in access.index)
+        return frozenset(
+            atom.value for o in offsets for atom in o.atoms() if atom.kind is AtomKind.LOADED
+        )
+
     # -- questions
 
     def access(self, node: Node) -> Access | None:

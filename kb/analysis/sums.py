@@ -11,7 +11,6 @@ from kb.analysis.axes import reduced_axes
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.padding import Lanes, Outside, PaddedLanes
-from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
 LARGE = 1e3
@@ -107,11 +106,4 @@ def never_negative(facts: Facts, value: str | None, limit: int = 24) -> bool:
 
 def is_index(facts: Facts, node: Node) -> bool:
     """True when a loaded number is part of the offset of another access: an index, or a length."""
-    if facts.access(node) is None:
-        return False
-    return any(
-        atom.kind is AtomKind.LOADED and atom.value == node.result
-        for access in facts.accesses
-        for offset in access.index
-        for atom in offset.atoms()
-    )
+    return facts.access(node) is not None and node.result in facts.offset_loads

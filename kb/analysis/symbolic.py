@@ -63,6 +63,7 @@ class Expr:
     meaning."""
 
     terms: tuple[Term, ...] = ()
+    _atoms: tuple[Atom, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def constant(self) -> int | None:
@@ -85,12 +86,18 @@ class Expr:
         for factors, _ in self.terms:
             yield from factors
 
-    def atoms(self) -> Iterator[Atom]:
-        """Every atom, those inside quotients and minima too."""
-        for atom in self.top():
-            yield atom
-            for inner in atom.args:
-                yield from inner.atoms()
+    def atoms(self) -> tuple[Atom, ...]:
+        """Every atom once, those inside quotients and minima too; found at the first question, for
+        expressions share what is inside them."""
+        if self._atoms is None:
+            found: dict[tuple[str, str], Atom] = {}
+            for atom in self.top():
+                found.setdefault((atom.text, atom.value), atom)
+                for inner in atom.args:
+                    for one in inner.atoms():
+                        found.setdefault((one.text, one.value), one)
+            object.__setattr__(self, "_atoms", tuple(found.values()))
+        return self._atoms or ()
 
     def has(self, *kinds: AtomKind) -> bool:
         """True when an atom of one of the kinds occurs anywhere."""
