@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: env demo test check ontology clean
+.PHONY: env demo test check clean
 
 env: $(STAMP)
 
@@ -27,9 +27,6 @@ check: env
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q
-
-ontology: env
-	$(BIN)/python -m api.ontology
 
 clean:
 	rm -rf .venv build out *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
