@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.render import shown
+from kb.dialects.cuda import ERROR_CODES
 from kb.space import Constraint, Origin
 
 MAX_LABELS = 16
@@ -88,7 +89,7 @@ def _refuses(body: Sequence[n.Stmt]) -> bool:
                 failed = bool(arguments) and shown(arguments[0]) in ("False", "0")
                 return text in _STOPS or (failed and _CHECKS.get(text) == "")
             case n.Leave(word="return", value=n.Name(text=text)):
-                return "Error" in text or "ERROR" in text
+                return text.rpartition("::")[2].startswith(ERROR_CODES)
             case n.Leave(word="break"):
                 continue
         return False

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.bytes import ByteReader
 from extractors.cuda.values import Kind, Val
-from kb.dialects.cuda import BARRIERS, BULK_COPIES, ON_COPIES, RANDOM
+from kb.dialects.cuda import BARRIER_TYPES, BARRIERS, BULK_COPIES, ON_COPIES, RANDOM
 from kb.ir import MemorySpace
 from kb.ops import OpKind
 
@@ -42,7 +42,7 @@ class EngineReader(ByteReader):
             return None
         where = self.place(function.operand)
         record = where.kind.record if where is not None else ""
-        known = record.rpartition("::")[2].lower().endswith("barrier")
+        known = record.rpartition("::")[2] in BARRIER_TYPES
         if not known and (record or function.name in _OF_BARRIERS):
             return None
         return self._on_barrier(node, function.name)

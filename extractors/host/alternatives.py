@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extractors.host.events import LaunchRecord, SearchRecord
-from extractors.host.expr import atoms
+from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material, axis_atoms, function_at
 from extractors.host.render import leaves
 from extractors.host.tuning import axis_names
@@ -96,7 +96,7 @@ def _shares_out(node: Expr) -> bool:
     if node.op not in ("//", "/", "cdiv") or not isinstance(node.args[0], Expr):
         return False
     over, under = node.args[0], node.args[1]
-    counted = any(a.op == "sym" and a.args[0] == "target.sms" for a in atoms(over))
+    counted = any(map(is_sms, atoms(over)))
     return counted and any(a.op in ("dim", "sym") for a in atoms(under))
 
 

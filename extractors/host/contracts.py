@@ -9,7 +9,7 @@ from extractors.host.callers import made_of_zeros
 from extractors.host.conditions import parts
 from extractors.host.derived import grid_lines
 from extractors.host.events import LaunchRecord, SearchRecord
-from extractors.host.expr import atoms, negate
+from extractors.host.expr import atoms, is_sms, negate
 from extractors.host.facts import Material
 from extractors.host.render import UNKNOWN, Names, mentions_memo
 from extractors.host.values import Choice, Expr, Unknown, Value
@@ -169,7 +169,7 @@ def _blocks(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
         per_sm = [
             number
             for part in parts(launch.grid)
-            if part.op == "*" and any(_counts_sms(arg) for arg in part.args)
+            if part.op == "*" and any(is_sms(arg) for arg in part.args)
             for number in part.args
             if isinstance(number, int) and number > 1
         ]
@@ -193,10 +193,6 @@ def _blocks(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
                             (fact.line, fact.line) if fact and fact.line else launch.lines,
                         )
     yield from _clusters(material)
-
-
-def _counts_sms(value: Value) -> bool:
-    return isinstance(value, Expr) and value.op == "sym" and value.args[0] == "target.sms"
 
 
 def _made(blocks: Value) -> bool:

@@ -85,6 +85,11 @@ def sym(name: str) -> Expr:
     return Expr("sym", (name,))
 
 
+def is_sms(value: Value) -> bool:
+    """The number of multiprocessors of the device."""
+    return isinstance(value, Expr) and value.op == "sym" and value.args[0] == "target.sms"
+
+
 def is_number(value: Value) -> bool:
     """A known int or float (bool included)."""
     return isinstance(value, (int, float))

@@ -9,7 +9,6 @@ from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 _SCALES = (
@@ -60,20 +59,9 @@ class SideStrides(Pattern):
         if access.mode is not Mode.POINTER or not wider or access.array is None:
             return False
         roots = [r for r in facts.reductions if facts.graph.rests_on(access.value, r)]
-        others = {name for a in facts.accesses if a.array != access.array for name in _strides(a)}
-        return bool(roots) and len(_strides(access) - others) > 1
+        others = {name for a in facts.accesses if a.array != access.array for name in a.strides}
+        return bool(roots) and len(access.strides - others) > 1
 
 
 def _rank(facts: Facts, access: Access) -> int:
     return sum(extent != "1" for extent in facts.types.shape(access.value))
-
-
-def _strides(access: Access) -> set[str]:
-    """Parameters that are multiplied with a block id, a lane or what was made of them."""
-    found = set()
-    for index in access.index:
-        for factors, _ in index.terms:
-            names = [a.value for a in factors if a.kind is AtomKind.PARAMETER]
-            if len(names) == 1 and len(factors) > 1:
-                found |= set(names)
-    return found

@@ -62,10 +62,8 @@ class StrideSetShared(Pattern):
         for access in facts.accesses:
             if access.mode is not Mode.POINTER or access.array is None:
                 continue
-            for factors, _ in access.index[0].terms:
-                names = {a.value for a in factors if a.kind is AtomKind.PARAMETER}
-                for name in names & runtime if len(factors) > 1 and len(names) == 1 else ():
-                    users.setdefault(name, set()).add(access.array)
+            for name in access.strides & runtime:
+                users.setdefault(name, set()).add(access.array)
         shared = {name for name, arrays in users.items() if len(arrays) > 1}
         if len(shared) > 1:
             where: list[Where] = [*facts.declared(*shared)]

@@ -9,6 +9,7 @@ from extractors.host.callers import called, leading
 from extractors.host.facts import Material, functions_of
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.syntax.nodes import walk
 from kb.evidence import Finding, Lines, Severity
 
 _HOST = """
@@ -67,6 +68,12 @@ class CacheIgnoresDevice(Rule):
             why="the key holds the device",
         ),
         NearMiss(
+            vary(_POINTER, ("def blocks_of(n)", "def blocks_of(n, of)"), ('("cuda")', "(of)"),
+                 ("def run(x, out)", "def run(x, out, at)"), ("blocks_of(n)", "blocks_of(n, at)"),
+                 ("sizes[n]", "sizes[n, at]"), ("sizes.get(n)", "sizes.get((n, at))")),
+            why="the key holds what the question about the device is asked of",
+        ),
+        NearMiss(
             vary(_POINTER, ("get_device_properties", "current_stream")),
             why="nothing about the device is asked",
         ),
@@ -88,53 +95,64 @@ class CacheIgnoresDevice(Rule):
 
 def _remembered(material: Material) -> Iterator[tuple[str, str, Lines]]:
     """Dictionary, function whose result it keeps, and the lines from where it is looked up."""
-    caches = {
-        target.id
-        for node in material.tree.body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Dict) and not node.value.keys
-    }
-    asking = {f.name for f in functions_of(material.tree) if _ASKED & called(f)}
+    caches = {name.id for name, value in _assigned(material.tree.body) if _empty(value)}
+    asking = {f.name: f for f in functions_of(material.tree) if _ASKED & called(f)}
     functions = {id(f): f for launch in material.sites() for f in leading(material, launch)}
     for function in functions.values():
-        made = {
-            target.id: node.value
-            for node in ast.walk(function)
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        calls = {
-            target.id: str(getattr(node.value.func, "id", ""))
-            for node in ast.walk(function)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        for node in ast.walk(function):
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name):
+        nodes = walk(function)
+        made = {name.id: value for name, value in _assigned(nodes)}
+        for cache, key, kept, line in _stores(nodes):
+            call = made.get(kept.id) if isinstance(kept, ast.Name) else kept
+            if cache not in caches or not isinstance(call, ast.Call):
                 continue
-            kept = node.value if isinstance(node, ast.Assign) else None
-            maker = calls.get(kept.id, "") if isinstance(kept, ast.Name) else ""
-            if isinstance(kept, ast.Call) and isinstance(kept.func, ast.Name):
-                maker = kept.func.id
-            if target.value.id in caches and maker in asking and not _device(target.slice, made):
-                name = target.value.id
-                first = min(
-                    n.lineno for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name
-                )
-                yield name, maker, (first, target.lineno)
+            maker = asking.get(call.func.id) if isinstance(call.func, ast.Name) else None
+            if maker is not None and not _holds(key, _devices(maker, call), made):
+                first = min(n.lineno for n in nodes if isinstance(n, ast.Name) and n.id == cache)
+                yield cache, maker.name, (first, line)
 
 
-def _device(key: ast.expr, made: dict[str, ast.expr]) -> bool:
-    """Whether a key speaks of a device, perhaps by a name."""
-    for node in ast.walk(key):
-        if isinstance(node, ast.Attribute) and node.attr in ("device", "index", "current_device"):
-            return True
-        if isinstance(node, ast.Name):
-            value = made.get(node.id)
-            if "device" in node.id or (value is not None and "device" in ast.unparse(value)):
+def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Name, ast.expr]]:
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((t, node.value) for t in targets if isinstance(t, ast.Name))
+
+
+def _stores(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr, ast.expr, int]]:
+    """Name, key and value of what is put under a key, with its line."""
+    for node in nodes:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Subscript):
+            if isinstance(target.value, ast.Name):
+                yield target.value.id, target.slice, node.value, target.lineno
+
+
+def _empty(value: ast.expr) -> bool:
+    return isinstance(value, ast.Dict) and not value.keys
+
+
+def _devices(maker: ast.FunctionDef, call: ast.Call) -> set[str]:
+    """Names that a call hands to the parameters which the maker asks about."""
+    asked = {
+        n.id
+        for question in walk(maker)
+        if isinstance(question, ast.Call) and getattr(question.func, "attr", "") in _ASKED
+        for n in walk(question)
+        if isinstance(n, ast.Name)
+    }
+    taken = [*zip((a.arg for a in maker.args.args), call.args, strict=False)]
+    taken += [(k.arg, k.value) for k in call.keywords if k.arg is not None]
+    given = [value for name, value in taken if name in asked]
+    return {n.id for value in given for n in walk(value) if isinstance(n, ast.Name)}
+
+
+def _holds(key: ast.expr, devices: set[str], made: dict[str, ast.expr]) -> bool:
+    """Whether a key speaks of the device: itself, or by a name."""
+    for node in walk(key):
+        named = walk(made[node.id]) if isinstance(node, ast.Name) and node.id in made else ()
+        for one in (node, *named):
+            if isinstance(one, ast.Attribute) and one.attr in ("device", "current_device"):
+                return True
+            if isinstance(one, ast.Name) and one.id in devices:
                 return True
     return False

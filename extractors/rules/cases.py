@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from extractors.patterns.cases import POINTER
+
 TIMED_HINTS = ", lambda cfg: {'occupancy': cfg.occupancy}"
 SEARCHED = (
     """
@@ -46,6 +48,18 @@ def run(x):
 """
 )
 """A cuTile search whose winner is remembered and launched with the hints it was timed with."""
+
+ROWS_POINTER = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def rows(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
+"""
+)
+"""A Triton kernel of which every block takes one row; what launches it is left to the case."""
 
 AUTOTUNED = """
 import torch

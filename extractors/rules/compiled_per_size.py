@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
+from extractors.host.expr import is_sms
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
@@ -138,11 +139,7 @@ def _shared(value: Value) -> bool:
     if any(part.op == "npow2" for part in found):
         return False  # few values, and tiles are cut by them
     divided = any(part.op in ("cdiv", "//", "/") for part in found)
-    return (
-        divided
-        and any(part.op == "dim" for part in found)
-        and any(part.op == "sym" and part.args[0] == "target.sms" for part in found)
-    )
+    return divided and any(part.op == "dim" for part in found) and any(map(is_sms, found))
 
 
 def _bounds(facts: Facts, name: str) -> bool:

@@ -8,25 +8,22 @@ from collections.abc import Iterable, Iterator
 from extractors.host.callers import leading
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
-from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import ROWS_POINTER
+from extractors.syntax.nodes import walk
 from kb.evidence import Finding, Lines, Severity
 
-_BRANCH = (
-    POINTER
-    + """
-import torch
+_OTHER = """
 @triton.jit
 def chunks(x, out, n, T: tl.constexpr):
     for j in range(0, n, T):
         at = j + tl.arange(0, T)
         tl.store(out + at, tl.load(x + at, mask=at < n, other=0.0) * 2.0, mask=at < n)
-
-@triton.jit
-def rows(x, out, n, T: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
-    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
-
+"""
+_BRANCH = (
+    vary(ROWS_POINTER, ("import torch\n", f"import torch\n{_OTHER}"))
+    + """
 def run(x):
     m, n = x.shape
     T = triton.next_power_of_2(n)
@@ -100,7 +97,7 @@ def _dead(material: Material, launch: LaunchRecord) -> Iterator[tuple[ast.expr, 
         for line in range(event.lines[0], event.lines[1] + 1)
     }
     for function in leading(material, launch)[-1:]:
-        for node in ast.walk(function):
+        for node in walk(function):
             if not isinstance(node, ast.If) or not node.orelse or not _ordered(node.test):
                 continue
             for live, other in ((node.body, node.orelse), (node.orelse, node.body)):
@@ -124,6 +121,6 @@ def _ordered(test: ast.expr) -> bool:
 
 def _launches(body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
                 yield node, ast.unparse(node.func.value)

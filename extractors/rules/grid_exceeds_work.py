@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.host.conditions import parts
-from extractors.host.expr import atoms
+from extractors.host.expr import atoms, is_sms
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
@@ -94,7 +94,7 @@ def _multiplied(part: Value) -> bool:
     factors = [one for one in part.args if _factor(one)]
     cut = [one for one in part.args if isinstance(one, Expr) and one.op == "min"]
     return bool(factors and cut) and any(
-        any(_counts_sms(arg) for arg in one.args)
+        any(any(map(is_sms, atoms(arg))) for arg in one.args)
         and any(part.op in ("dim", "cdiv") for arg in one.args for part in parts(arg))
         for one in cut
     )
@@ -103,7 +103,3 @@ def _multiplied(part: Value) -> bool:
 def _factor(value: Value) -> bool:
     tuned = isinstance(value, Expr) and value.op == "axis"
     return tuned or (isinstance(value, int) and value > 1)
-
-
-def _counts_sms(value: Value) -> bool:
-    return any(atom.op == "sym" and atom.args[0] == "target.sms" for atom in atoms(value))

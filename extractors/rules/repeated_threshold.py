@@ -7,20 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from extractors.host.callers import leading
 from extractors.host.facts import Material, functions_of
-from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import ROWS_POINTER
 from extractors.syntax.nodes import walk
 from kb.evidence import Finding, Severity
 
 _TWICE = (
-    POINTER
+    ROWS_POINTER
     + """
-import torch
-@triton.jit
-def rows(x, out, n, T: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
-    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
-
 def forward(x):
     m, n = x.shape
     T = triton.next_power_of_2(n)

@@ -8,19 +8,14 @@ from extractors.host.conditions import parts
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.host.values import Expr, Value
-from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases import TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import ROWS_POINTER
 from kb.evidence import Finding, Severity
 
 _POINTER = (
-    POINTER
+    ROWS_POINTER
     + """
-import torch
-@triton.jit
-def rows(x, out, n, T: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * n + tl.arange(0, T)
-    tl.store(out + at, tl.load(x + at, mask=tl.arange(0, T) < n) * 2.0, mask=tl.arange(0, T) < n)
-
 def run(x):
     m, n = x.shape
     T = triton.next_power_of_2(n)

@@ -78,6 +78,13 @@ class Access:
         return self.node.loop
 
     @property
+    def strides(self) -> frozenset[str]:
+        """Parameters that are multiplied with a block id, a lane or what was made of them."""
+        products = [f for index in self.index for f, _ in index.terms if len(f) > 1]
+        named = ({a.value for a in f if a.kind is AtomKind.PARAMETER} for f in products)
+        return frozenset(name for names in named if len(names) == 1 for name in names)
+
+    @property
     def transposed(self) -> bool:
         """True when the view turns the last two axes."""
         return (

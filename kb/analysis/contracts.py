@@ -50,10 +50,8 @@ def _shared_strides(facts: Facts) -> Iterator[Constraint]:
     for access in facts.accesses:
         if access.mode in BULK or access.array is None:
             continue
-        for factors, _ in (term for index in access.index for term in index.terms):
-            for atom in factors if len(factors) > 1 else ():
-                if atom.value in strides:
-                    users.setdefault(atom.value, {}).setdefault(access.array, access.node.lines)
+        for name in sorted(access.strides & strides):
+            users.setdefault(name, {}).setdefault(access.array, access.node.lines)
     shared = {name: arrays for name, arrays in users.items() if len(arrays) > 1}
     if shared:
         arrays = next(iter(shared.values()))

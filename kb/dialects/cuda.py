@@ -324,6 +324,13 @@ BARRIERS: dict[str, K] = {
 """What is done with a barrier that lies in shared memory: methods of cuda::barrier, and functions
 on one. Source: libcu++, cuda::barrier and cuda::ptx."""
 
+BARRIER_TYPES = frozenset({"barrier", "ClusterBarrier", "ClusterTransactionBarrier"})
+"""Types of such barriers. Source: libcu++, cuda::barrier; CUTLASS, cutlass/arch/barrier.h."""
+
+ERROR_CODES = ("cudaError", "CUDA_ERROR_", "kError")
+"""How the names of constants begin that a function returns when it refuses. Source: CUDA runtime
+and driver API, cudaError_t and CUresult; CUTLASS, cutlass::Status."""
+
 RANDOM: dict[str, K] = {
     **dict.fromkeys(("curand", "curand4"), K.PHILOX),
     **dict.fromkeys(("curand_uniform", "curand_uniform4", "curand_uniform_double",
