@@ -197,47 +197,57 @@ class Checker:
         return replace(blank, stage=Stage.SIGNATURE, signature=tried, reason=reason)
 
     def signature(self, subject: Subject) -> tuple[Signature | None, str]:
-        """The first candidate with which the original compiles for the first target: one that
-        compiles soon, else any. The compiler's first words when there is none.
+        """The first candidate with which the original compiles: one that compiles soon, else any;
+        for the first target, and for another only when that one lacks what the kernel needs. The
+        compiler's first words when there is none.
         """
-        quick = replace(
-            job_of(subject, subject.source, Signature(arguments=()), self._first_target(subject)),
-            most_work=MOST_WORK,
-            most_seconds=MOST_SECONDS,
-        )
-        found, why, stopped = self._search(quick, subject.signatures)
-        if found is None and stopped:
-            whole = replace(quick, most_work=None, most_seconds=None)
-            found, why, _ = self._search(whole, sorted(subject.signatures, key=_extent))
-        return found, "" if found else why or "no signature could be derived"
+        first = ""
+        for target in self._targets(subject):
+            quick = replace(
+                job_of(subject, subject.source, Signature(arguments=()), target),
+                most_work=MOST_WORK,
+                most_seconds=MOST_SECONDS,
+            )
+            found, why, ends = self._search(quick, subject.signatures)
+            if found is None and ends & {Outcome.LARGE, Outcome.TIMEOUT}:
+                whole = replace(quick, most_work=None, most_seconds=None)
+                found, why, _ = self._search(whole, sorted(subject.signatures, key=_extent))
+            if found is not None:
+                return found, ""
+            first = first or why
+            if Outcome.UNSUPPORTED not in ends:
+                break
+        return None, first or "no signature could be derived"
 
     def _search(
         self, job: CompileJob, signatures: Sequence[Signature]
-    ) -> tuple[Signature | None, str, bool]:
+    ) -> tuple[Signature | None, str, set[Outcome]]:
         """The first signature that compiles within the bounds of the job; the first words of the
-        compiler; whether a bound stopped it.
+        compiler; how the compiles ended.
 
         Most candidates fall at the front end, which is fast. After a compile that ran past its time
         or crashed, smaller candidates are tried, the largest of them first.
         """
-        first, pending, slow, stopped = "", list(signatures), 0, False
+        first, pending, slow = "", list(signatures), 0
+        ends: set[Outcome] = set()
         while pending and slow <= MAX_SLOW:
             signature = pending.pop(0)
             result = self.pool.compile(replace(job, signature=signature))
             if result.done:
-                return signature, first, stopped
+                return signature, first, ends
             first = first or _short(result.message)
-            stopped |= result.outcome in (Outcome.LARGE, Outcome.TIMEOUT)
+            ends.add(result.outcome)
             if result.outcome in (Outcome.TIMEOUT, Outcome.CRASHED):
                 slow += 1
                 size = _extent(signature)
                 smaller = (other for other in pending if _extent(other) < size)
                 pending = sorted(smaller, key=_extent, reverse=True)
-        return None, first, stopped
+        return None, first, ends
 
-    def _first_target(self, subject: Subject) -> str:
+    def _targets(self, subject: Subject) -> list[str]:
+        """The targets asked for, in the order in which candidates are tried on them."""
         targets = self.request.targets.get(subject.dialect, ())
-        return FIRST_TARGET if FIRST_TARGET in targets else targets[0]
+        return sorted(targets, key=lambda target: target != FIRST_TARGET)
 
     def _compare(self, blank: KernelCheck, subject: Subject, signature: Signature) -> KernelCheck:
         emitted, reason = self._emit(subject)

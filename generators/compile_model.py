@@ -111,10 +111,13 @@ class FrontEnd:
 
 
 class Outcome(StrEnum):
-    """How a compile ended; LARGE when it was not tried (CompileJob.most_work)."""
+    """How a compile ended; LARGE when it was not tried (CompileJob.most_work), UNSUPPORTED when the
+    target lacks something that the kernel needs.
+    """
 
     DONE = "done"
     REFUSED = "refused"
+    UNSUPPORTED = "unsupported"
     LARGE = "large"
     CRASHED = "crashed"
     TIMEOUT = "timeout"

@@ -34,7 +34,7 @@ _ENVIRONMENT = (
     "PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "CUDA_HOME",
     "CUDA_PATH", "SYSTEMROOT",
 )  # fmt: skip
-_REMEMBERED = frozenset({Outcome.DONE, Outcome.REFUSED})
+_REMEMBERED = frozenset({Outcome.DONE, Outcome.REFUSED, Outcome.UNSUPPORTED})
 """Outcomes that are a property of the job; a crash or a timeout may be the machine's."""
 
 

@@ -190,7 +190,9 @@ def _child(
                 modules[job.text] = _module(job.text, folder / str(len(modules)))
             result = compile_here(job, modules[job.text], backend, cache)
         except BaseException as problem:
-            result = CompileResult(outcome=Outcome.REFUSED, message=_last_words(problem))
+            lacking = isinstance(problem, backend.UNSUPPORTED)
+            outcome = Outcome.UNSUPPORTED if lacking else Outcome.REFUSED
+            result = CompileResult(outcome=outcome, message=_last_words(problem))
         os.write(writer, result_to_json(result).encode() + b"\n")
     os._exit(0)
 

@@ -39,6 +39,9 @@ _DTYPES = {
     "u16": ct.uint16, "u32": ct.uint32, "u64": ct.uint64, "f8e4m3": ct.float8_e4m3fn,
     "f8e5m2": ct.float8_e5m2, "tf32": ct.tfloat32,
 }  # fmt: skip
+UNSUPPORTED = (ct.TileUnsupportedFeatureError,)
+"""What the compiler raises when the target, or every target, lacks something."""
+
 _ALIGNMENT_BYTES = 16
 _PACKAGES = ("cuda-tile", "nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm")
 _LOCATION = re.compile(r"\s*loc\([^)]*\)")

@@ -34,6 +34,9 @@ _DTYPES = {
     "i8": tl.int8, "i16": tl.int16, "i32": tl.int32, "i64": tl.int64, "u8": tl.uint8,
     "u32": tl.uint32, "u64": tl.uint64, "f8e4m3": tl.float8e4nv, "f8e5m2": tl.float8e5,
 }  # fmt: skip
+UNSUPPORTED: tuple[type[Exception], ...] = ()
+"""Triton has no exception of its own for what a target lacks."""
+
 _SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 _WARP_SIZE = 32
 _CAPABILITIES = (80, 90, 100)

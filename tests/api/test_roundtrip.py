@@ -107,6 +107,20 @@ def test_cutile_is_identical_tile_ir_included(tmp_path: Path) -> None:
     assert check.original["sm_90"] is not None
 
 
+@pytest.mark.skipif(not available("cutile"), reason="the cutile extra is not installed")
+def test_a_kernel_that_a_target_cannot_hold_is_compared_on_another(tmp_path: Path) -> None:
+    narrow = CUTILE.replace(
+        "total.astype(Y.dtype)", "total.astype(ct.float8_e4m3fn).astype(Y.dtype)"
+    )
+    (tmp_path / "kernels.py").write_text(narrow)
+    tree = source_tree(str(tmp_path / "kernels.py"))
+    targets = {"cutile": ("sm_80", "sm_120")}
+    (check,) = roundtrip(Request(tree=tree, cache=tmp_path / "cache", targets=targets))
+    assert check.targets == {"sm_80": None, "sm_120": True}
+    assert check.identical
+    assert check.reason.startswith("sm_80: the original does not compile")
+
+
 def test_the_report_has_the_public_form_and_verdicts_are_remembered(tmp_path: Path) -> None:
     first = run(tmp_path, GOOD)
     assert run(tmp_path, GOOD) == first

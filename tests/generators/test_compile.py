@@ -83,6 +83,15 @@ def test_how_a_compile_may_end(pool: CompilerPool, head: str, outcome: Outcome, 
     assert pool.compile(job("triton")).done
 
 
+@needs_cutile
+def test_what_a_target_lacks_is_told_apart(pool: CompilerPool) -> None:
+    text = CUTILE.replace("* factor", ".astype(ct.float8_e4m3fn).astype(ct.float32)")
+    assert text != CUTILE
+    lacking = pool.compile(replace(job("cutile", text), target="sm_80"))
+    assert lacking.outcome is Outcome.UNSUPPORTED
+    assert pool.compile(replace(job("cutile", text), target="sm_90")).done
+
+
 @needs_triton
 def test_a_hang_is_ended_and_recorded(tmp_path: Path) -> None:
     with CompilerPool(PoolSettings(cache=tmp_path, seconds=1)) as quick:
