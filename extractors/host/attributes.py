@@ -9,7 +9,7 @@ from extractors.host.events import CopyRecord, NormaliseRecord, SentinelRecord
 from extractors.host.expr import make, sym
 from extractors.host.machine import TensorFact, present
 from extractors.host.operations import text_of
-from extractors.host.tables import MEMO_METHODS, SAME_SHAPE, TEXT_METHODS
+from extractors.host.tables import DRAWING, MEMO_METHODS, SAME_SHAPE, TEXT_METHODS
 from extractors.host.tensors import Tensors
 from extractors.host.values import (
     ABSENT,
@@ -117,7 +117,7 @@ class Attributes(Tensors):
             return self.transposed(owner)
         if name in ("data", "grad"):
             return owner if name == "data" else make("attr", owner, name)
-        if name in SAME_SHAPE or name in TENSOR_METHODS:
+        if name in SAME_SHAPE or name in TENSOR_METHODS or name in DRAWING:
             return Bound(owner, name)
         return make("attr", owner, name)
 
@@ -238,7 +238,9 @@ class Attributes(Tensors):
             )
         if name in ("clone", "zero_"):
             machine.emit(CopyRecord(tensor=owner, zeroed=name == "zero_", lines=self.where(node)))
-        if name in SAME_SHAPE:
+        if name in DRAWING and owner in machine.tensors:
+            machine.tensors[owner].drawn = True
+        if name in SAME_SHAPE or name in DRAWING:
             return owner
         if name == "size" and args:
             return machine.lift(lambda at: self.dim(owner, at), args[0])

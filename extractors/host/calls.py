@@ -13,6 +13,7 @@ from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
 from extractors.host.registries import OPTIONS, Row, points_of
+from extractors.host.trials import drawn
 from extractors.host.values import (
     ABSENT,
     NEVER,
@@ -154,6 +155,9 @@ class Calls(Definitions):
         """Read a function in place."""
         machine = self.machine
         self.called.add(id(func.node))
+        if self.trial and func.frame.module == self.main:
+            if any(drawn(machine, value) for value in (*args, *kwargs.values())):
+                self.tried.setdefault(id(func.node), func)
         if len(self.calls) >= machine.limits.calls:
             return Unknown(f"calls nested deeper than {machine.limits.calls}")
         symbolic = [value for value in args if isinstance(value, (Expr, Choice))]

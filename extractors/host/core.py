@@ -52,6 +52,8 @@ class Core:
     called: set[int] = field(default_factory=set)
     nested: dict[int, tuple[int, ...]] = field(default_factory=dict)
     roots: set[int] = field(default_factory=set)
+    trial: bool = True
+    tried: dict[int, Func] = field(default_factory=dict)
     recognised: dict[int, str | None] = field(default_factory=dict)
     notes: list[tuple[str, Lines | None]] = field(default_factory=list)
     unread: list[tuple[str, str, Lines]] = field(default_factory=list)

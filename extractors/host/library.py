@@ -141,6 +141,7 @@ class Library(Containers):
                 TensorFact(
                     like=args[0],
                     fill=args[1] if path.endswith("full_like") and len(args) > 1 else None,
+                    drawn=path in tables.DRAWN,
                 )
             )
         if path in tables.MADE:
@@ -188,7 +189,10 @@ class Library(Containers):
             if path == "torch.full"
             else None
         )
-        return self.made_tensor(shape, fill)
+        made = self.made_tensor(shape, fill)
+        if path in tables.DRAWN and made in self.machine.tensors:
+            self.machine.tensors[made].drawn = True
+        return made
 
     def _cutile_launch(self, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
         given: Kwargs = {

@@ -16,8 +16,8 @@ from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unkn
 
 @dataclass(slots=True)
 class TensorFact:
-    """What is known of a tensor the host made: its name, extents, fill value and what it was
-    made from."""
+    """What is known of a tensor the host made: its name, extents, fill value, what it was
+    made from, and whether it holds random numbers."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
@@ -26,6 +26,7 @@ class TensorFact:
     fill: Value = None
     rank: int | None = None
     partly_copied: bool = False
+    drawn: bool = False
     line: int = 0
 
 

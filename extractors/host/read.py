@@ -17,6 +17,7 @@ from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins
 from extractors.host.render import leaves, unknown_reason
+from extractors.host.trials import tries, without
 from extractors.host.tuning import constraints_of, launches_of, tuning_of
 from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
 from extractors.syntax.nodes import nodes_of, walk
@@ -80,7 +81,21 @@ def _read(
     reader.roots = {id(func.node) for func in entries}
     _enter_all(reader, entries, events)
     _enter_all(reader, [func for func in functions if id(func.node) not in reader.called], events)
-    return reader, events
+    return reader, _enter_tried(reader, events)
+
+
+def _enter_tried(reader: Interpreter, events: dict[int, list[object]]) -> dict[int, list[object]]:
+    """Read by itself what tests and benchmarks hand random arrays to, outer functions first: what
+    it accepts, and not what a trial passed, counts."""
+    trials = frozenset(events)
+    tried = {key: func for key, func in reader.tried.items() if key not in reader.roots}
+    reader.called -= tried.keys()
+    launching = []
+    for key, func in tried.items():
+        if key not in reader.called:
+            _enter_all(reader, [func], events)
+            launching += [func.name] if key in reader.roots else []
+    return without(events, trials, frozenset(launching))
 
 
 def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, list[object]]) -> None:
@@ -89,6 +104,7 @@ def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, lis
         if id(func.node) in reader.called and id(func.node) not in reader.roots:
             continue
         reader.machine.events = []
+        reader.trial = tries(func)
         reader.enter(func)
         if any(isinstance(event, LaunchRecord) for event in reader.machine.events):
             reader.roots.add(id(func.node))

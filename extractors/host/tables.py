@@ -40,6 +40,10 @@ SAME_SHAPE = frozenset(
 )
 """Tensor methods whose result has the extents of the tensor."""
 
+DRAWN = frozenset({"torch.rand", "torch.randn", "torch.rand_like", "torch.randn_like"})
+DRAWING = frozenset({"normal_", "uniform_", "random_"})
+"""Functions that make an array of random numbers, and methods that fill one."""
+
 MEMO_METHODS = frozenset(
     [
         "get",
@@ -119,6 +123,7 @@ LIKE = frozenset(
         "torch.ones_like",
         "torch.full_like",
         "torch.rand_like",
+        "torch.randn_like",
     }
 )
 MADE = frozenset(

@@ -171,7 +171,7 @@ OWN = frozenset(("heap", "path", "steps", "depth", "calls", "next_id", "imports"
 UNTOUCHED = frozenset(
     (
         "machine", "limits", "events", "stack", "budgets", "options", "asked", "kept", "muted",
-        "foreign", "site", "called", "nested", "roots", "recognised", "notes", "unread",
+        "foreign", "site", "called", "nested", "roots", "trial", "tried", "recognised", "notes", "unread",
         "registered", "main", "contiguous",
     )
 )  # fmt: skip
