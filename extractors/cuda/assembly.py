@@ -6,6 +6,7 @@ import re
 
 from extractors.cuda import nodes as n
 from extractors.cuda.effects import EffectReader
+from extractors.cuda.instructions import Instruction, condition_of, instructions_of
 from extractors.cuda.values import UNKNOWN, Kind, Val
 from kb.dialects.cuda import APPROXIMATE, INSTRUCTIONS, REGISTERS
 from kb.ir import Literal
@@ -13,8 +14,6 @@ from kb.ops import OpKind
 
 MAX_SHOWN = 200
 
-_SKIPPED = re.compile(r"^(\.reg|\{|\}|//|@?%?p\b|\.pragma)")
-_OPCODE = re.compile(r"(?:@!?[%\w]+\s+)?([a-z][\w.:]*)")
 _VOID = frozenset(
     {
         OpKind.GRID_WAIT, OpKind.GRID_LAUNCH, OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT,
@@ -45,10 +44,10 @@ class AssemblyReader(EffectReader):
 
     def assembly(self, node: n.Assembly) -> Val:
         """The operation of the first instruction; its outputs become values."""
-        opcodes = opcodes_of(node.text)
+        instructions = instructions_of(node.text)
+        opcodes = [one.opcode for one in instructions]
         first = opcodes[0] if opcodes else ""
-        special = self._special(node, first)
-        if special:
+        if self._special(node, first) or self._copied(node, instructions):
             return Val("")
         kind = self._kind(first) if len(set(map(self._kind, opcodes))) == 1 else None
         kind = kind or (self._kind(first) if self._leading(opcodes) else None)
@@ -75,14 +74,39 @@ class AssemblyReader(EffectReader):
             o.startswith(("setp", "bra", "selp", "mov", "@", "LAB", "DONE")) for o in others
         )
 
+    def _copied(self, node: n.Assembly, instructions: list[Instruction]) -> bool:
+        """An asynchronous copy: what its text names, its bytes when they are written there, and
+        what a predicate in front of it asks. False when the text does anything else."""
+        known = [one for one in instructions if self._kind(one.opcode) is not None]
+        if [self._kind(one.opcode) for one in known] != [OpKind.ASYNC_COPY] or node.outputs:
+            return False
+        copy, condition = known[0], condition_of(known[0], instructions)
+        numbers = copy.references
+        rest = len(instructions) - 1
+        if bool(copy.guard) != (condition is not None) or rest != bool(copy.guard):
+            return False
+        if len(numbers) < 2 or max((*numbers, condition or 0)) >= len(node.inputs):
+            return False
+        inputs = [self.read(value) for _, value in node.inputs]
+        roles = _ROLES[OpKind.ASYNC_COPY]
+        operands = [(role, inputs[i].name) for role, i in zip(roles, numbers, strict=False)]
+        written = copy.operands.split(",")[2:3]
+        if len(numbers) == 2 and written and written[0].strip().isdigit():
+            operands.append(("bytes", self.constant(int(written[0]), node.at).name))
+        if condition is not None:
+            operands.append(("mask", inputs[condition].name))
+        attributes: list[tuple[str, Literal]] = [("opcode", copy.opcode[:MAX_SHOWN])]
+        attributes += _cached(copy.opcode)
+        self.writer.emit(OpKind.ASYNC_COPY, operands, node.at, (), attributes)
+        return True
+
     def _emit(self, node: n.Assembly, kind: OpKind, opcodes: list[str], inputs: list[Val]) -> None:
         shown = next((o for o in opcodes if self._kind(o) is kind), opcodes[0] if opcodes else "")
         attributes: list[tuple[str, Literal]] = [("opcode", shown[:MAX_SHOWN])]
         if kind is OpKind.INLINE_ASM:
             attributes = [("asm", " ".join(node.text.split())[:MAX_SHOWN])]
-        cache = _CACHE.findall(shown) if kind in (OpKind.LOAD, OpKind.STORE) else []
-        if cache:
-            attributes.append(("cache", ".".join(cache)))
+        if kind in (OpKind.LOAD, OpKind.STORE):
+            attributes += _cached(shown)
         if kind is OpKind.MMA:
             self._product(node, shown, inputs, attributes)
             return
@@ -171,6 +195,12 @@ class AssemblyReader(EffectReader):
         return True
 
 
+def _cached(opcode: str) -> list[tuple[str, Literal]]:
+    """What an instruction tells the caches."""
+    found = _CACHE.findall(opcode)
+    return [("cache", ".".join(found))] if found else []
+
+
 _MMA_DTYPES = {"f32": "f32", "f16": "f16", "s32": "i32", "f64": "f64"}
 
 
@@ -189,16 +219,3 @@ def _split(count: int, opcode: str) -> int:
 def replace_unknown(kind: Kind, other: Kind) -> Kind:
     """The other kind where this one is not known."""
     return other if kind == UNKNOWN else kind
-
-
-def opcodes_of(text: str) -> list[str]:
-    """Opcodes of the instructions of an assembly text, in order."""
-    found = []
-    for line in re.split(r"[;\n]|\\n", text):
-        line = re.sub(r"/\*.*?\*/|//.*", "", line).strip().strip("{}").strip()
-        if not line or (_SKIPPED.match(line) and not line.startswith("@")):
-            continue
-        match = _OPCODE.match(line)
-        if match and not line.endswith(":"):
-            found.append(match.group(1))
-    return found

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ONE_THREAD
-from kb.analysis.accesses import Access, Mode
+from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "cache at L2 (.cg)",
           ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)",
           ".nc": "read-only"}  # fmt: skip
+_LEVELS = re.compile(r"L[12]::\w+")
+"""What a copy into shared memory asks of a cache beyond the one that its width makes it pass."""
+
+_COPIED = """__global__ void stage(const float* x, float* out) {
+    __shared__ float part[1024];
+    unsigned to = __cvta_generic_to_shared(part + threadIdx.x * 4);
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 ::"r"(to), "l"(x + threadIdx.x * 4));
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();
+    out[threadIdx.x] = part[threadIdx.x];
+}
+"""
 
 
 class CacheModifier(Pattern):
@@ -46,15 +61,19 @@ class CacheModifier(Pattern):
             "streaming (.cs)",
         ),
         Case(vary(ADD_THREADS, ("= x[at]", "= __ldg(x + at)")), "read-only"),
+        Case(_COPIED, "L2::128B"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no modifier is given", value="streaming (.cs)"),
+        NearMiss(
+            _COPIED.replace(".L2::128B", ""), why="the width of the copy asks for it", value="cg"
+        ),
         NearMiss(COPY, why="tiles of views carry no such hint"),
         NearMiss(ADD_THREADS, why="no modifier is given", value="streaming (.cs)"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found: dict[str, list[Access]] = {}
+        found: dict[str, list[Where]] = {}
         for access in facts.accesses:
             for role in ("cache_modifier", "eviction_policy"):
                 literal = facts.values.literal(access.node.op.operand(role))
@@ -63,6 +82,10 @@ class CacheModifier(Pattern):
             said = access.node.op.attribute("cache")
             if isinstance(said, str):
                 found.setdefault(_NAMES.get(f".{said}", said), []).append(access)
+        for copy in facts.threads.of(OpKind.ASYNC_COPY):
+            asked = _LEVELS.findall(str(copy.op.attribute("cache") or ""))
+            if asked:
+                found.setdefault(".".join(asked), []).append(copy)
         for value, members in found.items():
             yield self.decide(facts, value, members)
         plain = [a for a in facts.accesses if a.mode is Mode.POINTER and not a.is_atomic]

@@ -40,6 +40,17 @@ __global__ void twice(const float* x, float* out, int n) {
     v.store(out + at);
 }
 """
+_COPIED = """__global__ void stage(const float* x, float* out, int n) {
+    __shared__ float part[1024];
+    unsigned to = __cvta_generic_to_shared(part + threadIdx.x * 4);
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0;\\n"
+                 " @p cp.async.cg.shared.global [%1], [%2], 16; }"
+                 ::"r"((int)(threadIdx.x * 4 < n)), "r"(to), "l"(x + threadIdx.x * 4));
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();
+    out[threadIdx.x] = part[threadIdx.x];
+}
+"""
 _PROMISED = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
@@ -57,6 +68,7 @@ class VectorAccess(Pattern):
         Case(vary(_WIDE, ("float4", "float2"), (", v.z + w.z, v.w + w.w", "")), "64-bit"),
         Case(_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
+        Case(_COPIED, "128-bit"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
     near_misses = (
@@ -73,8 +85,9 @@ class VectorAccess(Pattern):
                 yield self.decide(facts, "compiler, by proven divisibility", promises)
             return
         found: dict[str, list[Node]] = {}
-        for node in facts.threads.of(OpKind.LOAD, OpKind.STORE):
-            value = self._value(self._moved(facts, node))
+        for node in facts.threads.of(OpKind.LOAD, OpKind.STORE, OpKind.ASYNC_COPY):
+            copied = node.op.kind == OpKind.ASYNC_COPY
+            value = _copied(facts, node) if copied else self._value(self._moved(facts, node))
             if node.op.attribute("space") != "shared" and value:
                 found.setdefault(value, []).append(node)
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
@@ -101,3 +114,11 @@ class VectorAccess(Pattern):
         if moved.dtype in _BITS and all(extent.isdigit() for extent in extents):
             return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
         return f"{' * '.join(extents)} elements"
+
+
+def _copied(facts: Facts, node: Node) -> str:
+    """The bits of a copy past the registers; empty when its bytes are not written as a number, or
+    lanes of a whole tile copy together."""
+    made = facts.threads.producer(node.op.operand("bytes"))
+    count = made.op.attribute("value") if made is not None else None
+    return f"{8 * count}-bit" if isinstance(count, int) else ""

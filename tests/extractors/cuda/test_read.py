@@ -132,6 +132,15 @@ def test_asynchronous_copies() -> None:
     assert str(only(kernel, OpKind.ALLOCATE).results[0].type) == "pointer<f16>[2, 16, 24]@shared"
 
 
+def test_a_predicate_in_front_of_a_copy_is_its_mask() -> None:
+    text = """asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; "
+        "@p cp.async.cg.shared.global.L2::128B [%1], [%2], 16; }" ::"r"(n), "r"(7), "l"(x));"""
+    copy = only(body(text), OpKind.ASYNC_COPY)
+    assert [role for role, _ in copy.operands] == ["target", "pointer", "bytes", "mask"]
+    assert (copy.operand("pointer"), copy.operand("mask")) == ("x", "n")
+    assert copy.attribute("cache") == "cg.L2::128B"
+
+
 def test_matrix_product_of_registers() -> None:
     kernel = program(PRODUCT)
     product = only(kernel, OpKind.MMA)
