@@ -66,9 +66,21 @@ class Base2Exponential(Pattern):
                 if folded and scalar
                 else "exp2(x*LOG2E + bias) FMA form"
             )
-            yield self.decide(facts, value, (*factors, *powers))
+            yield self.decide(facts, value, (*factors, *powers, *_scaled(facts, factors)))
         elif powers:
             yield self.decide(facts, "exp2", powers)
+
+
+def _scaled(facts: Facts, factors: set[Node]) -> list[Node]:
+    """The products with a scale that holds log2(e), right below an exponential, and what is
+    subtracted from them."""
+    return [
+        node
+        for e in facts.exponentials
+        if e.product is not None and any(facts.graph.rests_on(e.scale, f) for f in factors)
+        for node in (e.product, e.difference)
+        if node is not None
+    ]
 
 
 def _factors(facts: Facts, power: Node) -> list[Node]:

@@ -1,4 +1,4 @@
-"""The accumulator is stored piece by piece, or whole with something put on it."""
+"""The accumulator is stored piece by piece, or whole."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import TURN
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS, Node
+from kb.analysis.graph import LOOPS
 from kb.analysis.loops import Role
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, OpKind
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _PIECES = vary(
     PRODUCT,
@@ -46,16 +47,19 @@ _SCALED_TILE = vary(
     ("(a, b, out,", "(a, b, scale, out,"),
     ("ct.astype(acc,", "ct.astype(acc * ct.load(scale, index=(0, n), shape=(1, TN)),"),
 )
-_LAST = (
-    "tl.dot(tl.load(a + m[:, None] * sa + k[None, :]), tl.load(b + k[:, None] * sb + n[None, :]))"
+_SUMMED = vary(
+    PRODUCT_POINTER,
+    (
+        "    tl.store(out",
+        "    acc = tl.sum(acc, axis=1)[:, None] + tl.zeros((1, TN), tl.float32)\n    tl.store(out",
+    ),
 )
-_APPLIES = frozenset({OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA})
-_ENDS = LOOPS | CONTRACTIONS | READS
+_ENDS = LOOPS | CONTRACTIONS | READS | REDUCTIONS
 
 
 class EpilogueSubTiles(Pattern):
     """Pieces are taken from a product's result before they are stored; or the whole of it is
-    scaled by, or added to, what is loaded."""
+    stored, with what is done to it on the way."""
 
     name = "epilogue-sub-tiling"
     axis = "epilogue"
@@ -65,21 +69,18 @@ class EpilogueSubTiles(Pattern):
         Case(_PIECES_POINTER, "extract sub-tiles"),
         Case(_SCALED, "full-tile epilogue"),
         Case(_SCALED_TILE, "full-tile epilogue"),
+        Case(PRODUCT, "full-tile epilogue"),
+        Case(PRODUCT_POINTER, "full-tile epilogue"),
+        Case(PRODUCT_THREADS, "full-tile epilogue"),
     )
     near_misses = (
-        NearMiss(PRODUCT, why="the accumulator is stored whole"),
-        NearMiss(vary(_SCALED, ("* rate[None, :]", "* 0.5")), why="a number, nothing is loaded"),
+        NearMiss(PRODUCT, why="the accumulator is stored whole", value="extract sub-tiles"),
         NearMiss(
-            vary(_SCALED, ("rate[None, :]", "0.5"), ("dot(x, y)", "dot(x, y * rate[None, :])")),
-            why="an operand is scaled before the product",
+            vary(PRODUCT_POINTER, ("tl.store(out", "tl.atomic_add(out")),
+            why="other blocks have parts of the tile, too",
         ),
-        NearMiss(
-            vary(PRODUCT_POINTER, ("    tl.store(out", f"    acc += {_LAST}\n    tl.store(out")),
-            why="the last step of the loop, peeled off",
-        ),
+        NearMiss(_SUMMED, why="a sum of the tile is stored"),
         NearMiss(TURN, why="there is no product"),
-        NearMiss(PRODUCT_POINTER, why="the accumulator is stored whole"),
-        NearMiss(PRODUCT_THREADS, why="the accumulator is stored whole"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -92,31 +93,24 @@ class EpilogueSubTiles(Pattern):
         if pieces:
             yield self.decide(facts, "extract sub-tiles", pieces)
             return
-        applied = [] if facts.score_products else self._applied(facts)
-        if applied:
-            yield self.decide(facts, "full-tile epilogue", applied)
+        whole = [place for store in facts.stores for place in self._whole(facts, store)]
+        if whole:
+            yield self.decide(facts, "full-tile epilogue", dict.fromkeys(whole))
 
-    def _applied(self, facts: Facts) -> list[Where]:
-        """What is loaded after the loop of a product and put on its whole result, with the
-        stores."""
-        found: list[Where] = []
-        for loop in facts.loops:
-            grown = [c.result for c in loop.of(Role.ACCUMULATOR)]
-            for store in facts.stores if grown else ():
-                steps = [
-                    n
-                    for n in facts.graph.upstream(store.value, lambda n: n.op.kind in _ENDS)
-                    if n.op.kind in _APPLIES and not n.inside(loop.node)
-                    and self._meets(facts, n, grown)
-                ]  # fmt: skip
-                found += [*steps, store] if steps else []
-        return list(dict.fromkeys(found))
-
-    def _meets(self, facts: Facts, node: Node, grown: list[str]) -> bool:
-        """One side is the result of the loop so far, the other rests on memory alone."""
-        made = [n for value in grown if (n := facts.graph.producer(value)) is not None]
-        for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
-            product = any(facts.graph.rests_on(this, n) for n in made)
-            if product and not any(facts.graph.rests_on(other, n) for n in made):
-                return bool(facts.feeding(other)) and not facts.graph.roots(other, *CONTRACTIONS)
-        return False
+    def _whole(self, facts: Facts, store: Access) -> list[Where]:
+        """A plain store of what a product left, with the elementwise steps on its way."""
+        if store.is_atomic or len(facts.types.shape(store.value)) < 2:
+            return []
+        grown = {n for loop in facts.loops if loop.of(Role.ACCUMULATOR) for n in (loop.node,)}
+        above = list(facts.graph.upstream(store.value, lambda n: n.op.kind in _ENDS))
+        made = [n for n in above if n in grown or n.op.kind in CONTRACTIONS]
+        if not made:
+            return []
+        steps = [
+            n
+            for n in above
+            if n.op.kind not in _ENDS
+            and not n.op.regions
+            and any(facts.graph.rests_on(n.result, m) for m in made)
+        ]
+        return [*steps, store]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS
@@ -11,7 +12,7 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -37,6 +38,7 @@ class OnlineSoftmax(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Node]] = {}
         for loop in facts.loops:
             maxima = loop.of(Role.RUNNING_MAXIMUM)
             factors = [e.node for e in facts.exponentials if e.rescale and e.node.inside(loop.node)]
@@ -45,25 +47,27 @@ class OnlineSoftmax(Pattern):
             ]
             if not maxima or not rescaled:
                 continue
-            grows = [_growth(facts, c.next) for c in maxima]
+            grows = [node for c in maxima for node in _growths(facts, c.next)]
             scales = [n for c in rescaled for n in _scalings(facts, c.next, factors)]
             value = (
                 "online (1 pass)"
                 if loop.of(Role.ACCUMULATOR) or _only(facts, loop)
                 else "online 2-pass"
             )
-            yield self.decide(facts, value, (*grows, *factors, *scales))
+            found.setdefault(value, []).extend((*grows, *factors, *scales))
+        for value, where in found.items():
+            yield self.decide(facts, value, where)
 
 
 def _scaled(facts: Facts, value: str, factors: list[Node]) -> bool:
     return any(facts.graph.rests_on(value, factor) for factor in factors)
 
 
-def _growth(facts: Facts, value: str) -> Node | None:
-    for node in facts.graph.upstream(value):
-        if node.op.kind == OpKind.MAXIMUM:
-            return node
-    return None
+def _growths(facts: Facts, value: str) -> list[Node]:
+    """The maximum that a state grows by; that of each side where a branch makes it."""
+    ends = [n for n in facts.graph.ends(value, VIEWS | CASTS) if n.op.kind == OpKind.MAXIMUM]
+    nearest = (n for n in facts.graph.upstream(value) if n.op.kind == OpKind.MAXIMUM)
+    return ends or list(islice(nearest, 1))
 
 
 def _scalings(facts: Facts, value: str, factors: list[Node]) -> list[Node]:

@@ -28,6 +28,25 @@ _WARM = (
     ("N, so,", "N, rate, so,"),
     ("e = tl.exp(v - tl", "v = v * rate\n        e = tl.exp(v - tl"),
 )
+_BRANCHED = vary(
+    ATTENTION_POINTER,
+    ("tl.trans(k)) * rate", "tl.trans(k))"),
+    (
+        "        keep = cols[None, :] < size\n        if TRI:\n            keep = keep & (rows[:, None] >= cols[None, :])\n",  # noqa: E501
+        "        keep = rows[:, None] >= cols[None, :]\n        if TRI:\n",
+    ),
+    (
+        '        s = tl.where(keep, s, float("-inf"))\n'
+        "        new = tl.maximum(top, tl.max(s, 1))\n",
+        "            s = s * rate + tl.where(keep, 0, -1.0e6)\n"
+        "            new = tl.maximum(top, tl.max(s, 1))\n"
+        "            s -= new[:, None]\n"
+        "        else:\n"
+        "            new = tl.maximum(top, tl.max(s, 1) * rate)\n"
+        "            s = s * rate - new[:, None]\n",
+    ),
+    ("p = tl.exp(s - new[:, None])", "p = tl.exp(s)"),
+)
 _STEP = (
     POINTER
     + """
@@ -96,10 +115,17 @@ class ScalePlacement(Pattern):
             "scale once in the epilogue",
         ),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
+        Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
+        Case(_BRANCHED, "scale S before max"),
         Case(vary(ATTENTION_POINTER, ("* rate\n", "* tl.load(rate)\n")), "scale S before max"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(
+            vary(_BRANCHED, ("s = s * rate - new", "s = s - new"), ("(s, 1) * rate", "(s, 1)")),
+            why="the side without a mask does not scale",
+            value="scale folded into (s*scale - m) FMA",
+        ),
         NearMiss(
             vary(ATTENTION_POINTER, ("* rate\n", "+ tl.load(rate)\n")), why="a shift, no scale"
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
@@ -36,6 +36,7 @@ class StationaryOperandChoice(Pattern):
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
     )
     near_misses = (
+        NearMiss(FLASH_POINTER, why="one loop, one choice", value="KV-stationary (loop Q)"),
         NearMiss(
             vary(PRODUCT_POINTER, ("+= tl.dot(x, y)", "= tl.exp(acc) * tl.dot(x, y * 0.5)")),
             why="nothing is added up",
@@ -47,6 +48,7 @@ class StationaryOperandChoice(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         seen: set[Node] = set()
+        places: dict[str, list[Where]] = {}
         for product in facts.contractions:
             loop = product.loop
             if loop is None or loop in seen:
@@ -56,8 +58,9 @@ class StationaryOperandChoice(Pattern):
             found = self._name(facts, product, sides, loop)
             if found is not None:
                 value, kept = found
-                yield self.decide(facts, value, (*kept, loop))
-                return
+                places.setdefault(value, []).extend((*kept, loop))
+        for value, where in places.items():
+            yield self.decide(facts, value, where)
 
     def _loads(self, facts: Facts, value: str | None, loop: Node) -> list[Access]:
         """The loads that an operand holds; of one that is computed, where the loop adds products

@@ -12,6 +12,7 @@ from kb.ir import Literal
 from kb.ops import CONTRACTIONS, READS, OpKind
 
 _LOOKS = VIEWS | CASTS
+_DIFFERENCES = (OpKind.SUB, OpKind.FMA)
 
 
 class Statistic(StrEnum):
@@ -25,7 +26,7 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exponential:
-    """exp or exp2 of `score * scale - statistic`.
+    """exp or exp2 of `score * scale - statistic`; one for each side of a branch that makes it.
 
     `product` is the multiplication by `scale` when it stands right below the subtraction.
     `rescale` is true for the factor between two states of a running maximum.
@@ -44,11 +45,25 @@ class Exponential:
 
 def exponentials_of(graph: Graph, values: Values) -> tuple[Exponential, ...]:
     """Every exponential in program order."""
-    return tuple(_read(graph, values, node) for node in graph.of(OpKind.EXP, OpKind.EXP2))
+    return tuple(
+        _read(graph, values, node, argument)
+        for node in graph.of(OpKind.EXP, OpKind.EXP2)
+        for argument in _arguments(graph, node)
+    )
 
 
-def _read(graph: Graph, values: Values, node: Node) -> Exponential:
-    argument = _unclamped(graph, values, graph.through(node.op.inputs[0], _LOOKS))
+def _arguments(graph: Graph, node: Node) -> list[str | None]:
+    """What is raised; the two sides of a branch when each subtracts by itself."""
+    argument = graph.through(node.op.inputs[0], _LOOKS)
+    if argument is not None and graph.kind_of(argument) == OpKind.IF:
+        ends = [graph.through(value, _LOOKS) for value in graph.feeds(argument)]
+        if len(ends) > 1 and all(graph.kind_of(end) in _DIFFERENCES for end in ends):
+            return ends
+    return [argument]
+
+
+def _read(graph: Graph, values: Values, node: Node, argument: str | None) -> Exponential:
+    argument = _unclamped(graph, values, argument)
     outer, argument = _factor(graph, values, argument)
     difference, score, statistic = _difference(graph, argument)
     product, scale = outer, None
