@@ -24,14 +24,7 @@ from extractors.cuda.values import (
 )
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_IN_PLACE
-from kb.dialects.cuda import (
-    APPROXIMATE,
-    ATTRIBUTES,
-    BITS,
-    CUDA,
-    PAIRS,
-    RESULT_DTYPES,
-)
+from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, BITS, CUDA, PAIRS, RESULT_DTYPES
 from kb.dialects.model import Row
 from kb.ir import Literal
 from kb.ops import COMPARISONS, OpKind
@@ -84,6 +77,7 @@ class CallReader(VectorReader):
         done = (
             self._group_call(node, function, hint)
             or self.library_call(node, function.text, hint)
+            or self.vector_copy(node, function)
             or self._both(node, function.text)
         )
         if done is not None:

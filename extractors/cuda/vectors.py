@@ -19,6 +19,7 @@ class Move(StrEnum):
     LOAD = "load"
     STORE = "store"
     FILL = "fill"
+    COPY = "copy"
 
 
 class VectorReader(EngineReader):
@@ -103,6 +104,24 @@ class VectorReader(EngineReader):
         self.writer.emit(OpKind.STORE, operands, node.at, (), attributes)
         return Val("")
 
+    def vector_copy(self, node: n.Call, function: n.Name) -> Val | None:
+        """A static method that moves all elements from behind its second argument to behind its
+        first; None when a body does anything else."""
+        name = function.text.rpartition("::")[2]
+        kind = self.kind(function.scope, self.frame) if function.scope is not None else UNKNOWN
+        vector = self.vector_of(kind) if kind.record and len(node.arguments) == 2 else None
+        if vector is None:
+            return None
+        if self._move(kind.record, name, self.library.records(kind.record)) is not Move.COPY:
+            return None
+        ends = [self.read(argument) for argument in node.arguments]
+        if any(end.kind.to is None or end.kind.to.shape or end.kind.to.record for end in ends):
+            return None
+        moved = [replace(end, kind=replace(end.kind, to=vector)) for end in ends]
+        loaded = self.load(Memory(moved[1], vector), node.at)
+        self.store(Memory(moved[0], vector), loaded, node.at)
+        return Val("")
+
     def _move(self, record: str, name: str, records: Sequence[n.Record]) -> Move | None:
         """What all bodies of a method do; None when one does something else, or there is none."""
         key = (record, name)
@@ -111,8 +130,8 @@ class VectorReader(EngineReader):
             last = record.rpartition("::")[2]
             bodies = [m for r in records for m in r.methods if m.name == name]
             bodies += [f for f in self.library.functions(name) if f.owner == last]
-            known = [f for f in bodies if len(f.parameters) == 1 and not f.template[2:]]
-            moves = {_moves(f, fields) for f in known}
+            known = [f for f in bodies if len(f.parameters) in (1, 2) and not f.template[2:]]
+            moves = {_moves(f, fields) if len(f.parameters) == 1 else _copies(f) for f in known}
             self._moves[key] = moves.pop() if len(moves) == 1 else None
         found = self._moves[key]
         return Move(found) if found else None
@@ -140,6 +159,29 @@ def _moves(function: n.Definition, fields: set[str]) -> Move | None:
         elif to & fields and taken & given:
             found.add(Move.FILL)
     return found.pop() if len(found) == 1 else None
+
+
+def _copies(function: n.Definition) -> Move | None:
+    """Copy: all that a body writes lies behind the first parameter, and comes from behind the
+    second."""
+    to, source = ({one.name} for one in function.parameters)
+    if not all(one.type.pointers == 1 for one in function.parameters):
+        return None
+    assigned = [one for one in n.inside(function.body) if isinstance(one, n.Assign)]
+    written = [one for one in assigned if not isinstance(one.target, n.Name)]
+    for one in written:
+        target, taken = _names(one.target), _names(one.value)
+        if not (target & to and taken & source) or (target & source or taken & to):
+            return None
+        if one.operator or not (_lies_behind(one.target) and _lies_behind(one.value)):
+            return None
+    calls = any(isinstance(one, n.Call) for one in n.inside(function.body))
+    return Move.COPY if written and not calls else None
+
+
+def _lies_behind(node: n.Expr) -> bool:
+    """True for what one address leads to, as it lies there."""
+    return isinstance(node, n.Index) or (isinstance(node, n.Unary) and node.operator == "*")
 
 
 def _returns_address(body: n.Block, fields: set[str]) -> bool:

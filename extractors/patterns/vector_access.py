@@ -40,6 +40,17 @@ __global__ void twice(const float* x, float* out, int n) {
     v.store(out + at);
 }
 """
+_MOVED = vary(
+    _CHOSEN,
+    (
+        "    __device__ T& operator",
+        "    static __device__ void copy(T* to, const T* from) {\n"
+        "        for (int i = 0; i < N; ++i) to[i] = from[i];\n    }\n    __device__ T& operator",
+    ),
+    ("    Pack<float, W> v;\n    v.load(x + at);\n", ""),
+    ("    for (int k = 0; k < W; ++k) v[k] = v[k] + v[k];\n", ""),
+    ("    v.store(out + at);\n", "    Pack<float, W>::copy(out + at, x + at);\n"),
+)
 _COPIED = """__global__ void stage(const float* x, float* out, int n) {
     __shared__ float part[1024];
     unsigned to = __cvta_generic_to_shared(part + threadIdx.x * 4);
@@ -69,11 +80,17 @@ class VectorAccess(Pattern):
         Case(_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
         Case(_COPIED, "128-bit"),
+        Case(_MOVED, "W elements"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
     near_misses = (
         NearMiss(_WIDE, why="four elements move together", value="scalar"),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
+        NearMiss(
+            _MOVED.replace("to[i] = from[i]", "to[i] = from[i] + from[i]"),
+            why="a loop that doubles element by element",
+            value="W elements",
+        ),
         NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
         NearMiss(COPY, why="tiles of views carry no such promise"),
     )
