@@ -131,6 +131,22 @@ INSTEAD_TILE = vary(
     SUMMED_TILE,
     ("    blocks = ", "    if not x.is_cuda:\n        return torch.exp(x)\n    blocks = "),
 )
+_COUNTED = vary(
+    SUMMED,
+    ("piece[(blocks,)]", "piece[(min(blocks, sms),)]"),
+    (
+        "    parts =",
+        "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n    parts =",
+    ),  # noqa: E501
+)
+_COUNTED_TILE = vary(
+    SUMMED_TILE,
+    ("(blocks,), piece", "(min(blocks, sms),), piece"),
+    (
+        "    parts =",
+        "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n    parts =",
+    ),  # noqa: E501
+)
 _BOTH = "x.stride(1), x.stride(0)"
 
 _MERGED = "partial-results-merged-by-a-second-kernel"
@@ -139,9 +155,12 @@ _TOLD = "layouts-told-apart-by-strides"
 _INSTEAD = "framework-instead-of-the-kernel"
 _GRADIENT = "gradient-summed-by-the-host"
 _TWO = "reduction-in-two-kernels"
+_BLOCKS = "blocks-per-multiprocessor-by-the-grid"
 _LAID = "host-contiguity-alignment-normalisation"
 
 CASES = (
+    HostCase(_BLOCKS, _COUNTED, "grid-coupled"),
+    HostCase(_BLOCKS, _COUNTED_TILE, "grid-coupled"),
     HostCase(_MERGED, STAGED, "second kernel"),
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
@@ -159,6 +178,18 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_BLOCKS, SUMMED, "as many blocks as parts"),
+    HostMiss(_BLOCKS, SUMMED_TILE, "as many blocks as parts"),
+    HostMiss(
+        _BLOCKS,
+        vary(_COUNTED, ("min(blocks, sms)", "blocks"), ("parts.sum()", "parts.sum() / sms")),
+        "the number of multiprocessors is no part of the grid",
+    ),
+    HostMiss(
+        _BLOCKS,
+        vary(_COUNTED_TILE, ("@ct.kernel", "@ct.kernel(occupancy=2)")),
+        "the decorator says how many",
+    ),
     HostMiss(
         _MERGED,
         vary(STAGED, ("join[(1,)]", "join[(blocks,)]")),

@@ -34,6 +34,7 @@ from extractors.host.events import (
 from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
 from extractors.host.fallback import framework_instead
+from extractors.host.grids import coupled
 from extractors.host.layouts import by_strides
 from extractors.host.partial import stages, summed
 from extractors.host.render import leaves
@@ -84,6 +85,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     rows += by_strides(material)
     rows += summed(material)
     rows += stages(material)
+    rows += coupled(material)
     return tuple(_joined(rows))
 
 
