@@ -52,6 +52,7 @@ _REGION_NAMES = {
 }
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\", '"': '\\"'}
 _ESCAPES |= {"{": "\\x7b", "}": "\\x7d"}
+_ABSENT = Span(0)
 
 
 def to_text(kernel: Kernel) -> str:
@@ -76,7 +77,12 @@ def to_text(kernel: Kernel) -> str:
 
 def program_digest(kernel: Kernel) -> str:
     """sha256 of the text in hexadecimal: the name of the program."""
-    return hashlib.sha256(to_text(kernel).encode()).hexdigest()
+    return text_digest(to_text(kernel))
+
+
+def text_digest(text: str) -> str:
+    """`program_digest` of the program that was written as this text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def literal_text(value: Literal) -> str:
@@ -126,7 +132,7 @@ def _type(type_: TileType) -> str:
 
 def _span(span: Span, path: str) -> str:
     """` @12:4-15`, ` @12:4-15<80` for a helper called in line 80; nothing for an absent span."""
-    if span == Span(0):
+    if span == _ABSENT:
         return ""
     file = "" if span.path == path else f"{_quoted(span.path)}:"
     column = f":{span.column}" if span.column else ""

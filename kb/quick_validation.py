@@ -30,9 +30,9 @@ def surely_conforms(quads: Sequence[ox.Quad | ox.Triple]) -> bool:
     if not used:
         return True
     triples = (q.triple if isinstance(q, ox.Quad) else q for q in quads)
-    text = ox.serialize(triples, format=ox.RdfFormat.N_TRIPLES) or b""
+    text = ox.serialize(triples, format=ox.RdfFormat.TURTLE) or b""
     found = _engine().validate_algebra(
-        text.decode() + "".join(_slice(quads)),
+        text + "".join(_slice(quads)).encode(),
         shape_names=used,
         infer=False,
         sort_results=False,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import NamedNode, Quad, RdfFormat, serialize
 
 from kb.evidence import AxisNumerics, Decision, Finding
 from kb.graph import names
 from kb.graph.facts import Facts, Rel
-from kb.ir_text import program_digest, to_text
+from kb.ir_text import text_digest, to_text
 from kb.knowledge import KernelKnowledge, ParameterFact, Source
 from kb.space import Constraint, GuardedPoints, Launch, Tuning
 
@@ -30,7 +30,7 @@ class KernelGraph:
     @property
     def text(self) -> str:
         """Canonical N-Quads: the quads are sorted, and none is there twice."""
-        return "".join([f"{quad} .\n" for quad in self.quads])
+        return (serialize(self.quads, format=RdfFormat.N_QUADS) or b"").decode()
 
     @property
     def programs(self) -> dict[str, str]:
@@ -45,7 +45,7 @@ def encode(knowledge: KernelKnowledge, *, version: str = VERSION) -> KernelGraph
     Raises InputError when the program is larger than its text form may be.
     """
     text = to_text(knowledge.kernel)
-    digest = program_digest(knowledge.kernel)
+    digest = text_digest(text)
     facts = _knowledge_facts(knowledge, digest)
     source, symbol = knowledge.source, knowledge.kernel.name
     content = facts.digest(source.sha256, symbol)

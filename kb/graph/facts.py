@@ -142,13 +142,19 @@ class Facts:
     def quads(self, base: str, graph: str) -> tuple[Quad, ...]:
         """The facts about `base` in `graph`, sorted, none twice."""
         name = NamedNode(graph)
-        parts = {subject: NamedNode(base + subject) for subject in {row[0] for row in self.rows}}
-        found: dict[str, Quad] = {}
-        for subject, predicate, value in self.rows:
-            node = NamedNode(base + value) if isinstance(value, Rel) else value
-            quad = Quad(parts[subject], _property(predicate), node, name)
-            found[str(quad)] = quad
-        return tuple(found[text] for text in sorted(found))
+        links = {value for _, _, value in self.rows if isinstance(value, Rel)}
+        parts = {part: NamedNode(base + part) for part in links.union(row[0] for row in self.rows)}
+        found = [
+            Quad(
+                parts[subject],
+                _property(predicate),
+                parts[value] if isinstance(value, Rel) else value,
+                name,
+            )
+            for subject, predicate, value in self.rows
+        ]
+        quads = dict(zip(_lines(found), found, strict=True))
+        return tuple(quads[line] for line in sorted(quads))
 
 
 @cache
@@ -158,9 +164,12 @@ def _property(predicate: str) -> NamedNode:
 
 def canonical(quads: Iterable[Quad]) -> str:
     """Sorted N-Quads: the same quads always give the same text."""
-    data = serialize(quads, format=RdfFormat.N_QUADS)
-    lines = (data or b"").decode().split("\n")
-    return "".join(sorted(f"{line}\n" for line in lines if line))
+    return "".join(sorted(f"{line}\n" for line in _lines(quads)))
+
+
+def _lines(quads: Iterable[Quad]) -> list[str]:
+    """N-Quads, one line for each quad."""
+    return (serialize(quads, format=RdfFormat.N_QUADS) or b"").decode().split("\n")[:-1]
 
 
 @contextmanager
