@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.host.values import Expr
-from extractors.patterns.cases import vary
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED
 from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Severity
+from kb.ir import Op, Region
 from kb.knowledge import ParameterFact, ParameterRole
 from kb.ops import OpKind
 
+_HELPED = (
+    POINTER
+    + """
+@triton.jit
+def near(at, size):
+    return tl.load(at + size)
+
+@triton.jit
+def copy(x, out, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64)
+    tl.store(out + at, near(x + at, T))
+"""
+)
+
 
 class UnusedParameter(Rule):
-    """A parameter that nothing reads. A compile-time one still costs one compilation per value."""
+    """A parameter that nothing reads. A compile-time one still costs one compilation per value; one
+    of a helper costs those who read its calls."""
 
     name = "unused-parameter"
     matches = (
         Case(vary(ROW_NORM, ("T: Int):", "T: Int, B: Int):")), "compiled anew"),
         Case(vary(ADD_POINTER, ("T: tl.constexpr", "T: tl.constexpr, B: tl.constexpr")), "B"),
         Case(vary(ADD_POINTER, ("n, T:", "n, far, T:")), "far"),
+        Case(vary(_HELPED, ("at + size", "at")), "`size` of `near`"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="every parameter is read"),
+        NearMiss(_HELPED, why="every parameter of the helper is read"),
         NearMiss(
             vary(AUTOTUNED, ("n, T: tl", "n, bucket, T: tl"), ("key=[\"n\"]", "key=[\"bucket\"]"),
                  ("(x, out, n)", "(x, out, n, n // 1024)")),
@@ -46,6 +64,25 @@ class UnusedParameter(Rule):
             if fact.kind == "constexpr" and facts.program is not facts.source:
                 continue  # a template parameter may stand in types, which no operation reads
             yield self._told(subject, fact)
+        if facts.program is facts.source:
+            yield from self._helpers(subject)
+
+    def _helpers(self, subject: Subject) -> Iterator[Finding]:
+        for helper in subject.facts.kernel.helpers:
+            ops = list(_ops(helper.body))
+            if any(op.kind == OpKind.OPAQUE for op in ops):
+                continue
+            read = {value for op in ops for value in op.inputs}
+            unread = [p for p in helper.parameters if p.name not in read]
+            if unread and ops:
+                names = ", ".join(f"`{p.name}`" for p in unread)
+                yield self.finding(
+                    subject,
+                    f"{names} of `{helper.name}` {'is' if len(unread) == 1 else 'are'} never read",
+                    f"remove {names} from the helper and from its calls",
+                    [p.span.lines for p in unread],
+                    Severity.NOTE,
+                )
 
     def _told(self, subject: Subject, fact: ParameterFact) -> Finding:
         constexpr = fact.kind == "constexpr"
@@ -57,6 +94,14 @@ class UnusedParameter(Rule):
             subject.facts.declared(fact.name),
             Severity.WARNING if constexpr else Severity.NOTE,
         )
+
+
+def _ops(region: Region) -> Iterator[Op]:
+    """Every operation of a region and of those inside it."""
+    for op in region.ops:
+        yield op
+        for inner in op.regions:
+            yield from _ops(inner)
 
 
 def _keyed(subject: Subject) -> frozenset[str]:
