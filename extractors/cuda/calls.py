@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.deduction import bind_names
+from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
-from extractors.cuda.kinds import spelled_type
-from extractors.cuda.overloads import arguments_of, chosen, converting, own_overload, same_bodies
+from extractors.cuda.overloads import own_overload, same_bodies
 from extractors.cuda.values import (
     BOOL,
     UNKNOWN,
+    Callee,
     Closure,
     Frame,
     Group,
@@ -22,28 +22,16 @@ from extractors.cuda.values import (
     Slot,
     Val,
 )
-from extractors.cuda.vectors import VectorReader
-from extractors.cuda.writing import MAX_IN_PLACE
 from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, BITS, CUDA, PAIRS, RESULT_DTYPES
 from kb.dialects.model import Row
 from kb.ir import Literal
 from kb.ops import COMPARISONS, OpKind
 
 _NOWHERE = n.Place(0, 0, 0, "")
-MAX_DEPTH = 16
-"""Calls inside calls that are read in place."""
 
 
-class CallReader(VectorReader):
+class CallReader(BindingReader):
     """Calls of every sort."""
-
-    def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
-        """Read a helper in place; None when its control flow does not allow that."""
-        raise NotImplementedError
-
-    def kept(self, name: str, kind: Kind, read: Val, at: n.Place, frame: Frame) -> bool:
-        """Bind a name to a struct taken apart."""
-        raise NotImplementedError
 
     def call(self, node: n.Call, hint: str) -> Val:
         """The value of a call."""
@@ -56,6 +44,14 @@ class CallReader(VectorReader):
             bound = self.frame.find(function.text)
             if isinstance(bound, Closure):
                 return self._closure(node, bound, hint)
+            if isinstance(bound, Callee):
+                read = self.helper(node, bound.candidates, function.arguments)
+                return read or self.opaque(function.text, node.arguments, node.at, hint)
+            if isinstance(bound, Slot | Memory) and bound.kind.record:
+                called = n.Field(node.at, function, "operator()", function.arguments)
+                read = self.member(node, called, bound)
+                if read is not None:
+                    return read
             row = CUDA.by_path.get(function.text.removeprefix("::"))
             if row is not None and bound is None:
                 own = own_overload(self, node, function.text)
@@ -90,9 +86,11 @@ class CallReader(VectorReader):
 
     def _both(self, node: n.Call, name: str) -> Val | None:
         """A function that stores two results behind pointers; None when it is none."""
-        kinds = PAIRS.get(name.removeprefix("::"), ())
+        kinds = PAIRS.get(name.removeprefix("::"))
+        if kinds is None:
+            return None
         targets = [self.place(n.Unary(node.at, "*", one)) for one in node.arguments[1:]]
-        if len(kinds) != len(targets) or not kinds:
+        if len(kinds) != len(targets):
             return None
         value = self.read(node.arguments[0])
         for kind, target in zip(kinds, targets, strict=True):
@@ -270,113 +268,6 @@ class CallReader(VectorReader):
             if one.name not in frame.scopes[0]:
                 frame.bind(one.name, self.part_of(where, one.name, at))
 
-    # -- helpers
-
-    def helper(
-        self, node: n.Call, candidates: Sequence[n.Definition],
-        template: tuple[n.CType | n.Expr, ...], frame: Frame | None = None,
-    ) -> Val | None:  # fmt: skip
-        """A helper read in place; None when there is no single one, or it is too deep."""
-        if not candidates or self.frame.depth >= MAX_DEPTH or self.writer.count > MAX_IN_PLACE:
-            return None
-        given = arguments_of(self, node, candidates)
-        function = chosen(candidates, given, len(template))
-        number = converting(candidates) if function is None and len(node.arguments) == 1 else None
-        if number is not None:
-            return self.cast(self.read(node.arguments[0]), self.kind(number, self.frame), node.at)
-        if function is None or function in self.trail or "__global__" in function.words:
-            return None
-        inner = frame or Frame(function.name, depth=self.frame.depth + 1)
-        if not self._bound(function, node, template, inner):
-            return None
-        return self.body_of(function, inner, node.at)
-
-    def _bound(
-        self, function: n.Definition, node: n.Call, template: tuple[n.CType | n.Expr, ...],
-        frame: Frame,
-    ) -> bool:  # fmt: skip
-        """Bind template arguments and parameters; False when an argument is missing."""
-        for parameter, argument in zip(function.template, template, strict=False):
-            if isinstance(argument, n.CType) and parameter.dtype not in ("typename", "template"):
-                name = n.Name(node.at, spelled_type(argument), argument.arguments)
-                frame.bind(parameter.name, self.read(name))
-            elif isinstance(argument, n.CType):
-                frame.bind(parameter.name, Named(argument, self.frame))
-            elif parameter.dtype == "typename" and isinstance(argument, n.Name):
-                written = n.CType(argument.text, argument.arguments)
-                frame.bind(parameter.name, Named(written, self.frame))
-            else:
-                frame.bind(parameter.name, self.read(argument))
-        for parameter in function.template[len(template) :]:
-            if parameter.default is not None and not parameter.pack:
-                default = parameter.default
-                if isinstance(default, n.CType):
-                    frame.bind(parameter.name, Named(default, frame))
-                else:
-                    with self.inside(frame):
-                        frame.bind(parameter.name, self.read(default))
-        for index, one in enumerate(function.parameters):
-            value = node.arguments[index] if index < len(node.arguments) else one.value
-            if value is None:
-                return False
-            self._parameter(one, value, frame, function)
-        return True
-
-    def _parameter(
-        self, parameter: n.Variable, value: n.Expr, frame: Frame, function: n.Definition
-    ) -> None:
-        """Bind one parameter: a place for a reference, a variable in registers behind a pointer, a
-        copy else."""
-        written = parameter.type
-        if isinstance(value, n.Lambda):
-            frame.bind(parameter.name, Closure(value, self.frame))
-            return
-        if isinstance(value, n.Name):
-            bound = self.frame.find(value.text)
-            if isinstance(bound, Closure | Group):
-                frame.bind(parameter.name, bound)
-                return
-        if written.reference:
-            where = self.place(value)
-            if where is not None:
-                self._deduce(function, parameter, where.kind, frame)
-                frame.bind(parameter.name, where)
-                return
-        local = self.pointing(value) if written.pointers or written.extents else None
-        if local is not None:
-            inner = local.kind if written.extents else Kind(to=local.kind)
-            self._deduce(function, parameter, inner, frame)
-            frame.bind(parameter.name, local)
-            return
-        read = self.read(value, parameter.name)
-        self._deduce(function, parameter, read.kind, frame)
-        kind = self.kind(written, frame)
-        if kind.to is not None and read.kind == UNKNOWN and read.name:
-            open_ = kind.to.record in {t.name for t in function.template}
-            kind = Kind(to=UNKNOWN) if open_ else kind
-            read = replace(read, kind=kind)
-        elif kind.to is not None and read.kind.to is not None:
-            kind = replace(kind, space=read.kind.space)
-            read = self.pointer_cast(read, kind, value.at, parameter.name)
-        elif kind != UNKNOWN:
-            read = self.convert(read, kind, value.at, parameter.name)
-        if self.kept(parameter.name, read.kind if kind == UNKNOWN else kind, read, value.at, frame):
-            return
-        key = self.key(parameter.name)
-        self.kinds[key] = read.kind if kind == UNKNOWN else kind
-        if kind.to is not None:
-            self.kinds[key] = replace(kind, space=read.kind.space)
-        self.names[key] = read
-        frame.bind(parameter.name, Slot(key, self.kinds[key]))
-
-    def _deduce(
-        self, function: n.Definition, parameter: n.Variable, kind: Kind, frame: Frame
-    ) -> None:
-        """A type parameter that stands for the type of an argument."""
-        for _ in range(parameter.type.pointers):
-            kind = kind.to or UNKNOWN
-        bind_names(parameter.type, kind, {t.name for t in function.template}, frame)
-
     def _closure(self, node: n.Call, closure: Closure, hint: str) -> Val:
         function = n.Definition(
             "lambda", closure.function.parameters, closure.function.body, n.CType("auto"),
@@ -386,7 +277,7 @@ class CallReader(VectorReader):
         if (
             function in self.trail
             or frame.depth > MAX_DEPTH
-            or not self._bound(function, node, (), frame)
+            or not self.bound(function, node, (), frame)
         ):
             return self.opaque("lambda", node.arguments, node.at, hint)
         read = self.body_of(function, frame, node.at)

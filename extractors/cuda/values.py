@@ -113,6 +113,13 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
+class Callee:
+    """The functions that a name handed on as an argument stands for."""
+
+    candidates: tuple[n.Definition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A type, in the frame that it was written in."""
 
@@ -137,7 +144,7 @@ class Group:
     size: str = ""
 
 
-Binding = Slot | Memory | Pointing | Closure | Named | Fixed | Group | Val | Kind
+Binding = Slot | Memory | Pointing | Closure | Callee | Named | Fixed | Group | Val | Kind
 """What a name may stand for."""
 
 

@@ -49,6 +49,23 @@ _SINK_MERGED = vary(
     ("    float tot = wx + wy;", "    float tot = wx + wy;\n    tot += exp2f(sinks[row] - top);"),
 )
 
+_STEP = """        float v = row[i];
+        float before = top;
+        top = fmaxf(top, v);
+        sum = sum * expf(before - top) + expf(v - top);
+"""
+_IN_TWO_LOOPS = f"""__global__ void softmax(const float* x, float* out, int n, int from) {{
+    const float* row = x + (blockIdx.x * blockDim.x + threadIdx.x) * n;
+    float top = -INFINITY, sum = 0.f;
+    for (int i = from; i < n; ++i) {{
+{_STEP}    }}
+    for (int i = 0; i < from; ++i) {{
+{_STEP}    }}
+    for (int i = 0; i < n; ++i)
+        out[(blockIdx.x * blockDim.x + threadIdx.x) * n + i] = expf(row[i] - top) / sum;
+}}
+"""
+
 
 class AttentionSink(Pattern):
     """The running maximum starts from a loaded number, which also enters the sum after the loop; or
@@ -68,6 +85,7 @@ class AttentionSink(Pattern):
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_POINTER, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_THREADS, why="the maximum starts at minus infinity"),
+        NearMiss(_IN_TWO_LOOPS, why="a second loop goes on with the maximum of the first"),
         NearMiss(MERGE_PAIR_THREADS, why="every weight weighs a part"),
     )
 
@@ -82,7 +100,9 @@ class AttentionSink(Pattern):
             return
         for loop in facts.loops:
             for state in loop.of(Role.RUNNING_MAXIMUM):
-                loaded = facts.graph.roots(state.init, *READS)
+                reads = facts.graph.roots(state.init, *READS)
+                # A row that an earlier loop began is no key of its own.
+                loaded = [n for n in reads if n.loop is None or loop.node.inside(n.loop)]
                 later = self._later(facts, loop.node, loaded)
                 if loaded and later:
                     value = "sink in the running max init + denominator in the epilogue"

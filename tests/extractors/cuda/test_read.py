@@ -141,6 +141,30 @@ def test_a_predicate_in_front_of_a_copy_is_its_mask() -> None:
     assert copy.attribute("cache") == "cg.L2::128B"
 
 
+_APPLIED = """__device__ float twice(float v) {{ return v + v; }}
+struct Square {{ __device__ float operator()(float v) const {{ return v * v; }} }};
+using Step = float (*)(float);
+template <Step step> __device__ float through(float v) {{ return step(v); }}
+__device__ float by(Step step, float v) {{ return step(v); }}
+__global__ void k(const float* x, float* y, int n) {{ {code} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        pytest.param("y[0] = through<twice>(x[0]);", OpKind.ADD, id="template argument"),
+        pytest.param("y[0] = by(twice, x[0]);", OpKind.ADD, id="argument"),
+        pytest.param("Square f; y[0] = f(x[0]);", OpKind.MUL, id="struct"),
+    ],
+)
+def test_functions_that_are_handed_on_are_read(code: str, kind: OpKind) -> None:
+    kernel = program(_APPLIED.format(code=code))
+    assert ops(kernel, OpKind.OPAQUE) == []
+    stored = made(kernel, only(kernel, OpKind.STORE).operand("value"))
+    assert (stored.kind, stored.inputs) == (kind, (only(kernel, OpKind.LOAD).results[0].name,) * 2)
+
+
 def test_matrix_product_of_registers() -> None:
     kernel = program(PRODUCT)
     product = only(kernel, OpKind.MMA)

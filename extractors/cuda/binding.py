@@ -1,0 +1,152 @@
+"""Helpers that are called: which of several, and what stands for their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.deduction import bind_names
+from extractors.cuda.kinds import spelled_type
+from extractors.cuda.overloads import arguments_of, chosen, converting
+from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
+from extractors.cuda.vectors import VectorReader
+from extractors.cuda.writing import MAX_IN_PLACE
+
+MAX_DEPTH = 16
+"""Calls inside calls that are read in place."""
+
+
+class BindingReader(VectorReader):
+    """Binds the parameters of helpers."""
+
+    def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
+        """Read a helper in place; None when its control flow does not allow that."""
+        raise NotImplementedError
+
+    def kept(self, name: str, kind: Kind, read: Val, at: n.Place, frame: Frame) -> bool:
+        """Bind a name to a struct taken apart."""
+        raise NotImplementedError
+
+    def helper(
+        self, node: n.Call, candidates: Sequence[n.Definition],
+        template: tuple[n.CType | n.Expr, ...], frame: Frame | None = None,
+    ) -> Val | None:  # fmt: skip
+        """A helper read in place; None when there is no single one, or it is too deep."""
+        if not candidates or self.frame.depth >= MAX_DEPTH or self.writer.count > MAX_IN_PLACE:
+            return None
+        given = arguments_of(self, node, candidates)
+        function = chosen(candidates, given, len(template))
+        number = converting(candidates) if function is None and len(node.arguments) == 1 else None
+        if number is not None:
+            return self.cast(self.read(node.arguments[0]), self.kind(number, self.frame), node.at)
+        if function is None or function in self.trail or "__global__" in function.words:
+            return None
+        inner = frame or Frame(function.name, depth=self.frame.depth + 1)
+        if not self.bound(function, node, template, inner):
+            return None
+        return self.body_of(function, inner, node.at)
+
+    def bound(
+        self, function: n.Definition, node: n.Call, template: tuple[n.CType | n.Expr, ...],
+        frame: Frame,
+    ) -> bool:  # fmt: skip
+        """Bind template arguments and parameters; False when an argument is missing."""
+        for parameter, argument in zip(function.template, template, strict=False):
+            named = self._callee(argument)
+            if named is not None:
+                frame.bind(parameter.name, named)
+            elif isinstance(argument, n.CType) and parameter.dtype not in ("typename", "template"):
+                name = n.Name(node.at, spelled_type(argument), argument.arguments)
+                frame.bind(parameter.name, self.read(name))
+            elif isinstance(argument, n.CType):
+                frame.bind(parameter.name, Named(argument, self.frame))
+            elif parameter.dtype == "typename" and isinstance(argument, n.Name):
+                written = n.CType(argument.text, argument.arguments)
+                frame.bind(parameter.name, Named(written, self.frame))
+            else:
+                frame.bind(parameter.name, self.read(argument))
+        for parameter in function.template[len(template) :]:
+            if parameter.default is not None and not parameter.pack:
+                default = parameter.default
+                if isinstance(default, n.CType):
+                    frame.bind(parameter.name, Named(default, frame))
+                else:
+                    with self.inside(frame):
+                        frame.bind(parameter.name, self.read(default))
+        for index, one in enumerate(function.parameters):
+            value = node.arguments[index] if index < len(node.arguments) else one.value
+            if value is None:
+                return False
+            self._parameter(one, value, frame, function)
+        return True
+
+    def _callee(self, argument: n.CType | n.Expr) -> Callee | None:
+        """The functions that a template argument names; None when it is a type or a value."""
+        if isinstance(argument, n.CType):
+            name = "" if argument.pointers or argument.member else argument.name
+        else:
+            name = argument.text if isinstance(argument, n.Name) else ""
+        bound = self.frame.find(name) if name else None
+        if isinstance(bound, Callee) or not name or bound is not None:
+            return bound if isinstance(bound, Callee) else None
+        if self.library.alias(name) or self.library.records(name) or self.library.constant(name):
+            return None
+        found = tuple(f for f in self.library.functions(name) if not f.owner)
+        return Callee(found) if found else None
+
+    def _parameter(
+        self, parameter: n.Variable, value: n.Expr, frame: Frame, function: n.Definition
+    ) -> None:
+        """Bind one parameter: a place for a reference, a variable in registers behind a pointer, a
+        copy else."""
+        written = parameter.type
+        if isinstance(value, n.Lambda):
+            frame.bind(parameter.name, Closure(value, self.frame))
+            return
+        if isinstance(value, n.Name):
+            bound = self.frame.find(value.text)
+            bound = bound or self._callee(value)
+            if isinstance(bound, Closure | Group | Callee):
+                frame.bind(parameter.name, bound)
+                return
+        if written.reference:
+            where = self.place(value)
+            if where is not None:
+                self._deduce(function, parameter, where.kind, frame)
+                frame.bind(parameter.name, where)
+                return
+        local = self.pointing(value) if written.pointers or written.extents else None
+        if local is not None:
+            inner = local.kind if written.extents else Kind(to=local.kind)
+            self._deduce(function, parameter, inner, frame)
+            frame.bind(parameter.name, local)
+            return
+        read = self.read(value, parameter.name)
+        self._deduce(function, parameter, read.kind, frame)
+        kind = self.kind(written, frame)
+        if kind.to is not None and read.kind == UNKNOWN and read.name:
+            open_ = kind.to.record in {t.name for t in function.template}
+            kind = Kind(to=UNKNOWN) if open_ else kind
+            read = replace(read, kind=kind)
+        elif kind.to is not None and read.kind.to is not None:
+            kind = replace(kind, space=read.kind.space)
+            read = self.pointer_cast(read, kind, value.at, parameter.name)
+        elif kind != UNKNOWN:
+            read = self.convert(read, kind, value.at, parameter.name)
+        if self.kept(parameter.name, read.kind if kind == UNKNOWN else kind, read, value.at, frame):
+            return
+        key = self.key(parameter.name)
+        self.kinds[key] = read.kind if kind == UNKNOWN else kind
+        if kind.to is not None:
+            self.kinds[key] = replace(kind, space=read.kind.space)
+        self.names[key] = read
+        frame.bind(parameter.name, Slot(key, self.kinds[key]))
+
+    def _deduce(
+        self, function: n.Definition, parameter: n.Variable, kind: Kind, frame: Frame
+    ) -> None:
+        """A type parameter that stands for the type of an argument."""
+        for _ in range(parameter.type.pointers):
+            kind = kind.to or UNKNOWN
+        bind_names(parameter.type, kind, {t.name for t in function.template}, frame)
