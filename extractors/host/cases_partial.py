@@ -137,7 +137,7 @@ _COUNTED = vary(
     (
         "    parts =",
         "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n    parts =",
-    ),  # noqa: E501
+    ),
 )
 _COUNTED_TILE = vary(
     SUMMED_TILE,
@@ -145,7 +145,7 @@ _COUNTED_TILE = vary(
     (
         "    parts =",
         "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n    parts =",
-    ),  # noqa: E501
+    ),
 )
 _BOTH = "x.stride(1), x.stride(0)"
 

@@ -14,12 +14,13 @@ from extractors.patterns.cases_rows import (
     RUNNING_NORM,
     SOFTMAX,
 )
-from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.normalisations import Normalisation, normalisations
+from kb.analysis.rebuilt import coefficients, normalised
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -35,7 +36,8 @@ _SHIFTED = (
 
 
 class AffineAfterNorm(Pattern):
-    """A product with another loaded row, perhaps shifted by a number, and a sum with a third."""
+    """A product with another loaded row, perhaps shifted by a number, and a sum with a third. In a
+    backward pass the gradient is multiplied."""
 
     name = "affine-after-normalisation"
     axis = "affine"
@@ -49,9 +51,18 @@ class AffineAfterNorm(Pattern):
         Case(ROW_NORM_THREADS, "weight"),
         Case(vary(NORM_BACKWARD, *_SHIFTED), "weight + offset"),
         Case(RUNNING_NORM, "weight and bias"),
+        Case(NORM_BACKWARD, "weight"),
+        Case(NORM_BACKWARD_LOCKED, "weight"),
     )
     near_misses = (
-        NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded"),
+        NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
+        NearMiss(
+            vary(
+                NORM_BACKWARD_LOCKED,
+                ("wdy = dy * g", "wdy = dy"),
+            ),
+            why="the gradient takes no weight in",
+        ),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
         NearMiss(SOFTMAX_THREADS, why="no normalisation by a root"),
@@ -70,6 +81,19 @@ class AffineAfterNorm(Pattern):
         moved = [n for n in facts.graph.of(OpKind.ADD) if self._moved(facts, n)]
         if moved:
             yield self.decide(facts, "weight + offset", moved)
+            return
+        gains = [n for n in facts.graph.of(OpKind.MUL) if self._gains(facts, n)]
+        if gains and (normalised(facts) or coefficients(facts)):
+            yield self.decide(facts, "weight", gains)
+
+    def _gains(self, facts: Facts, node: Node) -> bool:
+        """A loaded row of the block's own times one that every block reads alike."""
+        for row, gain in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            held, own = facts.held_loads(gain), facts.held_loads(row)
+            still = held and not any(_of_block(a) for a in held)
+            if still and facts.types.shape(gain) and any(_of_block(a) for a in own):
+                return True
+        return False
 
     def _moved(self, facts: Facts, node: Node) -> bool:
         """A row that every block reads alike, plus a number that was handed in, on its way to be
@@ -130,3 +154,8 @@ class AffineAfterNorm(Pattern):
                 ):
                     return "weight + offset", [made, gain]
         return "weight", [*gains]
+
+
+def _of_block(access: Access) -> bool:
+    """True when the block id, or a loop over rows, moves an access."""
+    return any(i.has(AtomKind.BLOCK) or i.has(AtomKind.INDUCTION) for i in access.index)

@@ -91,6 +91,34 @@ def back(gx, gy, x, w, stat, parts, M, N, sx, sp, TM: tl.constexpr, TN: tl.const
 """Gradient of a normalisation: statistics are read, the weight's part is summed over the rows of a
 block."""
 
+NORM_BACKWARD_LOCKED = (
+    POINTER
+    + """
+@triton.jit
+def back(gx, gy, x, w, means, stat, parts, locks, N, sx, G: tl.constexpr, TN: tl.constexpr):
+    own = tl.program_id(0)
+    cols = tl.arange(0, TN)
+    v = tl.load(x + own * sx + cols, mask=cols < N, other=0.0).to(tl.float32)
+    dy = tl.load(gy + own * sx + cols, mask=cols < N, other=0.0).to(tl.float32)
+    g = tl.load(w + cols, mask=cols < N, other=0.0).to(tl.float32)
+    r = tl.load(stat + own)
+    hat = (v - tl.load(means + own)) * r
+    wdy = dy * g
+    c = tl.sum(hat * wdy, axis=0) / N
+    d = tl.sum(wdy, axis=0) / N
+    tl.store(gx + own * sx + cols, (wdy - (hat * c + d)) * r, mask=cols < N)
+    slot = own % G
+    part = dy * hat
+    to = parts + slot * N + cols
+    while tl.atomic_cas(locks + slot, 0, 1) == 1:
+        pass
+    part += tl.load(to, mask=cols < N)
+    tl.store(to, part, mask=cols < N)
+    tl.atomic_xchg(locks + slot, 0)
+"""
+)
+"""The same of one row with a mean; blocks take turns at a buffer under a lock."""
+
 SOFTMAX_POINTER = (
     POINTER
     + """

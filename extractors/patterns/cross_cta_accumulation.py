@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
-from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions
+from kb.analysis.locks import locked_sums, spins
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -29,7 +30,8 @@ _ATOMIC_THREADS = vary(
 
 
 class CrossCtaAccumulation(Pattern):
-    """A sum over many work items is stored at the block's own place, or added with an atomic."""
+    """A sum over many work items is stored at the block's own place, or added with an atomic or
+    under a lock."""
 
     name = "cross-cta-accumulation-method"
     axis = "cross_cta_reduction"
@@ -41,6 +43,7 @@ class CrossCtaAccumulation(Pattern):
         Case(PARTIAL_SUM, "per-CTA partial buffer + second stage"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC_THREADS, "atomics"),
+        Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
     )
     near_misses = (
         NearMiss(
@@ -57,6 +60,11 @@ class CrossCtaAccumulation(Pattern):
                 ),
             ),
             why="the whole group is the block's, which divides it by its own sum",
+        ),
+        NearMiss(
+            vary(NORM_BACKWARD_LOCKED, ("    part += tl.load(to, mask=cols < N)\n", "")),
+            why="the last block's part stays, nothing is added up",
+            value="accumulated under a lock",
         ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
@@ -77,6 +85,10 @@ class CrossCtaAccumulation(Pattern):
         ]
         if sums:
             yield self.decide(facts, "atomics", sums)
+        locked = locked_sums(facts)
+        if locked:
+            yield self.decide(facts, "accumulated under a lock", [*spins(facts), *locked])
+            return
         parts = partial_reductions(facts)
         if parts:
             kept = [a for a in facts.stores if not a.is_atomic]

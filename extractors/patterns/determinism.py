@@ -105,7 +105,8 @@ class Determinism(Pattern):
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
             scans = facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
             sums = [*facts.contractions, *facts.reductions, *scans]
-            yield self.decide(facts, "bitwise stable", [*sums, *facts.stores])
+            whole = facts.kernel.entry.span.lines
+            yield self.decide(facts, "bitwise stable", [whole, *sums, *facts.stores])
         elif facts.stores and not any(a.is_atomic for a in facts.stores):
             raced = [a for a in facts.stores if not self._settled(facts, a)]
             yield self.decide(facts, "the last of repeated places wins", raced)

@@ -6,19 +6,30 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
-from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM, SOFTMAX
-from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows import (
+    LAYER_NORM_POINTER,
+    NORM_BACKWARD,
+    ROW_NORM,
+    RUNNING_NORM,
+    SOFTMAX,
+)
+from extractors.patterns.cases_rows_pointer import (
+    NORM_BACKWARD_LOCKED,
+    NORM_BACKWARD_POINTER,
+    SOFTMAX_POINTER,
+)
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import normalisations
+from kb.analysis.rebuilt import coefficients, normalised
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
 
 class NormKind(Pattern):
     """The root of a mean of squares multiplies a row, with or without its mean taken away; or the
-    root of their sum does."""
+    root of their sum does. In a backward pass the root, and perhaps the mean, are loaded."""
 
     name = "root-of-mean-square-normalisation"
     axis = "norm_kind"
@@ -27,6 +38,9 @@ class NormKind(Pattern):
         Case(ROW_NORM, "RMSNorm"),
         Case(LAYER_NORM_POINTER, "LayerNorm"),
         Case(ROW_NORM_THREADS, "RMSNorm"),
+        Case(NORM_BACKWARD, "RMSNorm"),
+        Case(NORM_BACKWARD_POINTER, "RMSNorm"),
+        Case(NORM_BACKWARD_LOCKED, "LayerNorm"),
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
@@ -35,6 +49,13 @@ class NormKind(Pattern):
         NearMiss(PRODUCT, why="no root"),
         NearMiss(SOFTMAX_POINTER, why="a sum of exponentials, no root"),
         NearMiss(SOFTMAX_THREADS, why="a sum of exponentials, no root"),
+        NearMiss(
+            vary(
+                NORM_BACKWARD_POINTER,
+                ("wdy, axis=1) / N", "wdy, axis=1)"),
+            ),
+            why="a sum, no mean: the backward of a division by the length of a vector",
+        ),
         NearMiss(ROW_NORM, why="the sum is divided by the extent", value="L2"),
     )
 
@@ -46,6 +67,32 @@ class NormKind(Pattern):
             plain = "RMSNorm" if self._mean(facts, norm.root) else "L2"
             yield self.decide(facts, "LayerNorm" if norm.centres else plain, where)
             return
+        rows = normalised(facts)
+        where = rows or coefficients(facts)
+        centres = [n for row in rows for n in self._centred(facts, row)]
+        if where and (means := self._means(facts)):
+            value = "LayerNorm" if centres else "RMSNorm"
+            yield self.decide(facts, value, [*where, *centres, *means])
+
+    def _centred(self, facts: Facts, row: Node) -> list[Node]:
+        """The subtraction of a loaded mean below a row that is made again."""
+        sides = [facts.graph.producer(facts.graph.core(v)) for v in row.op.inputs[:2]]
+        return [n for n in sides if n is not None and n.op.kind == OpKind.SUB]
+
+    def _means(self, facts: Facts) -> list[Node]:
+        """Sums over a row that are divided by, or multiplied with, what no memory gives."""
+        found = []
+        for total in facts.graph.of(OpKind.REDUCE_SUM):
+            for node in facts.graph.downstream(total.result, 8):
+                others = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, total)]
+                if node.op.kind in (OpKind.DIV, OpKind.MUL):
+                    found += [total for v in others if self._count(facts, v)]
+        return list(dict.fromkeys(found))
+
+    def _count(self, facts: Facts, value: str) -> bool:
+        """A number that no memory gives, or a product that one divides."""
+        under = [n.op.inputs[1] for n in facts.graph.roots(value, OpKind.DIV)]
+        return any(not facts.feeding(v) for v in (value, *under))
 
     def _mean(self, facts: Facts, root: Node) -> bool:
         """Whether the sum of squares is divided, or scaled, before its root is taken."""

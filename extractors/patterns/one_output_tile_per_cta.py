@@ -15,11 +15,13 @@ from extractors.patterns.cases import (
 )
 from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
+from kb.analysis.locks import spins
 from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind, floor_div, mul, number
 from kb.analysis.threads import WARP
@@ -84,6 +86,7 @@ class OneOutputTilePerCta(Pattern):
         Case(PARTIAL_SUM, "one tile per CTA"),
         Case(_SEARCHED, "one tile per CTA"),
         Case(_GROUPED_THREADS, "one row per warp"),
+        Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
     )
     near_misses = (
         NearMiss(
@@ -126,8 +129,10 @@ class OneOutputTilePerCta(Pattern):
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
         """True when a `while` loop holds stores or finds out where they go. What threads search is
-        where their group begins, when the own block id is added to it."""
-        stores = facts.stores
+        where their group begins, when the own block id is added to it. A loop
+        that waits for a lock moves nothing."""
+        waits = spins(facts)
+        stores = [a for a in facts.stores if a.node not in waits]
         if facts.program is not facts.source:
             stores = [a for a in stores if not a.is_atomic]
             added = [a for a in stores if any(i.has(AtomKind.BLOCK) for i in a.index)]

@@ -74,6 +74,7 @@ class ProblemExtents(Pattern):
         fixed = facts.declared(*facts.constexprs)
         if not places and not fixed:
             return
+        fixed += [n.lines for n in facts.graph.of(OpKind.ASSUME)]
         value = next((v for v in _FIRST if v in places), "constexpr")
         everywhere = [place for found in places.values() for place in found]
         named = ", ".join(sorted(names.get(value, ()))) or None

@@ -13,8 +13,9 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREA
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
+from kb.analysis.rebuilt import coefficients, normalised, width
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -80,8 +81,7 @@ class RecomputeFromStatistics(Pattern):
         if saved:
             yield self.decide(facts, "statistics saved", saved)
             return
-        again = [*self._normalised(facts), *differentiated(facts)]
-        again = again or self._coefficients(facts)
+        again = [*normalised(facts), *differentiated(facts)] or coefficients(facts)
         if again:
             yield self.decide(facts, "recompute activation", again)
 
@@ -123,85 +123,6 @@ class RecomputeFromStatistics(Pattern):
             return node if OpKind.SQRT in sides or OpKind.REDUCE_SUM in sides else None
         return node if node.op.kind in _ROOTS else None
 
-    def _normalised(self, facts: Facts) -> list[Node]:
-        """A loaded tile times a loaded row statistic, used again in a reduction."""
-        if facts.contractions:
-            return []
-        found = []
-        for node in facts.graph.of(OpKind.MUL):
-            wide, narrow = sorted(node.op.inputs[:2], key=lambda v: -_width(facts, v))
-            stat = self._loaded(facts, narrow)
-            if not stat or _width(facts, narrow) >= _width(facts, wide) or not facts.feeding(wide):
-                continue
-            if _scope(facts, wide, stat) and (
-                self._reduced(facts, node) or self._beside(facts, node, wide)
-            ):
-                found.append(node)
-        return found
-
-    def _coefficients(self, facts: Facts) -> list[Node]:
-        """A power of a loaded row statistic times a reduction of two loaded rows: what the
-        normalised row would have given."""
-        if facts.contractions:
-            return []
-        sums = [
-            r
-            for r in facts.reductions
-            if len({a.array for a in facts.feeding(r.op.inputs[0]) if _width(facts, a.value)}) > 1
-        ]
-        found = []
-        for node in facts.graph.of(OpKind.MUL):
-            for stat, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
-                loads = facts.feeding(stat)
-                narrow = bool(loads) and not any(_width(facts, a.value) for a in loads)
-                if (
-                    narrow
-                    and not facts.graph.roots(stat, *REDUCTIONS)
-                    and all(any(index.constant is None for index in a.index) for a in loads)
-                ):
-                    if any(facts.graph.rests_on(other, r) for r in sums):
-                        found += [node, *(a.node for a in loads)]
-        return found
-
-    def _beside(self, facts: Facts, node: Node, wide: str) -> bool:
-        """True when the normalised row is multiplied by another loaded row of the same place, while
-        the kernel reduces the loaded row."""
-        rows = {a.index for a in facts.feeding(wide)}
-        reduced = any(
-            any(facts.graph.rests_on(r.op.inputs[0], a.node) for a in facts.feeding(wide))
-            for r in facts.reductions
-        )
-        if not reduced:
-            return False
-        for user in facts.graph.users(node.result):
-            others = [v for v in user.op.inputs[:2] if v != node.result]
-            if user.op.kind == OpKind.MUL and any(
-                a.index in rows for v in others for a in facts.feeding(v)
-            ):
-                return True
-        return False
-
-    def _loaded(self, facts: Facts, value: str) -> list[Access]:
-        core = facts.graph.through(value, VIEWS | CASTS)
-        access = facts.access(node) if (node := facts.graph.producer(core)) is not None else None
-        return [access] if access is not None and not access.is_store else []
-
-    def _reduced(self, facts: Facts, node: Node) -> bool:
-        return any(n.op.kind in REDUCTIONS for n in facts.graph.downstream(node.result))
-
-
-def _width(facts: Facts, value: str) -> int:
-    return len([extent for extent in facts.types.shape(value) if extent != "1"])
-
 
 def _wider(facts: Facts, other: Access, store: Access) -> bool:
-    return _width(facts, other.value) > _width(facts, store.value)
-
-
-def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
-    """True when the statistic varies with the row that the wide tile belongs to."""
-    rows = [a.index for a in facts.feeding(wide)]
-    own = {
-        atom.text for e in stat[0].index for atom in e.top() if atom.kind in ("induction", "block")
-    }
-    return bool(own) and any(own & {a.text for e in index for a in e.atoms()} for index in rows)
+    return width(facts, other.value) > width(facts, store.value)

@@ -9,7 +9,7 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINT
 from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS
+from kb.analysis.graph import LOOPS, Lines
 from kb.evidence import Decision
 from kb.ir import Function, walk
 from kb.ops import ATOMICS, CONTRACTIONS, READS, WRITES, OpKind
@@ -40,9 +40,18 @@ def product(a, b, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.const
 """  # fmt: skip
 
 
+_ACTIVATED = vary(PRODUCT, ("ct.astype(acc,", "ct.astype(leak(acc),")).replace(
+    "@ct.kernel", "def leak(v):\n    return ct.where(v > 0.0, v, v * 0.1)\n\n@ct.kernel"
+)
+_ACTIVATED_POINTER = vary(PRODUCT_POINTER, ("acc.to(", "leak(acc).to(")).replace(
+    "@triton.jit\n",
+    "@triton.jit\ndef leak(v):\n    return tl.where(v > 0.0, v, v * 0.1)\n\n@triton.jit\n",
+)
+
+
 class SharedBody(Pattern):
     """The entry touches no memory itself, calls make every access; or a function that it calls
-    walks the reduced axis."""
+    walks the reduced axis, or takes single steps."""
 
     name = "kernel-body-shared-through-a-device-helper"
     axis = "code_structure"
@@ -51,6 +60,8 @@ class SharedBody(Pattern):
         Case(_OUTLINED, "_impl helper + thin entry"),
         Case(_OUTLINED_POINTER, "_impl helper + thin entry"),
         Case(FLASH_STAGED, "loop in a helper"),
+        Case(_ACTIVATED, "steps in a helper"),
+        Case(_ACTIVATED_POINTER, "steps in a helper"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the entry itself loads and stores"),
@@ -63,17 +74,22 @@ class SharedBody(Pattern):
         entry = facts.kernel.entry
         own = list(walk(entry.body))
         thin = not any(op.kind in _MEMORY for op in own)
-        lines = []
+        lines: list[Lines] = []
+        parts: list[Lines] = []
         for call in (op for op in own if op.kind == OpKind.CALL):
             helper = facts.kernel.helper(str(call.attribute("callee")))
-            if helper is None or not (_reaches if thin else _streams)(facts, helper, MAX_CALLS):
+            if helper is None:
                 continue
-            lines.append(call.span.lines)
+            body = (_reaches if thin else _streams)(facts, helper, MAX_CALLS)
+            places = lines if body else parts
+            places.append(call.span.lines)
             if helper.span.path == entry.span.path:
-                lines.append((helper.span.line, helper.span.line))
+                places.append((helper.span.line, helper.span.line))
         if lines:
             value = "_impl helper + thin entry" if thin else "loop in a helper"
             yield self.decide(facts, value, dict.fromkeys(lines))
+        elif parts:
+            yield self.decide(facts, "steps in a helper", dict.fromkeys(parts))
 
 
 def _reaches(facts: Facts, helper: Function, calls: int) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.locks import spins
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -28,8 +30,19 @@ _NAMED = vary(
 )
 
 
+_LOCKED_THREADS = """__global__ void total(const float* x, float* out, int* lock, int n) {
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += x[blockIdx.x * n + i];
+    while (atomicCAS(lock, 0, 1) != 0) {}
+    out[0] += sum;
+    atomicExch(lock, 0);
+}
+"""
+
+
 class ThreadBarriers(Pattern):
-    """Barriers by their scope; barriers in memory that copies complete."""
+    """Barriers by their scope; barriers in memory that copies complete; locks in memory that blocks
+    try for until they get them."""
 
     name = "barriers-between-threads"
     axis = "synchronization"
@@ -40,10 +53,23 @@ class ThreadBarriers(Pattern):
         Case(PRODUCT_THREADS, "block barrier"),
         Case(_WAITED, "block barrier"),
         Case(_NAMED, "named barriers"),
+        Case(NORM_BACKWARD_LOCKED, "spin lock"),
+        Case(_LOCKED_THREADS, "spin lock"),
     )
     near_misses = (
         NearMiss(ADD_THREADS, why="threads do not wait"),
         NearMiss(PRODUCT_POINTER, why="the compiler places barriers, the kernel none"),
+        NearMiss(
+            vary(_LOCKED_THREADS, ("    while (atomic", "    if (atomic"), ("{}", "return;")),
+            why="whoever comes late leaves",
+        ),
+        NearMiss(
+            vary(
+                NORM_BACKWARD_LOCKED,
+                ("    while tl.atomic_cas(locks + slot, 0, 1) == 1:\n", "    if True:\n"),
+            ),
+            why="nobody waits, the number is only put there",
+        ),
         NearMiss(PRODUCT, why="the language has no barriers"),
     )
 
@@ -57,5 +83,8 @@ class ThreadBarriers(Pattern):
         waits = facts.threads.of(OpKind.BARRIER_WAIT, OpKind.BARRIER_INIT)
         if waits:
             found["mbarrier pipeline"] = waits
+        locks = spins(facts)
+        if locks:
+            found["spin lock"] = [*locks, *facts.graph.of(OpKind.ATOMIC_XCHG)]
         for value, nodes in found.items():
             yield self.decide(facts, value, nodes)

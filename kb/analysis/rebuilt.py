@@ -1,0 +1,91 @@
+"""Normalised rows that a backward pass makes again from statistics that were saved."""
+
+from __future__ import annotations
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.ops import REDUCTIONS, OpKind
+
+
+def width(facts: Facts, value: str) -> int:
+    """How many axes of a value have lanes."""
+    return len([extent for extent in facts.types.shape(value) if extent != "1"])
+
+
+def normalised(facts: Facts) -> list[Node]:
+    """A loaded tile times a loaded row statistic, used again in a reduction."""
+    if facts.contractions:
+        return []
+    found = []
+    for node in facts.graph.of(OpKind.MUL):
+        wide, narrow = sorted(node.op.inputs[:2], key=lambda v: -width(facts, v))
+        stat = _loaded(facts, narrow)
+        if not stat or width(facts, narrow) >= width(facts, wide) or not facts.feeding(wide):
+            continue
+        if _scope(facts, wide, stat) and (_reduced(facts, node) or _beside(facts, node, wide)):
+            found.append(node)
+    return found
+
+
+def coefficients(facts: Facts) -> list[Node]:
+    """A power of a loaded row statistic times a reduction of two loaded rows: what the
+    normalised row would have given."""
+    if facts.contractions:
+        return []
+    sums = [
+        r
+        for r in facts.reductions
+        if len({a.array for a in facts.feeding(r.op.inputs[0]) if width(facts, a.value)}) > 1
+    ]
+    found = []
+    for node in facts.graph.of(OpKind.MUL):
+        for stat, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            loads = facts.feeding(stat)
+            narrow = bool(loads) and not any(width(facts, a.value) for a in loads)
+            if (
+                narrow
+                and not facts.graph.roots(stat, *REDUCTIONS)
+                and all(any(index.constant is None for index in a.index) for a in loads)
+            ):
+                if any(facts.graph.rests_on(other, r) for r in sums):
+                    found += [node, *(a.node for a in loads)]
+    return found
+
+
+def _beside(facts: Facts, node: Node, wide: str) -> bool:
+    """True when the normalised row is multiplied by another loaded row of the same place, while
+    the kernel reduces the loaded row."""
+    rows = {a.index for a in facts.feeding(wide)}
+    reduced = any(
+        any(facts.graph.rests_on(r.op.inputs[0], a.node) for a in facts.feeding(wide))
+        for r in facts.reductions
+    )
+    if not reduced:
+        return False
+    for user in facts.graph.users(node.result):
+        others = [v for v in user.op.inputs[:2] if v != node.result]
+        if user.op.kind == OpKind.MUL and any(
+            a.index in rows for v in others for a in facts.feeding(v)
+        ):
+            return True
+    return False
+
+
+def _loaded(facts: Facts, value: str) -> list[Access]:
+    core = facts.graph.through(value, VIEWS | CASTS)
+    access = facts.access(node) if (node := facts.graph.producer(core)) is not None else None
+    return [access] if access is not None and not access.is_store else []
+
+
+def _reduced(facts: Facts, node: Node) -> bool:
+    return any(n.op.kind in REDUCTIONS for n in facts.graph.downstream(node.result))
+
+
+def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
+    """True when the statistic varies with the row that the wide tile belongs to."""
+    rows = [a.index for a in facts.feeding(wide)]
+    own = {
+        atom.text for e in stat[0].index for atom in e.top() if atom.kind in ("induction", "block")
+    }
+    return bool(own) and any(own & {a.text for e in index for a in e.atoms()} for index in rows)
