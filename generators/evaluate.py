@@ -74,8 +74,9 @@ def run(
     grid: tuple[int, ...],
     arguments: Mapping[str, object],
     limits: Limits = Limits(),
-) -> None:
-    """Run every instance of `kernel`; arrays among the arguments are written in place.
+) -> set[int]:
+    """Run every instance of `kernel`; arrays among the arguments are written in place. The `id` of
+    every operation of the program that was run.
 
     Arrays are NumPy arrays (or `Tensor`), lists of them for a list of arrays; dtypes are `DType`;
     numbers become i32 and f32 scalars where the parameter is not a compile-time one.
@@ -101,6 +102,7 @@ def run(
             machine.instance(block, frame)
     except RecursionError:
         raise EvaluationError("regions nest too deeply.", where=kernel.name) from None
+    return machine.reached
 
 
 def _bound(kernel: Kernel, arguments: Mapping[str, object], pointers: bool) -> Frame:

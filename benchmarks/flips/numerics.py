@@ -7,6 +7,7 @@ where accesses outside an array are errors, and then in Triton's own interpreter
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,12 +21,13 @@ from generators.interpret.compare import difference
 from generators.interpret.model import BindingKind, Bound
 from generators.reference.values import Array
 from kb.errors import TileloreError
-from kb.ir import Kernel, ParameterKind
+from kb.ir import Kernel, Op, ParameterKind, walk
 
 SEED = 0
 ATTEMPTS = 24
 WANTED = 2
-"""Launches that have to agree."""
+"""Launches that have to agree; more are made, by the interpreter of tile programs alone, while
+something that the flip changes has not been run."""
 
 MAX_STEPS = 60_000
 """Operations of one launch."""
@@ -55,6 +57,8 @@ class Numerics:
 
     `rebased` are outputs that hold logarithms to another base after the flip (the axis
     `statistic_encoding` follows `math_approximation`); they are compared in one base.
+    `altered` counts operations that the flip changes, on both sides, and `reached` those of them
+    that a launch has run: where none is, agreement says nothing.
     `empty` counts elements of rows without a key, of which one side says zero and the other NaN:
     that is all that `empty_row_handling` changes.
     """
@@ -66,6 +70,8 @@ class Numerics:
     interpreters: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     rebased: list[str] = field(default_factory=list)
+    altered: int = 0
+    reached: int = 0
     empty: int = 0
     reason: str = "no launch could be derived from the program"
 
@@ -78,36 +84,57 @@ def compare(
     fixed: dict[str, Scalar] | None = None,
 ) -> Numerics:
     """Both programs on the same numbers; `same` is None when no launch counted."""
-    found = Numerics()
+    found, ran = Numerics(), set[int]()
+    altered = {*_altered(kernel, flipped), *_altered(flipped, kernel)}
+    found.altered = len(altered)
     for case in cases(kernel, SEED, ATTEMPTS, fixed or {}):
-        if found.launches == WANTED:
+        if found.launches >= WANTED and altered <= ran:
             break
         try:
-            _launch(kernel, flipped, case, axis, interpreter, found)
+            ran |= _launch(kernel, flipped, case, axis, interpreter, found)
         except TileloreError as problem:
             if found.same is None:
                 found.reason = f"a derived launch does not run: {problem.message[:160]}"
+    found.reached = len(altered & ran)
     return found
+
+
+def _altered(kernel: Kernel, other: Kernel) -> Iterator[int]:
+    """The `id` of operations that the other program has not; for a branch, of its first one, too:
+    a condition may be computed where the branch is never taken."""
+    kept = {_said(op) for function in other.functions for op in walk(function.body)}
+    for function in kernel.functions:
+        for op in walk(function.body):
+            if _said(op) not in kept:
+                yield id(op)
+                yield from (id(region.ops[0]) for region in op.regions[:1])
+
+
+def _said(op: Op) -> tuple[object, ...]:
+    return op.kind, op.operands, op.attributes, tuple(value.name for value in op.results)
 
 
 def _launch(
     kernel: Kernel, flipped: Kernel, case: Case, axis: str, interpreter: Interpreter,
     found: Numerics,
-) -> None:  # fmt: skip
+) -> set[int]:  # fmt: skip
+    """Judge one launch; what it ran of both programs."""
     before = _arrays(case.arguments)
     sides = [(kernel, case), (flipped, _for(flipped, kernel, case))]
-    results = [_evaluated(program, launch) for program, launch in sides]
+    ran: set[int] = set()
+    results = [_evaluated(program, launch, ran) for program, launch in sides]
     written = [n for n in before if _changed(before[n], results[0][n])]
     if not written or not all(_mostly_finite(before[n], results[0][n]) for n in written):
         if found.same is None:
             found.reason = "no derived launch writes enough finite numbers"
-        return
+        return set()
     _judge(found, axis, written, results, "NumPy interpreter of tile programs")
-    if kernel.dialect == "triton":
+    if kernel.dialect == "triton" and found.launches < WANTED:
         results = [_interpreted(program, launch, interpreter) for program, launch in sides]
         _judge(found, axis, written, results, "Triton interpreter")
     found.launches += 1
     found.reason = ""
+    return ran
 
 
 def _judge(
@@ -184,10 +211,10 @@ def _arrays(arguments: dict[str, object]) -> Arrays:
     return found
 
 
-def _evaluated(kernel: Kernel, case: Case) -> Arrays:
+def _evaluated(kernel: Kernel, case: Case, ran: set[int]) -> Arrays:
     arguments = case.fresh()
     strict = kernel.dialect != "triton"
-    run(kernel, case.grid, arguments, Limits(steps=MAX_STEPS, strict=strict))
+    ran |= run(kernel, case.grid, arguments, Limits(steps=MAX_STEPS, strict=strict))
     return _arrays(arguments)
 
 

@@ -44,7 +44,7 @@ LAUNCHES = json.loads((HERE / "launches.json").read_text())
 
 TARGET = "sm_90"
 COLUMNS = ("axis", "flips", "detected", "others unchanged", "back to the program",
-           "back to the machine code", "computes the same", "refused")  # fmt: skip
+           "back to the machine code", "computes the same", "all of it run", "refused")  # fmt: skip
 
 Choices = frozenset[tuple[str, str, str | None]]
 
@@ -104,6 +104,10 @@ def flip(kernel: Kernel, sampled: Sampled, change: tuple[str, str, str], workers
     except CannotEmit as problem:
         return Flip(sampled.id, axis, value, refused=problem.message)
     along = {axis, *rewrites()[axis].follows}
+    if len(after.helpers) < len(kernel.helpers):
+        along.add(
+            "code_structure"
+        )  # what belongs together was spread over helpers (change_functions)
     back = renamed(back, kernel)
     exact = alpha_digest(back) == alpha_digest(kernel)
     return Flip(
@@ -152,6 +156,8 @@ def table(found: list[Flip]) -> str:
         counts = (len(made), sum(o.detected for o in made), sum(o.unchanged for o in made),
                   sum(o.same_program for o in made), sum(o.same_code is True for o in made),
                   sum(o.numerics is not None and o.numerics.same is True for o in made),
+                  sum(o.numerics is not None and o.numerics.same is True
+                      and o.numerics.reached == o.numerics.altered for o in made),
                   len(mine) - len(made))  # fmt: skip
         lines.append(f"| {axis} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines)

@@ -42,7 +42,10 @@ Handler = Callable[["Machine", Frame, Op], object]
 
 @dataclass(slots=True)
 class Machine:
-    """Runs programs of one dialect; `block` is the index of the running instance in `grid`."""
+    """Runs programs of one dialect; `block` is the index of the running instance in `grid`.
+
+    `reached` holds the `id` of every operation that was run.
+    """
 
     kernel: Kernel
     grid: tuple[int, ...]
@@ -55,6 +58,7 @@ class Machine:
     steps: int = 0
     depth: int = 0
     helpers: dict[str, Function] = field(default_factory=dict)
+    reached: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.helpers = {helper.name: helper for helper in self.kernel.helpers}
@@ -97,6 +101,7 @@ class Machine:
         """Run a region to its terminator."""
         for op in region.ops:
             self.steps += 1
+            self.reached.add(id(op))
             if self.steps > self.max_steps:
                 raise EvaluationError(
                     f"more than {self.max_steps} steps.", where=str(op.span),

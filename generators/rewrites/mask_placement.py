@@ -167,23 +167,33 @@ def _put_under(site: Site, mask: Mask, loop: Loop, bound: str) -> None:
         raise NotApplicable("the mask is applied by a helper.", where=str(mask.node.op.span))
     body = around.blocks[-1]
     branch = applied.block.owner
-    if (
-        branch is not around
-        and branch is not None
-        and branch.block is body
-        and branch.kind == OpKind.IF
-    ):
+    under = branch is not None and branch.block is body and branch.kind == OpKind.IF
+    if under and branch is not None and _nothing_else(site, mask, applied, branch):
         cursor = draft.before(branch)
         test = cursor.binary(OpKind.GE, loop.induction, bound)
         both = cursor.binary(OpKind.AND, branch.operands[0][1], test)
         branch.set_operand("condition", both)
-    elif applied.block is body:
+    elif under or applied.block is body:
         _wrap(site, mask, applied, (loop.induction, bound))
     else:
         raise NotApplicable(
             "the mask is applied under several branches.", where=str(applied.span),
             hint="Apply it in the loop, or under one branch.",
         )  # fmt: skip
+
+
+def _nothing_else(site: Site, mask: Mask, applied: Step, branch: Step) -> bool:
+    """Whether a branch makes the mask, applies it and hands the score on, masked or as it was."""
+    kept = _kept(site, mask, applied)
+    inner = _only_for(site, applied, kept)
+    then, other = (block.steps for block in branch.blocks)
+    alone = [id(step) for step in then[:-1]] == [id(step) for step in (*inner, applied)]
+    return (
+        alone
+        and len(other) == 1
+        and then[-1].inputs == [applied.result]
+        and other[0].inputs == [kept]
+    )
 
 
 def _wrap(site: Site, mask: Mask, applied: Step, compared: Sequence[str]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from generators.emit import emit_program
+from generators.evaluate import run
 from generators.rewrites.base import NotApplicable
 from generators.rewrites.equality import same_program
 from generators.rewrites.registry import apply, axes, rewrites
@@ -281,3 +283,39 @@ def test_what_would_compute_something_else_is_a_refusal(
     (kernel,) = kernels_of(TEXTS[name].replace(old, new)).values()
     with pytest.raises(NotApplicable, match=says):
         apply(kernel, *change)
+
+
+GATED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def gated(x, gate, out, T, B: tl.constexpr, GATED: tl.constexpr):
+    total = tl.zeros((B,), dtype=tl.float32)
+    for i in range(tl.cdiv(T, B)):
+        at = i * B + tl.arange(0, B)
+        inside = at < T
+        v = tl.load(x + at, mask=inside, other=1.0)
+        if GATED:
+            g = tl.load(gate + at, mask=inside, other=0.0)
+            v = tl.where(inside, tl.exp(v), 0.0)
+            total = total * 0.5 + g
+        total += v
+    tl.store(out + tl.arange(0, B), total)
+"""
+
+
+def test_a_mask_under_a_flag_that_governs_more_is_branched_around_alone() -> None:
+    (kernel,) = kernels_of(GATED).values()
+    branched = apply(kernel, "mask_placement", "single loop + iv>=bound branch (compiler splits)")
+    for flag in (True, False):
+        results = []
+        for one in (kernel, branched):
+            out = np.zeros(4, np.float32)
+            x, gate = np.arange(10, dtype=np.float32) / 8, np.arange(10, dtype=np.float32)
+            given = {"x": x, "gate": gate, "out": out, "T": 10, "B": 4, "GATED": flag}
+            run(one, (1,), given)
+            results.append(out)
+        assert np.array_equal(*results)
+        assert results[0].any()
+    assert same_program(apply(branched, "mask_placement", "mask every iteration"), kernel)
