@@ -37,7 +37,7 @@ class ConvDilation(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = convolution(facts)
-        if found is None:
+        if found is None or found.by_engine:
             return
         steps = [a for e in found.positions if (a := factor(e, AtomKind.INDUCTION)) is not None]
         value = "unsupported"

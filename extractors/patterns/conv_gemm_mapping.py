@@ -6,28 +6,31 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution, decoding
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 
 class ConvGemmMapping(Pattern):
-    """Row lanes are divided into image, output row and output column."""
+    """Row lanes, or the first row of a block, are divided into image, output row and output
+    column."""
 
     name = "implicit-gemm-row-decoding"
     axis = "conv_gemm_mapping"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
     matches = (
+        Case(CONVOLUTION_GLUON, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
         Case(CONVOLUTION, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
         Case(CONVOLUTION_TILE, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
         Case(CONVOLUTION_THREADS, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
     )
     near_misses = (
+        NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),
@@ -37,6 +40,6 @@ class ConvGemmMapping(Pattern):
         found = convolution(facts)
         if found is None:
             return
-        rows = decoding(facts, AtomKind.LANE)
+        rows = decoding(facts, found.rows)
         if rows and facts.contractions:
             yield self.decide(facts, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S", rows)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
@@ -16,17 +17,20 @@ from kb.evidence import Decision
 
 
 class ConvIm2col(Pattern):
-    """Input positions are computed in the loop and multiplied by strides."""
+    """Input positions are computed in the loop and multiplied by strides; or a copy engine finds
+    them."""
 
     name = "tap-addresses-by-arithmetic"
     axis = "conv_im2col"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
     matches = (
+        Case(CONVOLUTION_GLUON, "hardware im2col"),
         Case(CONVOLUTION, "pointer arithmetic per tap"),
         Case(CONVOLUTION_TILE, "pointer arithmetic per tap"),
         Case(CONVOLUTION_THREADS, "pointer arithmetic per tap"),
     )
     near_misses = (
+        NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),
@@ -35,5 +39,8 @@ class ConvIm2col(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = convolution(facts)
         if found is None:
+            return
+        if found.by_engine:
+            yield self.decide(facts, "hardware im2col", [found.load])
             return
         yield self.decide(facts, "pointer arithmetic per tap", [*places(facts, found), found.load])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
@@ -23,11 +24,13 @@ class ConvKOrder(Pattern):
     axis = "conv_k_order"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
     matches = (
+        Case(CONVOLUTION_GLUON, "R,S outer, C inner"),
         Case(CONVOLUTION, "R,S outer, C inner"),
         Case(CONVOLUTION_TILE, "R,S outer, C inner"),
         Case(CONVOLUTION_THREADS, "R,S outer, C inner"),
     )
     near_misses = (
+        NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),

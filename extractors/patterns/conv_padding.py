@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
@@ -22,11 +23,13 @@ class ConvPadding(Pattern):
     axis = "conv_padding"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
     matches = (
+        Case(CONVOLUTION_GLUON, "out-of-range fill by the copy engine"),
         Case(CONVOLUTION, "mask"),
         Case(CONVOLUTION_TILE, "out-of-range fill by the gather"),
         Case(CONVOLUTION_THREADS, "mask"),
     )
     near_misses = (
+        NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),
@@ -38,5 +41,7 @@ class ConvPadding(Pattern):
             return
         if found.checks:
             yield self.decide(facts, "mask", found.checks)
+        elif found.by_engine:
+            yield self.decide(facts, "out-of-range fill by the copy engine", (found.load,))
         else:
             yield self.decide(facts, "out-of-range fill by the gather", (found.load,))

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution, factor, places
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 
@@ -23,12 +23,14 @@ class ConvStride(Pattern):
     axis = "conv_stride"
     source = "Chetlur et al., cuDNN: Efficient Primitives for Deep Learning (2014), implicit GEMM"
     matches = (
+        Case(CONVOLUTION_GLUON, "constexpr"),
         Case(CONVOLUTION, "constexpr"),
         Case(CONVOLUTION_TILE, "constexpr"),
         Case(CONVOLUTION_THREADS, "constexpr"),
         Case(vary(CONVOLUTION, ("STEP: tl.constexpr", "STEP")), "runtime"),
     )
     near_misses = (
+        NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),
@@ -38,7 +40,7 @@ class ConvStride(Pattern):
         found = convolution(facts)
         if found is None:
             return
-        steps = [a for e in found.positions if (a := factor(e, AtomKind.LANE)) is not None]
+        steps = [a for e in found.positions if (a := factor(e, found.rows)) is not None]
         if steps:
             fixed = all(a.value in facts.constexprs for a in steps)
             yield self.decide(facts, "constexpr" if fixed else "runtime", places(facts, found))

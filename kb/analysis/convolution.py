@@ -28,6 +28,16 @@ class Convolution:
     positions: tuple[Expr, ...]
     loop: Loop | None
 
+    @property
+    def by_engine(self) -> bool:
+        """True when a copy engine finds the inputs of a tap from those of the first row."""
+        return _by_engine(self.load)
+
+    @property
+    def rows(self) -> AtomKind:
+        """What output positions are taken from: lanes, or the block's first row."""
+        return AtomKind.BLOCK if self.by_engine else AtomKind.LANE
+
 
 def convolution(facts: Facts) -> Convolution | None:
     """The convolution that a kernel computes, None when it computes none."""
@@ -39,7 +49,8 @@ def convolution(facts: Facts) -> Convolution | None:
             for t in comparisons(facts, access.mask)
             if (e := _position(facts, t)) is not None
         ]
-        positions = tuple(dict.fromkeys(e for _, e in found)) or _gathered(access)
+        positions = tuple(dict.fromkeys(e for _, e in found))
+        positions = positions or _gathered(access) or _of_engine(access)
         if positions:
             return Convolution(
                 access, tuple(t for t, _ in found), positions, facts.loop(access.loop)
@@ -60,6 +71,22 @@ def _gathered(access: Access) -> tuple[Expr, ...]:
             and any(decoded(a, AtomKind.INDUCTION) for a in index.top())
         )
     )
+
+
+def _by_engine(access: Access) -> bool:
+    return access.node.op.attribute("mode") == "im2col"
+
+
+def _of_engine(access: Access) -> tuple[Expr, ...]:
+    """Input positions of the block's first row, which a copy engine goes on from."""
+    if not _by_engine(access):
+        return ()
+    decoded_rows = (
+        index
+        for index in access.index
+        if any(decoded(a, AtomKind.BLOCK) for a in index.atoms()) and index.atom is None
+    )
+    return tuple(dict.fromkeys(decoded_rows))
 
 
 def _position(facts: Facts, test: Node) -> Expr | None:
