@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from api.cuda_source import SUFFIXES
 from api.extract import extract_file
 from api.remember import recall, recall_entry
 from kb.donor import Donor, donor_from_document, donor_from_knowledge, merged
@@ -34,6 +35,8 @@ def kernels_named(name: str, location: str | None) -> tuple[NamedKernel, ...]:
         path, symbol = name, ""
     if path and Path(path).is_file():
         return _of_file(path, symbol)
+    if ":" not in name and Path(name).suffix in SUFFIXES | {".py"}:
+        raise InputError("there is no such file.", where=name, hint="Check the path.")
     with open_store(location, read_only=True) as store:
         return (recall(store, name),)
 

@@ -121,6 +121,7 @@ def test_validate_refuses(
                      id="an operation without kernels"),
         pytest.param(["transfer", "--from", "add_rows", "--to", "layrnorm"], ["layernorm"],
                      id="an unknown target"),
+        pytest.param(["explain", "gone.py"], ["gone.py", "no such file"], id="no such kernel file"),
         pytest.param(["generate", "gone.dsl"], ["gone.dsl", "no such file"], id="no such space"),
         pytest.param(["generate", "add_rows", "--set", "tile"], ["AXIS=VALUE"], id="no setting"),
         pytest.param(["kb", "load", "gone.nq"], ["gone.nq"], id="a dump that is gone"),
