@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -14,6 +14,24 @@ from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.normalisations import normalisations
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
+
+_STEP = (
+    POINTER
+    + """
+@triton.jit
+def step(p, first, second, n, rate, eps, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    m = tl.load(first + at, mask=at < n)
+    v = tl.load(second + at, mask=at < n)
+    old = tl.load(p + at, mask=at < n)
+    tl.store(p + at, old - rate * (m / (tl.sqrt(v) + eps)), mask=at < n)
+"""
+)
+_STEP_THREADS = """__global__ void step(float* p, const float* m, const float* v, int n, float e) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) p[at] -= m[at] / (sqrtf(v[at]) + e);
+}
+"""
 
 
 class EpsPlacement(Pattern):
@@ -31,12 +49,18 @@ class EpsPlacement(Pattern):
         ),
         Case(ROW_NORM_THREADS, "inside rsqrt"),
         Case(RUNNING_NORM, "inside rsqrt"),
+        Case(_STEP, "after sqrt"),
+        Case(_STEP_THREADS, "after sqrt"),
         Case(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.rsqrt(tl.maximum(var, eps))")),
             "clamp",
         ),
     )
     near_misses = (
+        NearMiss(_STEP.replace("+ eps)", "+ m)"), why="what is added was loaded, too"),
+        NearMiss(
+            _STEP_THREADS.replace("m[at] /", "m[at] *"), why="the root multiplies, nothing divides"
+        ),
         NearMiss(
             vary(
                 RUNNING_NORM,
@@ -67,6 +91,25 @@ class EpsPlacement(Pattern):
             if after and norm.root.op.kind == OpKind.SQRT:
                 yield self.decide(facts, "after sqrt", (norm.root, after[0]))
                 return
+        kept = [pair for root in facts.graph.of(OpKind.SQRT) for pair in _divisors(facts, root)]
+        if kept:
+            yield self.decide(facts, "after sqrt", [node for pair in kept for node in pair])
+
+
+def _divisors(facts: Facts, root: Node) -> list[tuple[Node, Node]]:
+    """A root with the addition of a number that no memory holds, where the sum divides."""
+    found = []
+    for added in facts.graph.users(root.result):
+        if added.op.kind != OpKind.ADD:
+            continue
+        others = [v for v in added.op.inputs[:2] if facts.graph.core(v) != root.result]
+        divides = any(
+            user.op.kind == OpKind.DIV and facts.graph.core(user.op.inputs[1]) == added.result
+            for user in facts.graph.users(added.result)
+        )
+        if divides and not any(facts.feeding(v) for v in others):
+            found.append((root, added))
+    return found
 
 
 def _widened(facts: Facts, added: Node) -> list[Node]:

@@ -157,7 +157,7 @@ class Fp32Accumulation(Pattern):
                 begun = [n for n in fills if n.op.kind in _FILLS]
                 if begun:
                     yield facts.types.dtype(begun[0].result), begun
-                elif begin := self._number(facts, state.init):
+                elif begin := self._number(facts, first_value(facts, state.init)):
                     added = facts.graph.producer(state.next)
                     yield begin[0], [begin[1], *([added] if added is not None else [])]
 

@@ -95,31 +95,32 @@ class IndexWidth(Pattern):
         """Of a thread, the additions that move a pointer, by the type that their offset was
         computed in; a result that is widened afterwards was computed narrow."""
         graph = facts.threads
-        found: dict[bool, list[Node]] = {}
-        offsets: dict[Node, str] = {}
+        found: dict[bool, dict[Node, None]] = {}
+        offsets: dict[Node, tuple[str, list[Node]]] = {}
         for access in (n for n in graph.nodes if n.op.kind in READS | WRITES | ATOMICS):
             address = access.op.operand("pointer") or next(iter(access.op.inputs), "")
             steps = graph.upstream(address, lambda n: n.op.kind not in _MOVING)
             for node in steps if access.op.attribute("space") != "shared" else ():
                 if node not in offsets:
                     offsets[node] = self._offset(facts, node)
-                dtype = offsets[node]
-                if dtype in _WIDE | _NARROW and node not in found.get(dtype in _WIDE, []):
-                    found.setdefault(dtype in _WIDE, []).append(node)
+                dtype, made = offsets[node]
+                if dtype in _WIDE | _NARROW:
+                    found.setdefault(dtype in _WIDE, {}).update(dict.fromkeys((node, *made)))
         if found:
             value = "int64 opt-in" if True in found else "int32"
             yield self.decide(facts, value, found[max(found)])
 
-    def _offset(self, facts: Facts, node: Node) -> str:
-        """The type that the offset of a moved pointer was computed in."""
+    def _offset(self, facts: Facts, node: Node) -> tuple[str, list[Node]]:
+        """The type that the offset of a moved pointer was computed in, and where."""
         if node.op.kind != OpKind.ADD or len(node.op.inputs) < 2:
-            return ""
+            return "", []
         below = facts.threads.upstream(node.op.inputs[1], _settles)
         made = facts.threads.producer(facts.threads.through(node.op.inputs[1], CASTS))
         products = [n for n in below if n.op.kind == OpKind.MUL or _narrows(n)]
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
-        dtypes = [row.type.dtype for n in products or own for row in n.op.results if row.type]
-        return max(dtypes, key=lambda dtype: dtype in _WIDE, default="")
+        dtypes = {n: row.type.dtype for n in products or own for row in n.op.results if row.type}
+        dtype = max(dtypes.values(), key=lambda dtype: dtype in _WIDE, default="")
+        return dtype, [n for n, own in dtypes.items() if (own in _WIDE) == (dtype in _WIDE)]
 
     def _lanes(self, facts: Facts) -> list[Node]:
         return facts.graph.of(OpKind.ARANGE)

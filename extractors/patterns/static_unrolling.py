@@ -9,6 +9,7 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
+from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -27,6 +28,7 @@ _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
 """
 _PARTLY = vary(_UNROLLED_THREADS, ("#pragma unroll", "#pragma unroll 2"), ("k < 3", "k < n"))
 _ASKED = vary(_UNROLLED_THREADS, ("k < 3", "k < n"))
+_LEFT = vary(_UNROLLED_THREADS, ("    #pragma unroll\n", ""))
 
 
 class StaticUnrolling(Pattern):
@@ -44,9 +46,11 @@ class StaticUnrolling(Pattern):
         Case(_UNROLLED_THREADS, "static_range/static_iter"),
         Case(_PARTLY, "unrolled by 2"),
         Case(_ASKED, "unrolling asked for, extent at run time"),
+        Case(_LEFT, "left to the compiler, extent known"),
     )
     near_misses = (
         NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
+        NearMiss(vary(_LEFT, ("k < 3", "k < n")), why="the rounds are known at run time"),
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_POINTER, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_THREADS, why="the loop runs over tiles counted at run time"),
@@ -59,8 +63,23 @@ class StaticUnrolling(Pattern):
             value = self._asked(facts, walked) if walked is not None else ""
             if value:
                 found.setdefault(value, []).extend((walked, node))
+        left = [] if found or not facts.of_threads else self._left(facts)
+        if left:
+            yield self.decide(facts, "left to the compiler, extent known", left)
         for value, places in found.items():
             yield self.decide(facts, value, places)
+
+    def _left(self, facts: Facts) -> list[Where]:
+        """Loops of a thread whose rounds are known when the kernel is compiled."""
+        values, found = Values(facts.threads), list[Where]()
+        for node in facts.threads.of(OpKind.FOR):
+            walked = facts.threads.producer(facts.threads.through(node.op.inputs[0], VIEWS))
+            if walked is None or walked.op.operand("loop_unroll_factor"):
+                continue
+            ends = [walked.op.operand(role) for role in ("low", "high", "step")]
+            if all(end and values.expr(end).constant is not None for end in ends):
+                found += [walked, node.head]
+        return found
 
     def _asked(self, facts: Facts, walked: Node) -> str:
         """What the program says of unrolling a loop over an iterable; empty when nothing."""

@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
-from extractors.patterns.cases_rows_threads import COPY_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, COPY_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
@@ -51,6 +51,7 @@ class StoragePrecision(Pattern):
         Case(_ROTATE, "storage dtype"),
         Case(ADD_POINTER, "storage dtype"),
         Case(_HALVES_THREADS, "storage dtype"),
+        Case(ADD_THREADS, "storage dtype"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is computed"),
@@ -80,5 +81,15 @@ class StoragePrecision(Pattern):
     def _computes(self, facts: Facts, node: Node) -> bool:
         """Arithmetic whose result has the type of an array."""
         dtype = facts.types.dtype(node.result)
-        own = node.op.kind in _ARITHMETIC and (dtype.startswith("dtypeof") or dtype in _NARROW)
-        return own and node.op.kind not in READS
+        stored = dtype.startswith("dtypeof") or dtype in _NARROW or self._as_stored(facts, dtype)
+        return node.op.kind in _ARITHMETIC and stored
+
+    def _as_stored(self, facts: Facts, dtype: str) -> bool:
+        """Whether every pointer of the kernel says that what lies behind it is of this type of
+        float."""
+        floats = {
+            kind
+            for access in facts.accesses
+            if (kind := facts.types.dtype(access.value)).startswith("f")
+        }
+        return facts.of_threads and floats == {dtype}

@@ -1,0 +1,77 @@
+"""Arithmetic in 32-bit floats on what was stored in fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.EXP,
+                         OpKind.EXP2, OpKind.TANH, OpKind.NEG})  # fmt: skip
+_SEEN = VIEWS | {OpKind.SELECT, OpKind.BITCAST}
+_HALVES = """#include <cuda_fp16.h>
+__global__ void twice(const half* x, half* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = __float2half(2.f * __half2float(x[at]));
+}
+"""
+
+
+class WidenedArithmetic(Pattern):
+    """What was loaded is cast to 32-bit floats, and those are computed with; matrix products widen
+    by themselves."""
+
+    name = "compute-in-32-bit-floats"
+    axis = "compute_dtype"
+    source = "Micikevicius et al., Mixed Precision Training (2018)"
+    matches = (
+        Case(ROW_NORM, "fp32"),
+        Case(LAYER_NORM_POINTER, "fp32"),
+        Case(ROW_NORM_THREADS, "fp32"),
+        Case(_HALVES, "fp32"),
+    )
+    near_misses = (
+        NearMiss(COPY, why="nothing is computed"),
+        NearMiss(COPY_THREADS, why="nothing is computed"),
+        NearMiss(PRODUCT, why="the product widens by itself"),
+        NearMiss(ADD_POINTER, why="the sum is taken in the type of the arrays"),
+        NearMiss(
+            _HALVES.replace("2.f * __half2float(x[at])", "__half2float(x[at])"),
+            why="cast and cast back, nothing is computed",
+        ),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: list[Node] = []
+        for access in facts.loads:
+            for cast in self._casts(facts, access.value):
+                computed = self._computed(facts, cast.result)
+                found += [cast, *computed] if computed else []
+        if found:
+            yield self.decide(facts, "fp32", dict.fromkeys(found))
+
+    def _casts(self, facts: Facts, value: str) -> list[Node]:
+        """Casts of a loaded value to 32-bit floats."""
+        casts = [n for n in self._users(facts, value) if n.op.kind in CASTS]
+        return [n for n in casts if facts.types.dtype(n.result) == "f32"]
+
+    def _computed(self, facts: Facts, value: str) -> list[Node]:
+        """Arithmetic that takes a value in as it is."""
+        return [n for n in self._users(facts, value) if n.op.kind in _ARITHMETIC]
+
+    def _users(self, facts: Facts, value: str) -> list[Node]:
+        """Operations that read a value, possibly seen in another shape."""
+        found, pending = [], [value]
+        for current in pending:
+            for user in facts.graph.users(current):
+                if user.op.kind in _SEEN and user.op.results and len(pending) < 8:
+                    pending.append(user.result)
+                found.append(user)
+        return found
