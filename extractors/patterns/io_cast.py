@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
@@ -32,6 +32,17 @@ _COMMON = vary(
 )
 
 
+_CHOSEN = vary(
+    PRODUCT_POINTER,
+    (
+        "    tl.store(out",
+        "    if out.dtype.element_ty == tl.float8e5:\n        acc = acc.to(tl.float8e5)\n"
+        "    else:\n        acc = acc.to(tl.float16)\n    tl.store(out",
+    ),
+    ("acc.to(tl.float16), mask", "acc, mask"),
+)
+
+
 class IoCast(Pattern):
     """Casts right after loads and right before stores, with those of operands in between."""
 
@@ -51,6 +62,7 @@ class IoCast(Pattern):
             "upcast on load, downcast on store",
         ),
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
+        Case(_CHOSEN, "downcast on store"),
         Case(_PAIRS, "upcast on load, downcast on store"),
     )
     near_misses = (
@@ -125,8 +137,13 @@ class IoCast(Pattern):
         return self._cast(facts, value) or packed(facts, value)
 
     def _cast(self, facts: Facts, value: str) -> list[Node]:
-        node = facts.graph.producer(facts.graph.through(value, VIEWS | TURNS))
-        if node is None or node.op.kind not in CASTS:
+        """The casts that hand a value on; on every side where a branch chooses the type."""
+        ends = facts.graph.ends(value, VIEWS | TURNS)
+        if any(node.op.kind not in CASTS for node in ends):
             return []
-        before, after = facts.types.dtype(node.op.inputs[0]), facts.types.dtype(node.result)
-        return [node] if before != after or after == UNKNOWN else []
+        kinds = [(facts.types.dtype(n.op.inputs[0]), facts.types.dtype(n.result)) for n in ends]
+        return [
+            node
+            for node, (before, after) in zip(ends, kinds, strict=True)
+            if before != after or after == UNKNOWN
+        ]

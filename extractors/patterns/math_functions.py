@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -40,8 +41,8 @@ _FAST_NAMES = {OpKind.POW: "power", OpKind.SIN: "sine", OpKind.COS: "cosine"}
 
 
 class MathFunctions(Pattern):
-    """A reciprocal root, a logistic or hyperbolic function that reaches what is stored; or a power
-    or an angle function that rounds approximately."""
+    """A reciprocal root, in one step or by a division, a logistic or hyperbolic function that
+    reaches what is stored; or a power or an angle function that rounds approximately."""
 
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
@@ -51,9 +52,16 @@ class MathFunctions(Pattern):
         Case(_GATE, "sigmoid"),
         Case(LAYER_NORM, "rsqrt"),
         Case(LAYER_NORM_THREADS, "rsqrt"),
+        Case(vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1 / tl.sqrt(var + eps)")), "1/sqrt"),
+        Case(vary(LAYER_NORM_THREADS, ("rsqrtf(", "1.f / sqrtf(")), "1/sqrt"),
         Case(_FAST, "fast power, sine, cosine"),
     )
     near_misses = (
+        NearMiss(
+            vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.sqrt(var + eps)")),
+            why="the root multiplies, nothing is divided",
+            value="1/sqrt",
+        ),
         NearMiss(PRODUCT, why="there is no function"),
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
         NearMiss(PRODUCT_POINTER, why="there is no function"),
@@ -72,9 +80,21 @@ class MathFunctions(Pattern):
             ]
             if used:
                 yield self.decide(facts, value, used)
+        roots = [n for n in facts.graph.of(OpKind.SQRT) if self._divides(facts, n)]
+        if roots:
+            yield self.decide(facts, "1/sqrt", roots)
         fast = [n for n in facts.graph.of(*_FAST_NAMES) if n.op.operand("rounding") is not None]
         if fast:
             names = [
                 name for kind, name in _FAST_NAMES.items() if any(n.kind == kind for n in fast)
             ]
             yield self.decide(facts, f"fast {', '.join(names)}", fast)
+
+    def _divides(self, facts: Facts, root: Node) -> bool:
+        """True for a root that one is divided by on the way to a store."""
+        return any(
+            user.op.kind == OpKind.DIV
+            and facts.values.literal(facts.graph.core(user.op.inputs[0])) == 1
+            and any(facts.graph.rests_on(store.value, user) for store in facts.stores)
+            for user in facts.graph.users(root.result)
+        )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, TILE
+from extractors.patterns.cases import PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
-from extractors.patterns.cases_rows_pointer import COPY_POINTER
+from extractors.patterns.cases_rows_pointer import COPY_POINTER, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COPY_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
-from kb.ops import READS, OpKind
+from kb.ops import READS, REDUCTIONS, OpKind
 
 _ROTATE = (
     TILE
@@ -27,7 +28,9 @@ def turn(x, y, c, s, out, T: Int):
     ct.store(out, index=(i,), tile=a * p - b * q)
 """
 )
-_ARITHMETIC = (OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA)
+_COMPUTES = REDUCTIONS | {
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.EXP, OpKind.EXP2,
+}  # fmt: skip
 
 
 _NARROW = frozenset({"f16", "bf16", "f8e4m3", "f8e5m2"})
@@ -41,8 +44,12 @@ __global__ void plus(const half* x, const half* y, half* out, int n) {
 """
 
 
+_AS_STORED = vary(SOFTMAX_POINTER, (".to(tl.float32)", ""), ("y.to(x.dtype.element_ty)", "y"))
+
+
 class StoragePrecision(Pattern):
-    """Between load and store there is arithmetic and no cast, reduction or product."""
+    """Between load and store there is arithmetic in the type of the arrays; no cast to another, no
+    matrix product, which widens by itself."""
 
     name = "compute-in-storage-precision"
     axis = "compute_dtype"
@@ -50,6 +57,7 @@ class StoragePrecision(Pattern):
     matches = (
         Case(_ROTATE, "storage dtype"),
         Case(ADD_POINTER, "storage dtype"),
+        Case(_AS_STORED, "storage dtype"),
         Case(_HALVES_THREADS, "storage dtype"),
         Case(ADD_THREADS, "storage dtype"),
     )
@@ -62,34 +70,52 @@ class StoragePrecision(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions or facts.reductions:
+        if facts.contractions:
             return
-        found: list[Node] = []
-        for store in facts.stores:
-            steps = self._steps(facts, store.value)
-            if any(n.op.kind in CASTS for n in steps):
-                return
-            found += [n for n in steps if self._computes(facts, n)]
-        if found:
-            yield self.decide(facts, "storage dtype", dict.fromkeys(found))
+        steps = [n for s in facts.stores for n in self._steps(facts, s.value)]
+        plain = [n for n in steps if self._computes(facts, n)]
+        if plain and not any(_cast_up(facts, s) for s in facts.stores):
+            yield self.decide(facts, "storage dtype", dict.fromkeys(plain))
 
     def _steps(self, facts: Facts, value: str) -> list[Node]:
-        """Operations between the loads and a stored value."""
+        """Arithmetic on tiles between the loads and a stored value."""
         above = facts.graph.upstream(value, lambda n: n.op.kind in READS)
-        return [n for n in above if facts.feeding(n.result)]
+        return [
+            n
+            for n in above
+            if n.op.kind in _COMPUTES
+            and facts.types.shape(n.op.inputs[0])
+            and facts.feeding(n.result)
+        ]
 
     def _computes(self, facts: Facts, node: Node) -> bool:
-        """Arithmetic whose result has the type of an array."""
-        dtype = facts.types.dtype(node.result)
-        stored = dtype.startswith("dtypeof") or dtype in _NARROW or self._as_stored(facts, dtype)
-        return node.op.kind in _ARITHMETIC and stored
+        """Arithmetic whose result has the type of an array, or that takes a loaded tile in and no
+        other tile of 32 bits."""
+        if _narrow(facts, node.result) or _as_stored(facts, node.result):
+            return True
+        tiles = [v for v in node.op.inputs[:2] if facts.types.shape(v)]
+        return all(_narrow(facts, v) for v in tiles) and any(_loaded(facts, v) for v in tiles)
 
-    def _as_stored(self, facts: Facts, dtype: str) -> bool:
-        """Whether every pointer of the kernel says that what lies behind it is of this type of
-        float."""
-        floats = {
-            kind
-            for access in facts.accesses
-            if (kind := facts.types.dtype(access.value)).startswith("f")
-        }
-        return facts.of_threads and floats == {dtype}
+
+def _cast_up(facts: Facts, store: Access) -> bool:
+    """True when something is cast to another type than that of an array before it is stored."""
+    above = facts.graph.upstream(store.value, lambda n: n.op.kind in READS)
+    casts = [n for n in above if n.op.kind in CASTS and facts.feeding(n.result)]
+    return any(not _narrow(facts, n.result) for n in casts)
+
+
+def _narrow(facts: Facts, value: str) -> bool:
+    dtype = facts.types.dtype(value)
+    return dtype.startswith("dtypeof") or dtype in _NARROW
+
+
+def _as_stored(facts: Facts, value: str) -> bool:
+    """Whether every pointer of the kernel says that what lies behind it is of this type of
+    float."""
+    kinds = {facts.types.dtype(access.value) for access in facts.accesses}
+    floats = {kind for kind in kinds if kind.startswith("f")}
+    return facts.of_threads and floats == {facts.types.dtype(value)}
+
+
+def _loaded(facts: Facts, value: str) -> bool:
+    return facts.graph.kind_of(facts.graph.through(value, VIEWS)) in READS
