@@ -218,6 +218,7 @@ class OpKind(StrEnum):
     BLOCK_THREADS = "block_threads"
     LANE_ID = "lane_id"
     WARP_ID = "warp_id"
+    THREAD_GROUP = "thread_group"
     CLUSTER_RANK = "cluster_rank"
     CLUSTER_BLOCKS = "cluster_blocks"
     ALLOCATE = "allocate"

@@ -98,6 +98,10 @@ class AggregateReader(MemoryReader):
         if kind.dtype.startswith("dtypeof("):
             held = self.symbols.get(kind.dtype[8:-1])
             return self._of_parameter(held, name, at, hint) if held is not None else None
+        return self.constant_of(kind, name, at, hint)
+
+    def constant_of(self, kind: Kind, name: str, at: n.Place, hint: str) -> Val | None:
+        """A constant of a struct; None when it has none by that name."""
         for record in self.library.records(kind.record) if kind.record else ():
             for one in record.fields:
                 if one.name == name and one.value is not None and not record.specialised:

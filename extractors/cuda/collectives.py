@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
-from extractors.cuda.values import INT, Group, Kind, Named, Val
+from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Val
 from kb.dialects.cuda import COLLECTIVES, COMBINERS
 from kb.ir import Literal
 from kb.ops import OpKind
@@ -67,6 +67,13 @@ class CollectiveReader(AssemblyReader):
             width = size.value if isinstance(size, n.Constant) else ""
             return Group("warp" if width == 32 else "tile", str(width))
         return None
+
+    def divided_into(self, group: Group, at: n.Place, hint: str) -> None:
+        """Say where a block is divided into groups of so many threads."""
+        if group.size:
+            attributes: list[tuple[str, Literal]] = [("scope", group.scope)]
+            attributes.append(("threads", group.size))
+            self.one(OpKind.THREAD_GROUP, (), at, UNKNOWN, hint, attributes)
 
     def _group_method(self, node: n.Call, group: Group, name: str, hint: str) -> Val:
         attributes: list[tuple[str, Literal]] = [("scope", group.scope)]

@@ -44,6 +44,7 @@ class DeclarationReader(StructReader):
             value = node.arguments[0]
         group = self.group(value) if value is not None else None
         if group is not None:
+            self.divided_into(group, node.at, node.name)
             self.bind(node.name, group)
             return
         if written.reference and node.value is not None and self._reference(node, node.value):

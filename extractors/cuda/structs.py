@@ -22,6 +22,17 @@ class StructReader(CallReader):
                 return self.load(Slot(key, kind), at, hint)
         return super().braces(node, kind, at, hint)
 
+    def _field(self, node: n.Field, hint: str) -> Val:
+        """A field; a constant of its type that a variable is asked for is that constant."""
+        where = self.place(node.operand) if isinstance(node.operand, n.Name) else None
+        known = where is not None and where.kind.record and self._is_static(where.kind, node.name)
+        value = self.constant_of(where.kind, node.name, node.at, hint) if where and known else None
+        return value or super()._field(node, hint)
+
+    def _is_static(self, kind: Kind, name: str) -> bool:
+        records = self.library.records(kind.record)
+        return any("static" in f.storage for r in records for f in r.fields if f.name == name)
+
     def converted(self, node: n.Cast, hint: str) -> Val:
         """`Type(x)` of a struct is its constructor, where there is one that takes an x."""
         if node.form in ("construct", "static", "c"):

@@ -99,11 +99,9 @@ class ReductionScheme(Pattern):
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         if carried and facts.reductions and not facts.contractions:
             if not (facts.program is not facts.source and second_stage(facts)):
-                yield self.decide(
-                    facts,
-                    "streamed partials then combine",
-                    self._ends(facts, [c.next for c in carried]),
-                )
+                where = self._ends(facts, [c.next for c in carried])
+                where += [r for c in carried for r in self._combining(facts, c)]
+                yield self.decide(facts, "streamed partials then combine", where)
             rows = [r for r in facts.reductions if self._of_item(facts, r)]
             if rows:
                 yield self.decide(facts, "one reduction over a resident row", rows)
@@ -151,6 +149,12 @@ class ReductionScheme(Pattern):
                 if not leads(facts.graph, read, carried.argument):
                     return True
         return False
+
+    def _combining(self, facts: Facts, carried: Carried) -> list[Node]:
+        """The reductions that take a carried sum in, after its loop."""
+        own = facts.graph.producer(carried.result)
+        taking = [r for r in facts.reductions if leads(facts.graph, r.op.inputs[0], carried.result)]
+        return [r for r in taking if own is not None and not r.inside(own)]
 
     def _of_item(self, facts: Facts, reduction: Node) -> bool:
         """True in a loop over work items, whose rows are reduced one by one."""

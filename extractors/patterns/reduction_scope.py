@@ -22,6 +22,17 @@ from kb.ops import OpKind
 _GRID = NORM_BACKWARD_THREADS.replace(
     "parts[blockIdx.x * n + at] = acc", "atomicAdd(parts + at, acc)"
 )
+_GROUP = """#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+__global__ void sums(const float* x, float* out, int n) {
+    auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    float acc = 0.f;
+    for (int i = warp.thread_rank(); i < n; i += warp.size()) acc += x[blockIdx.x * n + i];
+    acc = cg::reduce(warp, acc, cg::plus<float>{});
+    if (warp.thread_rank() == 0) out[blockIdx.x] = acc;
+}
+"""
 
 
 class ReductionScope(Pattern):
@@ -35,6 +46,7 @@ class ReductionScope(Pattern):
         Case(FLASH_THREADS, "warp"),
         Case(ROW_NORM_THREADS, "block"),
         Case(_GRID, "grid"),
+        Case(_GROUP, "warp"),
         Case(MERGE_LOOP_THREADS, "thread"),
     )
     near_misses = (
@@ -49,11 +61,12 @@ class ReductionScope(Pattern):
             return
         found = steps(facts)
         second = second_stage(facts)
+        groups = _groups(facts, found)
         if second:
-            yield self.decide(facts, "block", [*found, *second])
+            yield self.decide(facts, "block", [*found, *second, *groups])
         elif found:
             scopes = {str(n.op.attribute("scope") or "warp") for n in found}
-            yield self.decide(facts, min(scopes), found)
+            yield self.decide(facts, min(scopes), [*found, *groups])
         adds = [
             a.node
             for a in facts.stores
@@ -65,6 +78,17 @@ class ReductionScope(Pattern):
             alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
             if alone:
                 yield self.decide(facts, "thread", alone)
+
+
+def _groups(facts: Facts, found: list[Node]) -> list[Node]:
+    """Where the groups are made whose threads combine."""
+    sizes = {(n.op.attribute("scope"), n.op.attribute("threads")) for n in found}
+    return [
+        group
+        for group in facts.threads.of(OpKind.THREAD_GROUP)
+        for size in (group.op.attribute("threads"), None)
+        if (group.op.attribute("scope"), size) in sizes
+    ]
 
 
 def _summed(facts: Facts, loop: Loop) -> list[Node]:
