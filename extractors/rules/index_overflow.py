@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Offsets into an array are computed in 32 bits although the host accepts arrays beyond that."""
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from kb.analysis import symbolic
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
+from kb.analysis.parameters import parameters_of
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
-from kb.analysis.widths import Widths, short_products
+from kb.analysis.widths import Widths, items, short_products
 from kb.evidence import Finding
+from kb.knowledge import ParameterRole
 from kb.ops import OpKind
 
 _DEVICE = ("capability", "target.", "condition@", "exception@")
@@ -71,6 +74,42 @@ def run(x):
 )
 
 
+_STRIDES = vary(
+    _LATE,
+    ("x, out, n, T", "x, out, n, sx, sh, T"),
+    ("tl.program_id(0) * T + tl.arange(0, T)", "tl.arange(0, T)"),
+    ("at.to(tl.int64)", "at + (sx * (tl.program_id(1) // 8) + sh * (tl.program_id(1) % 8)).to(tl.int64)"),
+    ("x.numel(), 128", "x.numel(), x.stride(0), x.stride(1), 128"),
+)  # fmt: skip
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def scale(x, out, sx, m, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    for row in range(tl.program_id(0), m, tl.num_programs(0)):
+        v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
+        tl.store(out + row * sx + at, v * 2.0, mask=at < n)
+
+def run(x):
+    m, n = x.shape
+    out = torch.empty_like(x)
+    scale[(min(m, 528),)](x, out, x.stride(0), m, n, triton.next_power_of_2(n))
+    return out
+"""
+)
+_WARPS = """
+__global__ void scale(float* out, const float* x, int n, int m) {
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (row >= m) return;
+    for (int i = threadIdx.x % 32; i < n; i += 32) {
+        out[row * n + i] = x[row * n + i] * 2.0f;
+    }
+}
+"""
+
+
 class IndexOverflow(Rule):
     """A product of a block index and a size or stride, computed in 32 bits, is part of an offset.
 
@@ -78,12 +117,34 @@ class IndexOverflow(Rule):
     """
 
     name = "index-overflow"
+    dialects = ("cuda", "cutile", "triton")
     matches = (
         Case(_SCALE, "`x`"),
         Case(_FLAT, "`out`"),
         Case(_LATE, "afterwards"),
+        Case(_STRIDES, "afterwards"),
+        Case(_ROWS, "`x`"),
+        Case(_WARPS, "`x`"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _STRIDES, ("+ sh *", "+"), ("sx * (tl.program_id(1) // 8)", "n * tl.program_id(1)")
+            ),
+            why="the number of a row, which is multiplied nowhere, may well fit",
+        ),
+        NearMiss(
+            vary(_WARPS, ("int row = (", "long row = (long)(")),
+            why="the number of the row has 64 bits",
+        ),
+        NearMiss(
+            vary(_WARPS, ("row * n + i", "blockIdx.x * blockDim.x + i")),
+            why="the threads of a block do not grow with the problem",
+        ),
+        NearMiss(
+            vary(_WARPS, ("row * n + i", "row / m * m + i")),
+            why="no more than the number of the row",
+        ),
         NearMiss(LAYER_NORM_POINTER, why="the block index is widened before it is multiplied"),
         NearMiss(
             vary(_SCALE, ("    m, n", "    assert x.numel() < 2**31\n    m, n")),
@@ -92,6 +153,25 @@ class IndexOverflow(Rule):
         NearMiss(
             vary(_FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
             why="the block index is widened before it is multiplied",
+        ),
+        NearMiss(
+            vary(
+                _STRIDES,
+                ("sx * (tl.program_id(1) // 8)", "sx.to(tl.int64) * (tl.program_id(1) // 8)"),
+            ),
+            why="a stride is widened before it is multiplied",
+        ),
+        NearMiss(
+            vary(_ROWS, ("        v = tl", "        row = row.to(tl.int64)\n        v = tl")),
+            why="the number of the row is widened before it is multiplied",
+        ),
+        NearMiss(
+            vary(
+                _ROWS,
+                ("sx, m, n, T", "sx, n, m: tl.constexpr, T"),
+                ("x.stride(0), m, n,", "x.stride(0), n, 64,"),
+            ),
+            why="the number of rows is a compile-time number",
         ),
         NearMiss(
             vary(_LATE, ("tl.program_id(0) * T", "tl.program_id(0).to(tl.int64) * T")),
@@ -164,28 +244,41 @@ def _widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
     for node in facts.graph.of(OpKind.CAST):
         value = node.op.inputs[0]
         wide = facts.types.dtype(node.result) in ("i64", "u64")
-        if not wide or widths.width(value) != 32 or not facts.values.expr(value).has(AtomKind.LANE):
+        if not wide or widths.width(value) != 32:
             continue
-        products = [
-            (factors, number)
-            for factors, number in facts.values.expr(value).terms
-            if any(atom.kind is AtomKind.BLOCK for atom in factors)
-        ]
         if _multiplied(facts, node):
             continue  # a row or a column, which fits: what it is multiplied with is wide already
-        if any(len(factors) > 1 or number != 1 for factors, number in products):
+        if any(_far(facts, value, *term) for term in facts.values.expr(value).terms):
             if any(access.mode is Mode.POINTER for access in _addressed(facts, node)):
                 yield node
 
 
+def _far(facts: Facts, value: str, factors: tuple[symbolic.Atom, ...], number: int) -> bool:
+    """Whether a term of a place is a block index times the size of a tile, beside lanes, or what a
+    block index gives times a stride."""
+    if facts.values.expr(value).has(AtomKind.LANE):
+        blocks = any(atom.kind is AtomKind.BLOCK for atom in factors)
+        return blocks and (len(factors) > 1 or number != 1)
+    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
+    return any(_of_block(atom) for atom in factors) and any(a.value in strides for a in factors)
+
+
+def _of_block(atom: symbolic.Atom) -> bool:
+    return atom.kind is AtomKind.BLOCK or any(arg.has(AtomKind.BLOCK) for arg in atom.args)
+
+
 def _multiplied(facts: Facts, node: Node) -> bool:
-    """Whether a widened place is multiplied, perhaps after it was reshaped."""
+    """Whether a widened place is multiplied, perhaps after it was reshaped or divided by the lanes
+    of a warp."""
     pending = [node.result]
     for value in pending:
         for user in facts.graph.users(value):
             if user.op.kind == OpKind.MUL:
                 return True
-            if user.op.kind in VIEWS:
+            lanes = (
+                user.op.kind == OpKind.FLOOR_DIV and facts.values.expr(user.op.inputs[1]).constant
+            )
+            if user.op.kind in VIEWS or lanes:
                 pending.append(user.result)
     return False
 
@@ -202,6 +295,8 @@ def _grows(subject: Subject, product: symbolic.Expr) -> bool:
     """Whether the number of blocks that a product counts grows with the problem: a grid of one
     block per multiprocessor does not."""
     material = subject.host.material
+    if items(subject.facts, product):
+        return True
     axes = {int(a.text[6:-1]) for a in product.atoms() if a.kind is AtomKind.BLOCK}
     if material is None or not material.launches:
         return True

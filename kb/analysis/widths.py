@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, VIEWS, Node
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import Parameter, ParameterKind
 from kb.ops import OpKind
 
@@ -17,7 +17,10 @@ _ARITHMETIC = VIEWS | {
     OpKind.MAXIMUM, OpKind.SELECT, OpKind.NEG, OpKind.CEIL_DIV, OpKind.SHIFT_LEFT, OpKind.POS,
     OpKind.TRANSPOSE, OpKind.PERMUTE,
 }  # fmt: skip
-_INDEX = frozenset({OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.ARANGE, OpKind.NUM_TILES})
+_INDEX = frozenset({
+    OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.ARANGE, OpKind.NUM_TILES, OpKind.THREAD_ID,
+    OpKind.BLOCK_THREADS, OpKind.LANE_ID,
+})  # fmt: skip
 _WIDE = frozenset({"i64", "u64"})
 _SHORT = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32"})
 _SUMS = COPIES | VIEWS | {OpKind.ADD, OpKind.SUB, OpKind.ADVANCE}
@@ -127,6 +130,17 @@ def _places(expr: Expr) -> set[str]:
     return {atom.value for atom in expr.atoms() if atom.kind is AtomKind.LANE}
 
 
+def _along(expr: Expr) -> set[str]:
+    """The axes of the lanes of an expression that are not divided."""
+    found: set[str] = set()
+    for atom in expr.top():
+        if atom.kind is AtomKind.LANE:
+            found.add(atom.value)
+        elif atom.kind is not AtomKind.FLOOR_DIV:
+            found.update(*map(_along, atom.args))
+    return found
+
+
 def _moves(facts: Facts, value: str, view: str) -> bool:
     """Whether a view puts the lanes of the last axis along another one."""
     return _places(facts.values.expr(value)) == {"-1"} and "-1" not in _places(
@@ -137,16 +151,42 @@ def _moves(facts: Facts, value: str, view: str) -> bool:
 def _grows(facts: Facts, product: Node, moved: bool) -> bool:
     """One side counts blocks, the other is a size or stride that is known at the launch only.
 
-    Lanes of the last axis alone are columns: their offset is less than a row. `moved` says that a
-    view puts them along another axis before they are added to the address.
+    Lanes of the last axis alone are columns: their offset is less than a row; what they are divided
+    by tells rows. `moved` says that a view puts them along another axis before they are added to
+    the address.
     """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
-    columns = _places(left) | _places(right) == {"-1"}
+    columns = _along(left) | _along(right) == {"-1"}
     return any(
-        (_counts(one) if columns else one.has(AtomKind.BLOCK)) and _runtime(facts, other)
+        (_counts(one) if columns else placed(facts, one)) and _runtime(facts, other)
         for one, other in ((left, right), (right, left))
-        if moved or not columns
+        if (moved or not columns) and not _undone(one, other)
     )
+
+
+def placed(facts: Facts, expr: Expr) -> bool:
+    """Whether an expression holds a block index, or the number of a row or tile that a loop of the
+    block takes, up to as many as the host passes."""
+    return expr.has(AtomKind.BLOCK) or bool(items(facts, expr))
+
+
+def items(facts: Facts, expr: Expr) -> list[Atom]:
+    """The numbers of rows or tiles in an expression that a block takes one after the other."""
+    taken = {
+        loop.induction
+        for loop in facts.item_loops
+        if loop.high is not None
+        and loop.low is not None
+        and facts.values.expr(loop.low).has(AtomKind.BLOCK)
+        and _runtime(facts, facts.values.expr(loop.high))
+    }
+    return [a for a in expr.atoms() if a.kind is AtomKind.INDUCTION and a.value in taken]
+
+
+def _undone(quotient: Expr, factor: Expr) -> bool:
+    """Whether a quotient is multiplied with what it was divided by: no more than before."""
+    atom = quotient.atom
+    return atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1] == factor
 
 
 def _counts(expr: Expr) -> bool:
@@ -161,7 +201,7 @@ def _counts(expr: Expr) -> bool:
 def _runtime(facts: Facts, expr: Expr) -> bool:
     kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
     return any(
-        atom.kind is AtomKind.EXTENT
+        (atom.kind is AtomKind.EXTENT and "[" in atom.text)
         or (
             atom.kind is AtomKind.PARAMETER and kinds.get(atom.value) is not ParameterKind.CONSTEXPR
         )
