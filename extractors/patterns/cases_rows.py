@@ -207,6 +207,19 @@ def copy(x, out, T: Int):
 )
 """A copy: nearly no decision."""
 
+DELTA_TILE = (
+    TILE
+    + """
+@ct.kernel
+def delta(o, do, out, TM: Int, W: Int):
+    i = ct.bid(0)
+    x = ct.astype(ct.load(o, index=(i, 0), shape=(TM, W)), ct.float32)
+    y = ct.astype(ct.load(do, index=(i, 0), shape=(TM, W)), ct.float32)
+    ct.store(out, index=(i,), tile=ct.sum(x * y, axis=1))
+"""
+)
+"""Rows of an output times their gradients, summed."""
+
 ADD_POINTER = (
     POINTER
     + """

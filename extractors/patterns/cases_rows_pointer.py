@@ -119,6 +119,20 @@ def back(gx, gy, x, w, means, stat, parts, locks, N, sx, G: tl.constexpr, TN: tl
 )
 """The same of one row with a mean; blocks take turns at a buffer under a lock."""
 
+DELTA = (
+    POINTER
+    + """
+@triton.jit
+def delta(o, do, out, n, TM: tl.constexpr, W: tl.constexpr):
+    rows = tl.program_id(0) * TM + tl.arange(0, TM)
+    at = tl.program_id(1) * W * n + rows[:, None] * W + tl.arange(0, W)[None, :]
+    x = tl.load(o + at)
+    y = tl.load(do + at).to(tl.float32)
+    tl.store(out + tl.program_id(1) * n + rows, tl.sum(x * y, axis=1))
+"""
+)
+"""Rows of an output times their gradients, summed."""
+
 SOFTMAX_POINTER = (
     POINTER
     + """

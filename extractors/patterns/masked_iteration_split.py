@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_EVERY, BACKWARD_KEYS, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_EVERY,
+    BACKWARD_KEYS,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
-from kb.analysis.idioms import Mask, masks
+from kb.analysis.idioms import Mask, against_extent, comparisons, masks, sides
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -42,6 +49,7 @@ class MaskedIterationSplit(Pattern):
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
         Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
         Case(FLASH_STAGED, _STAGED),
+        Case(PRODUCT_POINTER, "mask every iteration"),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
@@ -49,6 +57,14 @@ class MaskedIterationSplit(Pattern):
             vary(FLASH_STAGED, ("        if PART == 2:\n            s +=", "        s +=")),
             why="both loops mask every tile",
             value=_STAGED,
+        ),
+        NearMiss(
+            vary(
+                PRODUCT_POINTER,
+                ("k[None, :] < K - t * TK", "m[:, None] < M"),
+                ("k[:, None] < K - t * TK", "n[None, :] < N"),
+            ),
+            why="the mask is the same in every iteration, and could stand before the loop",
         ),
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
@@ -58,11 +74,16 @@ class MaskedIterationSplit(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         inside = [m for m in masks(facts) if m.node.loop is not None]
         if not inside:
+            tails = [a for a in facts.loads if self._tail(facts, a)]
+            if tails:
+                yield self.decide(facts, "mask every iteration", tails)
             return
         plain = self._unmasked(facts, inside)
         if plain is not None:
             yield self.decide(
-                facts, "two explicit loops", (plain.head, *(m.node.loop for m in inside))
+                facts,
+                "two explicit loops",
+                (plain.head, *(n for m in inside for n in (m.node.loop, m.node, m.combined))),
             )
             return
         staged = _staged(facts, inside)
@@ -81,6 +102,20 @@ class MaskedIterationSplit(Pattern):
             return
         nodes = [node for m in inside for node in (m.node, m.combined)]
         yield self.decide(facts, "mask every iteration", nodes)
+
+    def _tail(self, facts: Facts, access: Access) -> bool:
+        """A load in a loop whose lanes are held below an extent that comes nearer, or that they
+        come nearer to, with the loop."""
+        return (
+            access.loop is not None
+            and not facts.of_threads
+            and any(
+                side.has(AtomKind.INDUCTION)
+                for test in comparisons(facts, access.mask)
+                if against_extent(facts, test)
+                for side in sides(facts, test)
+            )
+        )
 
     def _unmasked(self, facts: Facts, inside: list[Mask]) -> Node | None:
         """Another loop with as many products and no mask."""

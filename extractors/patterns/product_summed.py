@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
-from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
+from extractors.patterns.cases_rows_pointer import DELTA
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
@@ -48,6 +49,8 @@ class ProductSummed(Pattern):
     matches = (
         Case(_GEMV, "elementwise mul + sum"),
         Case(_GEMV_TILE, "elementwise mul + sum"),
+        Case(DELTA, "elementwise mul + sum"),
+        Case(DELTA_TILE, "elementwise mul + sum"),
         Case(
             vary(
                 _GEMV,
@@ -90,6 +93,8 @@ class ProductSummed(Pattern):
         if not isinstance(axis, int) or any(len(shape) < 2 for shape in shapes):
             return False
         folded = len(facts.types.shape(total.op.inputs[0])) > len(shapes[0])
+        if self._rows(facts, product, shapes):
+            return True
         for full, thin in (shapes, shapes[::-1]):
             if sum(e != "1" for e in full) < 2 or sum(e != "1" for e in thin) != 1:
                 continue
@@ -97,6 +102,12 @@ class ProductSummed(Pattern):
                 return thin[-1] != "1" and axis == len(facts.types.shape(total.op.inputs[0])) - 1
             return thin[axis] != "1" if -len(thin) <= axis < len(thin) else False
         return False
+
+    def _rows(self, facts: Facts, product: Node, shapes: list[tuple[str, ...]]) -> bool:
+        """Two tiles of the same shape that different arrays hold: every row times its partner."""
+        arrays = [{a.array for a in facts.held_loads(v)} for v in product.op.inputs[:2]]
+        wide = all(sum(e != "1" for e in shape) > 1 for shape in shapes)
+        return wide and all(arrays) and not arrays[0] & arrays[1]
 
     def _own(self, facts: Facts, value: str) -> tuple[str, ...]:
         """The shape of a value before it is spread to that of another one."""

@@ -9,17 +9,19 @@ from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
+    DELTA_TILE,
     NORM_PERSISTENT,
     ROW_NORM,
     ROW_NORM_CHUNKS,
     SOFTMAX,
     SOFTMAX_CHUNKS,
 )
-from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
+from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import partial_reductions
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
@@ -64,6 +66,8 @@ class RowResidency(Pattern):
         Case(ROW_NORM_THREADS, "single tile, row cached in registers"),
         Case(ATTENTION, "tile kept over the loop"),
         Case(FLASH_POINTER, "tile kept over the loop"),
+        Case(DELTA, "single tile, row cached in registers"),
+        Case(DELTA_TILE, "single tile, row cached in registers"),
         Case(_STAGED, "row staged in shared memory"),
     )
     near_misses = (
@@ -91,7 +95,7 @@ class RowResidency(Pattern):
             value = _NUMBERS.get(len(loads), "multi-pass reload")
             yield self.decide(facts, value, loads)
             return
-        kept = [a for a in facts.loads if self._kept(facts, a)]
+        kept = [a for a in facts.loads if self._kept(facts, a)] or self._whole(facts)
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
@@ -135,6 +139,17 @@ class RowResidency(Pattern):
             and self._again(facts, r, access)
             for r in read
         )
+
+    def _whole(self, facts: Facts) -> list[Access]:
+        """Tiles with rows that are reduced as wholes, where there is no loop."""
+        if facts.loops or facts.of_threads or partial_reductions(facts):
+            return []
+        return [
+            a
+            for a in facts.loads
+            if len([e for e in facts.types.shape(a.value) if e != "1"]) > 1
+            and any(self._direct(facts, r, a) for r in facts.reductions)
+        ]
 
     def _shared(self, facts: Facts, access: Access) -> bool:
         """A vector that the block id does not move: it is read beside the row, by every block."""

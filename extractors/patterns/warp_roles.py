@@ -19,6 +19,9 @@ _OPTION = vary(
     PRODUCT_POINTER,
     ("in range(0, tl.cdiv(K, TK))", "in tl.range(0, tl.cdiv(K, TK), warp_specialize=True)"),
 )
+_BY_FLAG = vary(
+    _OPTION, ("specialize=True", "specialize=APART"), ("(a, b", "(APART: tl.constexpr, a, b")
+)
 _ROLES = """#include <cuda_pipeline.h>
 __global__ void stage(const float* x, float* out, int n) {
     __shared__ float buf[256];
@@ -48,8 +51,13 @@ class WarpRoles(Pattern):
     name = "roles-of-warps"
     axis = "warp_specialization"
     source = "Bauer et al., CudaDMA (2011); Triton documentation, range: warp_specialize"
-    matches = (Case(_OPTION, "compiler option"), Case(_ROLES, "producer/consumer"))
+    matches = (
+        Case(_OPTION, "compiler option"),
+        Case(_BY_FLAG, "compiler option"),
+        Case(_ROLES, "producer/consumer"),
+    )
     near_misses = (
+        NearMiss(vary(_OPTION, ("=True", "=False")), why="the option is off"),
         NearMiss(PRODUCT_POINTER, why="the loop has no such option"),
         NearMiss(PRODUCT_THREADS, why="every thread copies and computes"),
         NearMiss(ROW_NORM_THREADS, why="a branch on the lane only stores a result"),
@@ -60,7 +68,7 @@ class WarpRoles(Pattern):
             loop.range
             for loop in facts.loops
             if loop.range is not None
-            and facts.values.literal(loop.range.op.operand("warp_specialize")) is True
+            and self._asked(facts, loop.range.op.operand("warp_specialize"))
         ]
         if options:
             yield self.decide(facts, "compiler option", options)
@@ -71,6 +79,10 @@ class WarpRoles(Pattern):
         budgets = facts.threads.of(OpKind.REGISTER_BUDGET)
         if roles or budgets:
             yield self.decide(facts, "producer/consumer", [*roles, *budgets])
+
+    def _asked(self, facts: Facts, option: str | None) -> bool:
+        """An option that is on, or that a compile-time parameter turns on."""
+        return option is not None and (facts.flag(option) or option in facts.constexprs)
 
     def _parts(self, facts: Facts, shared: SharedMemory, branch: Node) -> bool:
         """True when a test of the thread parts copying from reading."""
