@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import resource
 import selectors
@@ -40,6 +41,7 @@ from generators.compile_model import (
 )
 
 _MESSAGE_CHARS = 2000
+_LATE_SECONDS = 2
 _SETTINGS = {
     "CUDA_TILE_CACHE_DIR": "off",
     "TRITON_ALWAYS_COMPILE": "1",
@@ -175,6 +177,9 @@ def _child(
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # The parent ends a child that is late; this ends one whose parent was ended.
+    processor_seconds = math.ceil(len(jobs) * limits.seconds) + _LATE_SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds))
     tempfile.tempdir = str(folder)
     os.environ.update(TMPDIR=str(folder), TRITON_CACHE_DIR=str(folder / "triton"))
     os.environ["CUDA_TILE_TEMP_DIR"] = str(folder)

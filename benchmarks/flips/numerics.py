@@ -91,7 +91,7 @@ def compare(
         if found.launches >= WANTED and altered <= ran:
             break
         try:
-            ran |= _launch(kernel, flipped, case, axis, interpreter, found)
+            _launch((kernel, flipped), case, axis, interpreter, found, ran)
         except TileloreError as problem:
             if found.same is None:
                 found.reason = f"a derived launch does not run: {problem.message[:160]}"
@@ -115,26 +115,27 @@ def _said(op: Op) -> tuple[object, ...]:
 
 
 def _launch(
-    kernel: Kernel, flipped: Kernel, case: Case, axis: str, interpreter: Interpreter,
-    found: Numerics,
-) -> set[int]:  # fmt: skip
-    """Judge one launch; what it ran of both programs."""
+    programs: tuple[Kernel, Kernel], case: Case, axis: str, interpreter: Interpreter,
+    found: Numerics, ran: set[int],
+) -> None:  # fmt: skip
+    """Judge one launch, and add what it ran of both programs."""
     before = _arrays(case.arguments)
+    kernel, flipped = programs
     sides = [(kernel, case), (flipped, _for(flipped, kernel, case))]
-    ran: set[int] = set()
-    results = [_evaluated(program, launch, ran) for program, launch in sides]
+    reached: set[int] = set()
+    results = [_evaluated(program, launch, reached) for program, launch in sides]
     written = [n for n in before if _changed(before[n], results[0][n])]
     if not written or not all(_mostly_finite(before[n], results[0][n]) for n in written):
         if found.same is None:
             found.reason = "no derived launch writes enough finite numbers"
-        return set()
+        return
     _judge(found, axis, written, results, "NumPy interpreter of tile programs")
+    ran |= reached
     if kernel.dialect == "triton" and found.launches < WANTED:
         results = [_interpreted(program, launch, interpreter) for program, launch in sides]
         _judge(found, axis, written, results, "Triton interpreter")
     found.launches += 1
     found.reason = ""
-    return ran
 
 
 def _judge(
@@ -157,9 +158,12 @@ def _judge(
 
 
 def _in_base(found: Numerics, name: str, one: Array, other: Array) -> Array:
-    """The other side's logarithms to the base of this side, when that is what they are."""
+    """The other side's logarithms to the base of this side, when that is what they are; a launch
+    need not write every element."""
     for factor in (math.log2(math.e), math.log(2)):
-        turned = (other.astype(np.float64) * factor).astype(other.dtype)
+        turned = np.where(one == other, other, other.astype(np.float64) * factor).astype(
+            other.dtype
+        )
         if difference(one, turned) <= tolerance("math_approximation", one):
             found.rebased = sorted({*found.rebased, name})
             return turned

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -98,6 +105,28 @@ def test_a_hang_is_ended_and_recorded(tmp_path: Path) -> None:
         result = quick.compile(job("triton", HANG + TRITON))
     assert result.outcome is Outcome.TIMEOUT
     assert "1 s" in result.message
+
+
+@needs_triton
+def test_a_hang_ends_by_itself_when_nobody_is_left_to_end_it() -> None:
+    command = [sys.executable, "-m", "generators.compile_worker", "triton", "", "1", str(1 << 36)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        worker.stdin.write(json.dumps([job_to_json(job("triton", HANG + TRITON))]) + "\n")
+        worker.stdin.flush()
+        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
+        while not (child := children.read_text().split()):
+            time.sleep(0.01)
+        worker.kill()
+    left = Path("/proc", child[0])
+    for _ in range(1500):
+        if not left.exists() or "\nState:\tZ" in (left / "status").read_text():
+            return
+        time.sleep(0.02)
+    os.kill(int(child[0]), signal.SIGKILL)
+    pytest.fail("the compile goes on")
 
 
 @needs_triton
