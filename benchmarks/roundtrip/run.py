@@ -18,9 +18,10 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from api.console import write_text
 from api.corpora import cache_folder
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tree = source_tree(source, OTHER_VENDORS)
         packages[_label(source)] = _one(tree, options)
     seconds = round(time.monotonic() - started, 1)
-    report = {
+    report: dict[str, Any] = {
         "machine": _machine(options.cache),
         "jobs": options.jobs,
         "seconds": seconds,
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "targets": targets_asked(options.target),
         "packages": {name: [_row(check) for check in checks] for name, checks in packages.items()},
     }
-    text = "\n\n".join((table(packages), reasons(packages))) + "\n"
+    text = "\n\n".join((table(packages), spent(report), reasons(packages))) + "\n"
     print(text)
     problem = save(options.out, report, text)
     if problem:
@@ -114,6 +115,15 @@ def _one(tree: SourceTree, options: argparse.Namespace) -> tuple[KernelCheck, ..
               file=sys.stderr, flush=True)  # fmt: skip
 
     return roundtrip(request, show)
+
+
+def spent(report: Mapping[str, Any]) -> str:
+    """How long the run of a report took, in a sentence."""
+    cores = report["machine"]["cores"]
+    return (
+        f"{report['seconds']:,.0f} s with {report['jobs']} processes on {cores} cores, "
+        f"{report['cpu_seconds']:,.0f} s of CPU."
+    )
 
 
 def _cpu_seconds() -> float:
