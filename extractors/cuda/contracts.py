@@ -6,10 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from extractors.cuda import nodes as n
+from kb.analysis.graph import Graph
 from kb.evidence import Lines
+from kb.ir import Kernel
+from kb.ops import OpKind
 from kb.space import Constraint, Launch, Origin
 
 _BLOCK = ("block_x", "block_y", "block_z")
+_COUNTS = (OpKind.BLOCK_THREADS, OpKind.MUL)
+_WARP = 32
 
 
 def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
@@ -26,6 +31,38 @@ def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
                     hint="keep the threads of a block within the limit of the target",
                     lines=launch.lines,
                 )
+
+
+def whole_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constraint]:
+    """The threads of a block of a computed size are shared out to warps without a rest."""
+    if not launches or not _shares(Graph(kernel.entry)):
+        return
+    for launch in launches:
+        extents = [str(dict(launch.hints).get(axis, 1)) for axis in _BLOCK]
+        computed = [one for one in extents if one != "1"]
+        if len(computed) == 1 and computed[0].isidentifier():
+            yield Constraint(
+                expression=f"{computed[0]} % {_WARP} == 0",
+                origin=Origin.IMPLIED,
+                because="the kernel divides the threads of the block by those of a warp",
+                hint="launch whole warps",
+                lines=launch.lines,
+            )
+
+
+def _shares(graph: Graph) -> bool:
+    """Whether the threads of a block are counted, and divided by those of a warp."""
+    for node in graph.of(OpKind.FLOOR_DIV):
+        above, below = (graph.producer(value) for value in node.op.inputs[:2])
+        warp = below is not None and below.op.attribute("value") == _WARP
+        counted = above is not None and above.op.kind in (OpKind.BLOCK_THREADS, OpKind.MUL)
+        if warp and counted and above is not None:
+            ends = (
+                [graph.producer(v) for v in above.op.inputs] if above.op.kind == OpKind.MUL else []
+            )
+            if all(end is not None and end.op.kind in _COUNTS for end in ends):
+                return True
+    return False
 
 
 def divisors(names: Mapping[str, n.Expr | n.Variable]) -> Iterator[Constraint]:

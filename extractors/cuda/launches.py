@@ -12,7 +12,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_size import one_block, warps_of_blocks
 from extractors.cuda.capability import by_capability
 from extractors.cuda.checks import Check, checked, stated
-from extractors.cuda.contracts import divisors, threads_fit
+from extractors.cuda.contracts import divisors, threads_fit, whole_warps
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
 from extractors.cuda.vector_choice import vector_choice
@@ -85,7 +85,11 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
         grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
         chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
-        kept = [*threads_fit(launches), *(c for one in mine for c in divisors(one.names))]
+        kept = [
+            *threads_fit(launches),
+            *whole_warps(kernel, launches),
+            *(c for one in mine for c in divisors(one.names)),
+        ]
         kept += _stated(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
