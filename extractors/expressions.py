@@ -147,6 +147,10 @@ class ExpressionReader:
         if not self._rooted_in_value(node):
             return self._meaning(node, self.scope.resolve(node), ast.unparse(node), hint)
         base = self.read(node.value)
+        if node.attr == "T" and base not in self.kinds:  # a field of a parameter has its own name
+            return self.writer.add(
+                OpKind.TRANSPOSE, [("x", base)], node, [("spelling", ".T")], hint
+            )
         kind = {"shape": OpKind.SHAPE, "dtype": OpKind.DTYPE_OF}.get(node.attr, OpKind.ATTRIBUTE)
         attributes = [("name", node.attr)] if kind is OpKind.ATTRIBUTE else []
         return self.writer.add(kind, [("x", base)], node, attributes, hint)

@@ -333,12 +333,15 @@ def _rounded_anywhere(material: Material, values: list[Expr]) -> set[Lines]:
 
 
 def _rounded(value: Value) -> Iterator[Expr]:
-    """An extent rounded up to a power of two; or the smaller one of that and a bound."""
+    """An extent rounded up to a power of two; or the smaller one of that and a bound, which may
+    have cases."""
     if not isinstance(value, Expr):
         return
     if value.op == "npow2" and _measured(value.args[0]):
         yield value
-    elif value.op == "min" and any(isinstance(arg, int) for arg in value.args):
+    elif value.op == "min" and any(
+        all(isinstance(leaf, int) for leaf in leaves(arg)) for arg in value.args
+    ):
         yield from (one for arg in value.args for one in _rounded(arg))
 
 

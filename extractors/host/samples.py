@@ -164,6 +164,11 @@ BOUNDED = """def host(x, w):
     out = torch.empty_like(x)
     size = min(4096, triton.next_power_of_2(x.shape[1]))
 """
+BOUNDED_BY_CASES = """if torch.version.hip:
+    BOUND = 2048
+else:
+    BOUND = 4096
+""" + BOUNDED.replace("4096", "BOUND")
 SAVED = """def first(ctx, x):
     import triton
     ctx.span = triton.next_power_of_2(x.shape[1])

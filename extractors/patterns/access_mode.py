@@ -96,10 +96,11 @@ class AccessMode(Pattern):
 
 
 def _address(facts: Facts, access: Access) -> list[Node]:
-    """Of a pointer, the addition that completes it and the promises made on its way."""
+    """Of a pointer, the addition that completes it and the promises made on its way; else what
+    made the view."""
     pointer = access.node.op.operand("pointer")
     if access.mode is not Mode.POINTER or pointer is None:
-        return []
+        return [access.made] if access.made is not None else []
     kinds = (OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS, OpKind.MAX_CONSTANCY)
     promises = facts.graph.roots(pointer, *kinds)
     last = facts.graph.producer(pointer)

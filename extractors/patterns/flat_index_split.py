@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -33,11 +33,31 @@ def roll(x, out, width, by, T: Int):
     ct.scatter(out, at, ct.gather(x, (at // width, (at % width + by) % width)))
 """
 )
+_GROUPS = (
+    POINTER
+    + """
+@triton.jit
+def groups(x, w, out, n, size, T: tl.constexpr):
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        v = tl.load(x + at, mask=at < n)
+        tl.store(out + at, v * tl.load(w + at // size, mask=at < n), mask=at < n)
+"""
+)
+_TILES = (
+    TILE
+    + """
+@ct.kernel
+def twice(x, out, n: int, T: Int):
+    for i in range(0, n, T):
+        ct.store(out, (i // T,), ct.load(x, (i // T,), (T,)) * 2)
+"""
+)
 
 
 class FlatIndexSplit(Pattern):
     """Positions of lanes are divided by an extent, and both quotient and remainder address
-    memory."""
+    memory; or the quotient of a loop's positions does."""
 
     name = "flat-index-taken-apart-by-division"
     axis = "index_derivation"
@@ -45,6 +65,8 @@ class FlatIndexSplit(Pattern):
     matches = (
         Case(_ROLL, "recomputed div"),
         Case(_ROLL_TILE, "recomputed div"),
+        Case(_GROUPS, "recomputed div"),
+        Case(_TILES, "recomputed div"),
     )
     near_misses = (
         NearMiss(
@@ -54,6 +76,10 @@ class FlatIndexSplit(Pattern):
         NearMiss(
             vary(_ROLL_TILE, ("at // width, (at % width + by) % width", "0, (at + by) % width")),
             why="a position is wrapped, nothing is taken apart",
+        ),
+        NearMiss(vary(_GROUPS, ("at // size", "at")), why="one weight per element"),
+        NearMiss(
+            vary(_TILES, ("range(0, n, T)", "range(n)"), ("i // T", "i")), why="tiles are counted"
         ),
         NearMiss(ADD_POINTER, why="the flat index is the address"),
         NearMiss(PRODUCT, why="tiles are placed by block ids"),
@@ -70,11 +96,29 @@ class FlatIndexSplit(Pattern):
         used = [n for n in kept if any(facts.graph.rests_on(v, n) for v in places)]
         if {n.op.kind for n in used} == {OpKind.FLOOR_DIV, OpKind.MOD}:
             yield self.decide(facts, "recomputed div", used)
+        divided = divided_positions(facts)
+        if divided:
+            yield self.decide(facts, "recomputed div", divided)
 
     def _lanes(self, facts: Facts, node: Node) -> bool:
         """A quotient or remainder of positions by a number that the program is given."""
         over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
         return over.has(AtomKind.LANE) and under.constant is None and not under.has(AtomKind.LANE)
+
+
+def divided_positions(facts: Facts) -> list[Node]:
+    """Quotients of a loop's positions that address memory, no remainder beside them."""
+    left = {facts.values.expr(n.op.inputs[0]) for n in facts.graph.of(OpKind.MOD)}
+    parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if n.loops and _stepped(facts, n, left)]
+    places = [v for a in facts.accesses for v in _addresses(a.node)] if parts else []
+    return [n for n in parts if any(facts.graph.rests_on(v, n) for v in places)]
+
+
+def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
+    """True for a quotient of what a loop variable, perhaps with lanes, is added to."""
+    over = facts.values.expr(node.op.inputs[0])
+    alone = [f[0] for f, _ in over.terms if len(f) == 1]
+    return over not in left and any(a.kind is AtomKind.INDUCTION for a in alone)
 
 
 def _addresses(node: Node) -> list[str]:

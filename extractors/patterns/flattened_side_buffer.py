@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, TILE
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
+from extractors.patterns.stride_set_shared import compared
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -19,6 +20,11 @@ from kb.ops import OpKind
 _SUMS = VIEWS | CASTS | {OpKind.ADD}
 
 
+_SCATTERED = vary(
+    ATTENTION_LSE,
+    ("bat * (G * LEN) + head * LEN + x * TM +", "x * TM +"),
+    ("ct.scatter(stat, at, info)", "ct.scatter(stat, (bat, head, at), info)"),
+)
 _FLAT = (
     TILE
     + """
@@ -33,13 +39,15 @@ def scale(x, out, G: int, S: int, L: int, T: Int):
 
 
 class FlattenedSideBuffer(Pattern):
-    """One linear index holds several outer axes, a tile offset and a lane."""
+    """One linear index holds several outer axes, a tile offset and a lane; or there are several
+    indices."""
 
     name = "flattened-padded-1-d-side-buffer"
     axis = "auxiliary_layout"
     source = "tilelore catalogue, P39; cuTile documentation, gather and scatter"
     matches = (
         Case(ATTENTION_LSE, "1-D linear index scatter/gather"),
+        Case(_SCATTERED, "N-D index scatter"),
         Case(BACKWARD_KEYS, "1-D linear index scatter/gather"),
         Case(FLASH_POINTER_LSE, "1-D linear index scatter/gather"),
         Case(BACKWARD_KEYS_THREADS, "1-D linear index scatter/gather"),
@@ -54,10 +62,13 @@ class FlattenedSideBuffer(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        flat = [a for a in facts.accesses if _beside(facts, a) and _linear(a)]
+        flat = [a for a in facts.accesses if _beside(facts, a) and _linear(facts, a)]
         if flat:
             where: list[Where] = [*flat, *(n for a in flat for n in _made(facts, a))]
             yield self.decide(facts, "1-D linear index scatter/gather", where)
+        apart = [a for a in facts.stores if _scattered(facts, a)]
+        if apart:
+            yield self.decide(facts, "N-D index scatter", apart)
 
 
 def _beside(facts: Facts, access: Access) -> bool:
@@ -70,18 +81,47 @@ def _beside(facts: Facts, access: Access) -> bool:
     return row and max((*widths, *axes)) > 1
 
 
-def _linear(access: Access) -> bool:
+def _scattered(facts: Facts, access: Access) -> bool:
+    """What a reduction gave, a row of elements at several indices beside wider tiles."""
+    widths = [len(facts.types.shape(a.value)) for a in facts.stores]
+    return (
+        access.mode is Mode.ELEMENT
+        and len(access.index) > 2
+        and len(facts.types.shape(access.value)) == 1 < max(widths)
+        and any(facts.graph.rests_on(access.value, r) for r in facts.reductions)
+    )
+
+
+def _linear(facts: Facts, access: Access) -> bool:
     """Outer axes times their extents, plus a scaled tile index, plus a lane.
 
-    An extent that is a product itself tells a flattened buffer from one with strides.
+    A factor that is an extent, or a product of them, tells a flattened buffer from one with
+    strides.
     """
     if len(access.index) != 1 or not access.index[0].has(AtomKind.LANE):
         return False
     index = access.index[0]
     scaled = [f for f, _ in index.terms if len(f) >= 2]
     lanes = [f for f, _ in index.terms if len(f) == 1 and f[0].kind is AtomKind.LANE]
-    products = access.mode is Mode.ELEMENT or any(len(f) >= 3 for f in scaled)
+    products = access.mode is Mode.ELEMENT or any(
+        len(f) >= 3 or _extents(facts) & {a.value for a in f} for f in scaled
+    )
     return len(scaled) >= 2 and len(lanes) == 1 and products
+
+
+def _extents(facts: Facts) -> set[str]:
+    """Parameters that are extents of arrays at run time: positions are compared with them, blocks
+    of pointers lie inside them, or several of them are multiplied in an offset."""
+    shapes = [
+        facts.values.expr(v).atom
+        for a in facts.accesses
+        if a.made is not None
+        for v in facts.values.items(a.made.op.operand("shape"))
+    ]
+    told = {a.value for a in shapes if a is not None and a.kind is AtomKind.PARAMETER}
+    products = [f for a in facts.accesses for i in a.index for f, _ in i.terms if len(f) >= 3]
+    told |= {a.value for f in products for a in f if a.kind is AtomKind.PARAMETER}
+    return (told | compared(facts)) - facts.constexprs
 
 
 def _made(facts: Facts, access: Access) -> list[Node]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, mul, of
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_CHOSEN = vary(
+    PRODUCT_PERSISTENT_POINTER,
+    (
+        "high = tl.minimum(rows - first, GROUP)",
+        "high = tl.where(first + GROUP > rows, rows % GROUP, GROUP)",
+    ),
+)
 
 
 class GroupedRasterisation(Pattern):
@@ -26,6 +34,7 @@ class GroupedRasterisation(Pattern):
         Case(PRODUCT_PERSISTENT, "grouped-M"),
         Case(PRODUCT_PERSISTENT_POINTER, "grouped-M"),
         Case(PRODUCT_PERSISTENT_THREADS, "grouped-M"),
+        Case(_CHOSEN, "grouped-M"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
@@ -38,7 +47,8 @@ class GroupedRasterisation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for height in facts.graph.of(OpKind.MINIMUM):
+        heights = facts.graph.of(OpKind.MINIMUM, OpKind.SELECT, OpKind.IF_EXPRESSION)
+        for height in heights:
             first = self._first(facts, height)
             if first is None:
                 continue
@@ -54,16 +64,27 @@ class GroupedRasterisation(Pattern):
 
     def _first(self, facts: Facts, height: Node) -> Node | None:
         """The multiplication that gives the first row of the group: min(all - group * quotient,
-        group)."""
-        values = [facts.values.expr(v) for v in height.op.inputs[:2]]
+        group), or a choice of all % group and group."""
+        values = [facts.values.expr(v) for v in facts.graph.feeds(height.result)[-2:]]
         for rest, group in (values, values[::-1]):
-            quotient = self._quotient(rest, group)
-            if quotient is None:
-                continue
+            if height.op.kind == OpKind.MINIMUM:
+                quotient = self._quotient(rest, group)
+                firsts = [] if quotient is None else [quotient]
+            else:
+                firsts = self._firsts(facts, rest, group)
             for node in facts.graph.of(OpKind.MUL):
-                if facts.values.expr(node.result) == quotient:
+                if facts.values.expr(node.result) in firsts:
                     return node
         return None
+
+    def _firsts(self, facts: Facts, rest: Expr, group: Expr) -> list[Expr]:
+        """Multiples of a group's height, by the quotients of a number and a multiple of it, where
+        the height of the last group is a remainder by the others'."""
+        if rest.atom is None or rest.atom.kind is not AtomKind.MOD or rest.atom.args[1] != group:
+            return []
+        quotients = [facts.values.expr(n.result).atom for n in facts.graph.of(OpKind.FLOOR_DIV)]
+        scaled = [mul(of(q), group) for q in quotients if q is not None and _holds(q, group)]
+        return [product for product in scaled if product is not None]
 
     def _quotient(self, rest: Expr, group: Expr) -> Expr | None:
         """The part of `all - group * (id // width)` that is subtracted."""
@@ -77,3 +98,8 @@ class GroupedRasterisation(Pattern):
         if group.constant is not None and group.constant != number:
             return None
         return Expr(((factors, number),))
+
+
+def _holds(quotient: Atom, group: Expr) -> bool:
+    """True when what a number is divided by is a multiple of the group's height."""
+    return quotient.kind is AtomKind.FLOOR_DIV and group.atom in quotient.args[1].atoms()

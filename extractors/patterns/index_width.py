@@ -34,6 +34,14 @@ def once(x, out, n):
     tl.store(out + tl.program_id(0), top)
 """
 )
+_SCALAR = (
+    POINTER
+    + """
+@triton.jit
+def count(n, out):
+    tl.store(out, tl.load(n) + 1)
+"""
+)
 _SCALARS_THREADS = """__global__ void once(float* x) {
     x[0] = x[0] + 1.f;
 }
@@ -56,16 +64,14 @@ class IndexWidth(Pattern):
         Case(LAYER_NORM_POINTER, "int64 opt-in"),
         Case(FLASH_THREADS, "int32"),
         Case(_SINGLE, "int32"),
+        Case(PRODUCT_DESCRIPTOR, "int32"),
         Case(_ROW_THREADS, "int64 opt-in"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(size_t)(row * n)"), "int32"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(int)((size_t)row * n)"), "int32"),
     )
     near_misses = (
         NearMiss(TURN, why="tiles are addressed by block ids, no position is computed"),
-        NearMiss(
-            PRODUCT_DESCRIPTOR,
-            why="descriptors are told where a tile begins, no position per lane is computed",
-        ),
+        NearMiss(_SCALAR, why="one number is read and written, no position is computed"),
         NearMiss(_SCALARS_THREADS, why="one number is read and written, no position is computed"),
     )
 
@@ -83,8 +89,8 @@ class IndexWidth(Pattern):
             ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._placed(facts, n)]
             where = [*lanes, *ids, *self._positions(facts), *self._narrowed(facts)]
             yield self.decide(facts, "int32", where)
-        elif self._narrowed(facts):
-            yield self.decide(facts, "int32", self._narrowed(facts))
+        elif self._narrowed(facts) or self._coordinates(facts):
+            yield self.decide(facts, "int32", [*self._narrowed(facts), *self._coordinates(facts)])
         elif not any(facts.types.shape(a.value) for a in facts.accesses):
             pointers = [a for a in facts.accesses if a.mode is Mode.POINTER]
             ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._placed(facts, n)]
@@ -134,6 +140,17 @@ class IndexWidth(Pattern):
                 if node is not None and node.op.kind == OpKind.ADD and facts.types.shape(value):
                     found.append(node)
         return found
+
+    def _coordinates(self, facts: Facts) -> list[Node]:
+        """The products that say where a tile of a descriptor begins."""
+        return [
+            node
+            for access in facts.accesses
+            if access.mode is Mode.DESCRIPTOR
+            for value in facts.values.items(access.node.op.operand("offsets"))
+            for node in facts.graph.upstream(value, lambda n: n.op.kind not in _SUMMED)
+            if node.op.kind == OpKind.MUL
+        ]
 
     def _widens(self, facts: Facts, node: Node) -> bool:
         """A cast to 64 bits whose result reaches an address."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
@@ -14,12 +14,13 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_pointer import FLASH_STAGED
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_STAGED
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, Node
+from kb.analysis.graph import COPIES, Lines, Node
 from kb.analysis.idioms import between_lanes, masks
-from kb.analysis.loops import Loop, persistent
+from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -29,6 +30,7 @@ _BOUND = COPIES | {
     OpKind.IF, OpKind.IF_EXPRESSION, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CEIL_DIV,
     OpKind.FLOOR_DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.SELECT,
 }  # fmt: skip
+_SCALARS = (AtomKind.PARAMETER, AtomKind.LOADED)
 _UNCLIPPED = vary(
     ATTENTION, ("last = ct.cdiv(min(shift + (x + 1) * TM, size), TN)", "last = ct.cdiv(size, TN)")
 )
@@ -44,6 +46,24 @@ _LAST = vary(
     PRODUCT_POINTER,
     ("(a, b, out,", "(a, b, out, lengths,"),
     ("range(0, tl.cdiv(K, TK))", "range(0, tl.load(lengths + tl.program_id(0)))"),
+)
+_WINDOW = vary(
+    ATTENTION,
+    ("    for j in range(0, last)", "    for j in range(max(0, shift + x * TM - W) // TN, last)"),
+)
+_LISTED = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, lengths, count,"),
+    ("    acc = tl.zeros(", "    for g in range(count):\n     acc = tl.zeros("),
+    ("    for t in range(0, tl.cdiv(K, TK))", "     for t in range(0, tl.load(lengths + g))"),
+)
+_DIAGONAL = vary(
+    BACKWARD_KEYS_POINTER,
+    (
+        "for m in range(first, tl.cdiv(size, TM)):",
+        "m = x * TN // TM\n        for _ in range(TN // TM):",
+    ),
+    ("            gk = tl.dot(", "            m += 1\n            gk = tl.dot("),
 )
 _STEPS = (
     POINTER
@@ -81,6 +101,9 @@ class LoopBoundsClipped(Pattern):
         Case(FLASH_STAGED, "band clipping"),
         Case(_LAST, "clipped to valid range"),
         Case(_STEPS, "clipped to valid range"),
+        Case(_WINDOW, "band clipping"),
+        Case(_LISTED, "clipped to valid range"),
+        Case(_DIAGONAL, "band clipping"),
         Case(_ALL, "full extent + mask"),
     )
     near_misses = (
@@ -102,6 +125,7 @@ class LoopBoundsClipped(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        clipped: dict[tuple[str, Lines], list[Where]] = {}
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
         for loop in facts.loops:
             if loop.range is not None and not facts.contractions:
@@ -113,8 +137,12 @@ class LoopBoundsClipped(Pattern):
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue
             low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
+            own = _own_band(facts, loop)
             if low or high:
-                yield self.decide(facts, _value(low, high), (*low, *high, loop.node.head))
+                same = clipped.setdefault((_value(low, high), loop.node.lines), [])
+                same += [*low, *high, loop.node.head, *_stages(facts, loop)]
+            elif own:
+                yield self.decide(facts, "band clipping", (*own, loop.node.head))
             elif self._looked_up(facts, loop):
                 bounds = [n for v in (loop.low, loop.high) for n in _loaded(facts, v)]
                 yield self.decide(facts, "clipped to valid range", (*bounds, loop.node.head))
@@ -122,6 +150,8 @@ class LoopBoundsClipped(Pattern):
                 any(m.node.inside(loop.node) for m in causal) or self._tail(facts, loop)
             ):
                 yield self.decide(facts, "full extent + mask", (loop.node,))
+        for (value, _), places in clipped.items():
+            yield self.decide(facts, value, places)
         shifted = self._aligned(facts)
         if shifted:
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
@@ -140,10 +170,11 @@ class LoopBoundsClipped(Pattern):
         return any(p.loop is loop.node for p in facts.contractions)
 
     def _aligned(self, facts: Facts) -> list[Node]:
-        """A runtime scalar is added both to positions in a mask and to a clipped bound."""
+        """A number, given or loaded, is added both to positions in a mask and to a clipped
+        bound."""
         scalars = {
             p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.CONSTEXPR
-        }
+        } | {a.value for a in facts.loads if not a.node.loops}
         compared = [c for m in masks(facts) for c in m.comparisons if between_lanes(facts, c)]
         shifts = {
             name
@@ -178,13 +209,11 @@ def _value(low: list[Node], high: list[Node]) -> str:
 def _added(expr: Expr, scalars: set[str]) -> set[str]:
     if not expr.has(AtomKind.LANE, AtomKind.INDUCTION):
         return set()
-    return {
-        f[0].value for f, _ in expr.terms if len(f) == 1 and f[0].kind is AtomKind.PARAMETER
-    } & scalars
+    return {f[0].value for f, _ in expr.terms if len(f) == 1 and f[0].kind in _SCALARS} & scalars
 
 
 def _inside(expr: Expr, scalars: set[str]) -> set[str]:
-    return {a.value for a in expr.atoms() if a.kind is AtomKind.PARAMETER} & scalars
+    return {a.value for a in expr.atoms() if a.kind in _SCALARS} & scalars
 
 
 def _clipped(facts: Facts, bound: str | None) -> list[Node]:
@@ -193,7 +222,7 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
     if bound is None:
         return []
     expr = facts.values.expr(bound)
-    if not expr.has(AtomKind.BLOCK) or expr.has(AtomKind.LOADED):
+    if not expr.has(AtomKind.BLOCK) or _loaded(facts, bound):
         return []
     made = facts.graph.producer(facts.graph.core(bound))
     if made is not None and made.op.kind in (OpKind.MOD, OpKind.BLOCK_ID):
@@ -204,6 +233,32 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
         if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)  # noqa: E501
         and not _decoded(facts, n)
     ]  # fmt: skip
+
+
+def _own_band(facts: Facts, loop: Loop) -> list[Node]:
+    """The operations that give the first position and the number of rounds of a loop with a fixed
+    number of rounds that begins at the block's own tile."""
+    if loop.high is None or not facts.values.compile_time(facts.values.expr(loop.high)):
+        return []
+    begun = [c.init for c in loop.of(Role.COUNTER) if not _pointer(facts, c.init)]
+    placed = [v for v in begun if facts.values.expr(v).has(AtomKind.BLOCK)]
+    return [
+        n
+        for v in ((*placed, loop.high) if placed else ())
+        for n in facts.graph.upstream(v, lambda n: n.op.kind not in _BOUND)
+        if n.op.kind in _BOUND and not n.op.regions
+    ]
+
+
+def _pointer(facts: Facts, value: str) -> bool:
+    return bool(facts.types.shape(value)) or facts.types.of(value).kind in ("pointer", "array")
+
+
+def _stages(facts: Facts, loop: Loop) -> list[Node]:
+    """The compile-time branches around a loop that is written once and stands in two of them."""
+    again = [x for x in facts.loops if x is not loop and x.node.lines == loop.node.lines]
+    chosen = [b.node for b in branches(facts)]
+    return [g for g in facts.guards(loop.node) if g in chosen] if again else []
 
 
 def _least(facts: Facts, loop: Loop) -> list[Node]:
@@ -218,11 +273,12 @@ def _least(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def _loaded(facts: Facts, bound: str | None) -> list[Node]:
-    """The loads of a bound, where a block id says which number is loaded."""
+    """The loads of a bound, where a block id, or the number of an item of a loop around, says which
+    number is loaded."""
     if bound is None or not facts.values.expr(bound).has(AtomKind.LOADED):
         return []
-    found = [a for a in facts.feeding(bound) if any(i.has(AtomKind.BLOCK) for i in a.index)]
-    return [a.node for a in found if not a.node.loops]
+    placed = (AtomKind.BLOCK, AtomKind.INDUCTION)
+    return [a.node for a in facts.feeding(bound) if any(i.has(*placed) for i in a.index)]
 
 
 def _decoded(facts: Facts, node: Node) -> bool:

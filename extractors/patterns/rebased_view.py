@@ -50,6 +50,14 @@ class RebasedView(Pattern):
         Case(_BASED, "array slice view with runtime start/stop"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _BASED,
+                ("(x + first, shape", "(tl.load(x + tl.program_id(1)), shape"),
+                ("(out + first, shape", "(tl.load(out + tl.program_id(1)), shape"),
+            ),
+            why="each problem has an array of its own",
+        ),
         NearMiss(COPY, why="the whole array is addressed"),
         NearMiss(PRODUCT, why="the whole array is addressed"),
         NearMiss(COPY_POINTER, why="the whole array is addressed"),
@@ -62,7 +70,13 @@ class RebasedView(Pattern):
         cut += [
             node
             for node in facts.graph.of(OpKind.DESCRIPTOR)
-            if facts.graph.roots(node.op.inputs[0], *READS)
+            if self._moved(facts, node.op.inputs[0])
         ]
         if cut:
             yield self.decide(facts, "array slice view with runtime start/stop", cut)
+
+    def _moved(self, facts: Facts, base: str) -> bool:
+        """True for a pointer that a loaded number is added to; one that is loaded itself stands."""
+        pointer = facts.graph.producer(facts.graph.core(base))
+        loaded = pointer is not None and pointer.op.kind in READS
+        return bool(facts.graph.roots(base, *READS)) and not loaded

@@ -26,6 +26,10 @@ class RezeroPaddedLanes(Pattern):
     matches = (
         Case(LAYER_NORM_POINTER, "where(mask, x-mean, 0)"),
         Case(LAYER_NORM, "where(mask, x-mean, 0)"),
+        Case(
+            vary(LAYER_NORM_POINTER, ("(inside, c, 0.0)", "(inside, c, tl.zeros_like(c))")),
+            "where(mask, x-mean, 0)",
+        ),
         Case(LAYER_NORM_THREADS, "where(mask, x-mean, 0)"),
     )
     near_misses = (
@@ -45,7 +49,7 @@ class RezeroPaddedLanes(Pattern):
             if (
                 kept is None
                 or kept.op.kind != OpKind.SUB
-                or facts.values.literal(facts.graph.plain(node.op.operand("y"))) != 0
+                or not _zero(facts, facts.graph.plain(node.op.operand("y")))
             ):
                 continue
             if not any(against_extent(facts, t) for t in tests) or not facts.feeding(
@@ -54,3 +58,12 @@ class RezeroPaddedLanes(Pattern):
                 continue
             if any(facts.graph.rests_on(r.op.inputs[0], node) for r in facts.reductions):
                 yield self.decide(facts, "where(mask, x-mean, 0)", (node,))
+
+
+def _zero(facts: Facts, value: str | None) -> bool:
+    """True for the number zero and for a tile of zeros."""
+    return (
+        facts.values.literal(value) == 0
+        or facts.values.expr(value).constant == 0
+        or facts.graph.kind_of(value) in (OpKind.ZEROS, OpKind.ZEROS_LIKE)
+    )

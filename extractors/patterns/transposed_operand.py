@@ -30,6 +30,12 @@ _RESULT = "permute/transpose the computed tile"
 _NATURAL = "as stored"
 
 
+_STRIDED = vary(
+    FLASH_POINTER,
+    ("tn, ob, oh, om,", "tn, td, ob, oh,"),
+    ("cols[None, :] * tn + lane[:, None]", "cols[None, :] * tn + lane[:, None] * td"),
+    ("at[:, None] * om + lane[None, :]", "at[:, None] * tn + lane[None, :] * td"),
+)
 _SQUARED = vary(TURN, ("ct.transpose(v)", "ct.transpose(v * v)"))
 
 
@@ -45,6 +51,7 @@ class TransposedOperand(Pattern):
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
         Case(FLASH_POINTER, _ADDRESSED),
+        Case(_STRIDED, _ADDRESSED),
         Case(_SQUARED, _RESULT),
         Case(FLASH_STAGED, _ADDRESSED),
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
@@ -64,6 +71,14 @@ class TransposedOperand(Pattern):
                 ("cols[None, :] * tn + lane[:, None]", "cols[None, :] * tn + lane[:, None] * tb"),
             ),
             why="neither axis is known to lie side by side",
+            value=_ADDRESSED,
+        ),
+        NearMiss(
+            vary(
+                _STRIDED,
+                ("at[:, None] * tn + lane[None, :] * td", "at[:, None] * td + lane[None, :] * tn"),
+            ),
+            why="what is stored lies the same way",
             value=_ADDRESSED,
         ),
         NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
@@ -103,16 +118,24 @@ class TransposedOperand(Pattern):
         turn = facts.turned(value)
         if turn is not None:
             key = ("permute/transpose the loaded tile", loads[0].array)
-            found.setdefault(key, []).extend((turn, *loads))
+            found.setdefault(key, []).extend((turn, *loads, *(a.made for a in loads)))
             return
-        swapped = [a for a in loads if _swapped(a)]
+        swapped = [a for a in loads if _swapped(a) or self._reversed(facts, a)]
         if swapped:
             made = [n for a in swapped for n in self._address(facts, a)]
             found.setdefault((_ADDRESSED, loads[0].array), []).extend((*swapped, *made))
             return
         viewed = [a for a in loads if a.transposed]
         key = (_VIEWED if viewed else _NATURAL, loads[0].array)
-        found.setdefault(key, []).extend(viewed or loads)
+        seen = viewed or loads
+        found.setdefault(key, []).extend((*seen, *(a.made for a in seen)))
+
+    def _reversed(self, facts: Facts, access: Access) -> bool:
+        """True when rows and columns have the strides that columns and rows have in a store."""
+        down, across = _steps(access)
+        return None not in (down, across) and any(
+            _steps(store) == (across, down) for store in facts.stores
+        )
 
     def _address(self, facts: Facts, access: Access) -> list[Node]:
         """Where rows and columns come together in the pointers of an access."""
@@ -151,6 +174,18 @@ def _swapped(access: Access) -> bool:
         if strides.get("-2") == [True] and strides.get("-1") == [False]:
             return True
     return False
+
+
+def _steps(access: Access) -> tuple[Expr | None, Expr | None]:
+    """What rows and columns of a tile are multiplied with in the address, None where no one
+    parameter is."""
+    found: dict[str, Expr] = {}
+    for factors, number in access.index[0].terms if access.mode is Mode.POINTER else ():
+        lanes = [a.value for a in factors if a.kind is AtomKind.LANE]
+        rest = tuple(a for a in factors if a.kind is not AtomKind.LANE)
+        if len(lanes) == 1 and rest and lanes[0] not in found:
+            found[lanes[0]] = Expr(((rest, number),))
+    return found.get("-2"), found.get("-1")
 
 
 def _both(expr: Expr) -> bool:

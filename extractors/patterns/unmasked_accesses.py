@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_THREADS
-from kb.analysis.accesses import Mode
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Node
 from kb.analysis.values import Values
@@ -25,8 +25,22 @@ _BARE = vary(
 )
 
 
+_POINTERS = (Mode.POINTER, Mode.BLOCK_POINTER)
+_BLOCKS = (
+    POINTER
+    + """
+@triton.jit
+def move(x, out, n, T: tl.constexpr):
+    own = tl.make_block_ptr(x, (n,), (1,), (tl.program_id(0) * T,), (T,), (0,))
+    to = tl.make_block_ptr(out, (n,), (1,), (tl.program_id(0) * T,), (T,), (0,))
+    tl.store(to, tl.load(own))
+"""
+)
+
+
 class UnmaskedAccesses(Pattern):
-    """No load or store of a tile by pointers has a mask; or no thread asks where it is."""
+    """No load or store of a tile by pointers has a mask, or by block pointers a bound to check; or
+    no thread asks where it is."""
 
     name = "accesses-without-a-bounds-check"
     axis = "boundary_handling"
@@ -34,10 +48,15 @@ class UnmaskedAccesses(Pattern):
     matches = (
         Case(_BARE, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
+        Case(_BLOCKS, "none: extents are whole tiles"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="every access is masked"),
         NearMiss(vary(ADD_POINTER, (", mask=inside) +", ") +")), why="the others are masked"),
+        NearMiss(
+            vary(_BLOCKS, ("tl.load(own)", "tl.load(own, boundary_check=(0,))")),
+            why="a bound is checked",
+        ),
         NearMiss(PRODUCT, why="tiles of a view are kept inside by the view"),
         NearMiss(ADD_THREADS, why="threads outside do nothing"),
         NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),
@@ -48,7 +67,7 @@ class UnmaskedAccesses(Pattern):
             yield from self._of_threads(facts)
             return
         wide = [a for a in facts.accesses if facts.types.shape(a.value)]
-        bare = all(a.mode is Mode.POINTER and a.mask is None for a in wide)
+        bare = all(a.mode in _POINTERS and _bare(a) for a in wide)
         if wide and bare and any(a.is_store for a in wide):
             yield self.decide(facts, "none: extents are whole tiles", wide)
 
@@ -76,3 +95,7 @@ def _strided(graph: Graph, values: Values, walked: Node) -> bool:
     low, high = walked.op.operand("low"), walked.op.operand("high") or ""
     shared = values.expr(high).constant is None and not graph.roots(high, *_OWN)
     return shared and bool(graph.roots(low, *_OWN))
+
+
+def _bare(access: Access) -> bool:
+    return access.mask is None and access.node.op.operand("boundary_check") is None

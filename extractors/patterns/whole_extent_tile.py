@@ -14,6 +14,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, sides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 
 class WholeExtentTile(Pattern):
@@ -43,7 +44,9 @@ class WholeExtentTile(Pattern):
             if against_extent(facts, c) and _still(facts, c)
         ]
         if masked:
-            yield self.decide(facts, "masked lanes of one padded tile", dict.fromkeys(masked))
+            lanes = [n for c in masked for n in _lanes(facts, c)]
+            found = dict.fromkeys([*masked, *lanes])
+            yield self.decide(facts, "masked lanes of one padded tile", found)
         elif names := self._whole(facts):
             first = [a for a in facts.loads if set(names) & set(a.shape)][:1]
             where: list[Where] = [*first, *facts.declared(*names)]
@@ -64,3 +67,9 @@ class WholeExtentTile(Pattern):
 def _still(facts: Facts, comparison: Node) -> bool:
     moving = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LOADED, AtomKind.OPAQUE)
     return not any(side.has(*moving) for side in sides(facts, comparison))
+
+
+def _lanes(facts: Facts, comparison: Node) -> list[Node]:
+    """Where the lanes of a comparison are counted."""
+    counted = [n for v in comparison.op.inputs[:2] for n in facts.graph.roots(v, OpKind.ARANGE)]
+    return [n for n in counted if n.op.span.line > 0]

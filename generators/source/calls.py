@@ -51,6 +51,8 @@ class CallWriter:
                     OpKind(op.kind), str(op.attribute("name"))
                 )
                 return Text(f"{self._atom(op.inputs[0])}.{name}")
+            case OpKind.TRANSPOSE if op.attribute("spelling") == ".T":
+                return Text(f"{self._atom(op.inputs[0])}.T")
             case OpKind.SUBSCRIPT:
                 return self._subscript(op)
             case OpKind.IF_EXPRESSION:

@@ -44,6 +44,7 @@ _MODES: dict[str, Mode] = {
 _PADDING = {"padding.zero": "zero", "padding.neg_zero": "zero", "padding.neg_inf": "neg_inf",
             "padding.pos_inf": "pos_inf", "padding.nan": "nan",
             "padding.undetermined": "undetermined", "zero": "zero", "nan": "nan"}  # fmt: skip
+_HANDED_ON = COPIES | {OpKind.ADVANCE, OpKind.IF, OpKind.FOR, OpKind.WHILE, OpKind.CONST}
 _VIEWS_OF_ARRAYS = COPIES | {OpKind.ARRAY_SLICE, OpKind.TILED_VIEW, OpKind.SUBSCRIPT}
 
 
@@ -54,6 +55,7 @@ class Access:
     `index` is per storage axis (element units for pointers: one offset). `padding` is zero,
     neg_inf, pos_inf, nan, undetermined, `value` for another number, or empty when nothing can lie
     outside. `value` is what was loaded or is stored. Hints are the values given, None when absent.
+    `made` is what made the block pointer, the descriptor or the view into tiles.
     """
 
     node: Node
@@ -71,11 +73,24 @@ class Access:
     allow_tma: str | None
     check_bounds: str | None
     base: str | None
+    made: Node | None = None
 
     @property
     def loop(self) -> Node | None:
         """The innermost loop around the access."""
         return self.node.loop
+
+    @property
+    def starts(self) -> tuple[Expr, ...]:
+        """`index` in elements: of a tile, the number of the tile times its extent, where the extent
+        is one number or one parameter."""
+        if self.mode is not Mode.TILE or len(self.shape) != len(self.index):
+            return self.index
+        extents = [
+            s.number(int(e)) if e.isdigit() else s.of(Atom(e, AtomKind.PARAMETER, value=e))
+            for e in self.shape
+        ]
+        return tuple(s.mul(i, e) or i for i, e in zip(self.index, extents, strict=True))
 
     @property
     def strides(self) -> frozenset[str]:
@@ -178,8 +193,13 @@ class AccessReader:
             value=(op.operand("value") or "") if stores else node.result, is_store=stores,
             is_atomic=op.kind in ATOMICS, latency=op.operand("latency"),
             allow_tma=op.operand("allow_tma"), check_bounds=op.operand("check_bounds"),
-            base=op.inputs[0] if op.inputs else None,
+            base=op.inputs[0] if op.inputs else None, made=self._made(node, mode),
         )  # fmt: skip
+
+    def _made(self, node: Node, mode: Mode) -> Node | None:
+        if mode in (Mode.DESCRIPTOR, Mode.BLOCK_POINTER):
+            return self.block_pointer(_address(node))
+        return view_of(self.graph, node)
 
     def _mode(self, node: Node) -> Mode:
         if node.op.kind in _MODES:
@@ -191,18 +211,24 @@ class AccessReader:
         return mode
 
     def block_pointer(self, value: str | None) -> Node | None:
-        """The operation that made the block pointer or descriptor behind a value."""
-        if value is None:
-            return None
-        kinds = (OpKind.BLOCK_POINTER, OpKind.DESCRIPTOR)
-        follow = COPIES | {OpKind.ADVANCE, OpKind.IF, OpKind.FOR, OpKind.WHILE, *kinds}
-        for node in self.graph.upstream(
-            value, lambda n: n.op.kind in kinds or n.op.kind not in follow
-        ):
-            if node.op.kind in kinds:
+        """The operation that made the block pointer or descriptor behind a value; a branch without
+        one may hand on None."""
+        pending, seen = [value], {value}
+        while pending:
+            current = pending.pop(0)
+            node = self.graph.producer(current)
+            if node is not None and node.op.kind in (OpKind.BLOCK_POINTER, OpKind.DESCRIPTOR):
                 return node
-            if node.op.kind not in follow:
+            if node is not None and node.op.kind not in _HANDED_ON:
                 return None
+            if node is not None and node.op.kind == OpKind.CONST:
+                continue
+            below = self.graph.feeds(current) if current is not None else ()
+            one = node is not None and not node.op.regions
+            for feed in below[:1] if one else below:
+                if feed not in seen:
+                    seen.add(feed)
+                    pending.append(feed)
         return None
 
     def _place(
@@ -238,7 +264,7 @@ class AccessReader:
     def _described(
         self, node: Node, mode: Mode
     ) -> tuple[str | None, tuple[Expr, ...], tuple[str, ...], tuple[int, ...] | None]:
-        made = self.block_pointer(node.op.inputs[0])
+        made = self._made(node, mode)
         offsets = self._offsets(node.op.operand("offsets"))
         if made is None:
             return self._array(node.op.inputs[0]), offsets, (), None

@@ -166,7 +166,9 @@ class Facts:
         starts = [
             (set(factors), number)
             for expr in nested(self.values.expr(loop.low))
-            for factors, number in expr.terms
+            for part in (expr, *(a.args[0] for a in expr.top() if a.kind is AtomKind.FLOOR_DIV))
+            for whole in nested(part)
+            for factors, number in whole.terms
             if any(atom.kind is AtomKind.BLOCK for atom in factors)
             and (len(factors) > 1 or number != 1)
         ]
@@ -174,7 +176,7 @@ class Facts:
             (set(factors), number)
             for access in self.accesses
             if not access.node.inside(loop.node)
-            for index in access.index
+            for index in access.starts
             for factors, number in index.terms
         ]
         return any(n == m and start <= place for start, n in starts for place, m in places)

@@ -317,3 +317,16 @@ def test_a_call_that_lost_its_arguments_is_opaque(call: str) -> None:
     program = kernel(f"y = {call}\ntl.store(X, y)", signature="X", mark="@triton.jit")
     (lost,) = opaque_ops(program)
     assert "without arguments" in str(lost.attributes)
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        pytest.param("v = tl.load(X)\nt = v.T", {OpKind.TRANSPOSE}, id="a tile is turned"),
+        pytest.param("t = n.T", {OpKind.ATTRIBUTE}, id="a parameter may have a field"),
+    ],
+)
+def test_a_turned_tile(body: str, kinds: set[OpKind]) -> None:
+    program = kernel(f"{body}\ntl.store(X, t)", signature="X, n", mark="@triton.jit")
+    either = {OpKind.TRANSPOSE, OpKind.ATTRIBUTE}
+    assert {op.kind for op in kernel_ops(program)} & either == kinds

@@ -142,3 +142,9 @@ def test_a_plain_function_of_compile_time_functions_stays_plain() -> None:
     written = emit_program(found, "triton")
     assert "\n\n\ndef plain(o):" in written
     assert "@tl.constexpr\ndef f(n):" in written
+
+
+def test_a_turned_tile_is_written_as_it_was_read() -> None:
+    text = emit_program(program("return tl.dot(n, (n + m).T)"), "triton")
+    assert "(n + m).T" in text
+    assert again(text) == text

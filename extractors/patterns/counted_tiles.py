@@ -1,0 +1,102 @@
+"""Output tiles of a product are numbered along rows or along columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import Atom, AtomKind
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ROWS = vary(
+    PRODUCT_POINTER,
+    ("    m = tl.program_id(0) * TM",
+     "    own = tl.program_id(0)\n    m = (own // tl.cdiv(N, TN)) * TM"),
+    ("    n = tl.program_id(1) * TN", "    n = (own % tl.cdiv(N, TN)) * TN"),
+)  # fmt: skip
+_COLUMNS = vary(
+    _ROWS,
+    ("m = (own // tl.cdiv(N, TN)) * TM", "m = (own % tl.cdiv(M, TM)) * TM"),
+    ("n = (own % tl.cdiv(N, TN)) * TN", "n = (own // tl.cdiv(M, TM)) * TN"),
+)
+_TILES = vary(
+    PRODUCT,
+    ("TK: Int):", "TK: Int, WIDE: Int):"),
+    ("    m = ct.bid(0)\n    n = ct.bid(1)\n",
+     "    m = ct.bid(0) // WIDE\n    n = ct.bid(0) % WIDE\n"),
+)  # fmt: skip
+_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int m = blockIdx.y * T", "int wide = (N + T - 1) / T;\n    int m = (blockIdx.x / wide) * T"),
+    ("int n = blockIdx.x * T", "int n = (blockIdx.x % wide) * T"),
+)
+_SPLITS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
+
+
+class CountedTiles(Pattern):
+    """The quotient of a tile's number by a count is its row, the remainder its column, or the other
+    way round; nothing else is added to them."""
+
+    name = "tiles-counted-along-rows-or-columns"
+    axis = "rasterization"
+    source = "Triton documentation, Matrix Multiplication tutorial: row-major ordering"
+    matches = (
+        Case(_ROWS, "row-major"),
+        Case(_COLUMNS, "column-major"),
+        Case(_TILES, "row-major"),
+        Case(_THREADS, "row-major"),
+    )
+    near_misses = (
+        NearMiss(PRODUCT, why="rows and columns are two grid axes"),
+        NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
+        NearMiss(PRODUCT_PERSISTENT, why="tiles are taken in groups of rows"),
+        NearMiss(PRODUCT_PERSISTENT_POINTER, why="tiles are taken in groups of rows"),
+        NearMiss(PRODUCT_PERSISTENT_THREADS, why="tiles are taken in groups of rows"),
+        NearMiss(ATTENTION, why="quotient and remainder find batch and head"),
+        NearMiss(PRODUCT_THREADS, why="rows and columns are two grid axes"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.contractions or facts.score_products:
+            return
+        for store in facts.stores:
+            row, column = _splits(store)
+            if len(row) != 1 or len(column) != 1:
+                continue
+            kinds = {row[0].kind, column[0].kind}
+            if row[0].args != column[0].args or kinds != set(_SPLITS):
+                continue
+            value = "row-major" if row[0].kind is AtomKind.FLOOR_DIV else "column-major"
+            steps = facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
+            parts = (row[0], column[0])
+            made = [n for n in steps if facts.values.expr(n.result).atom in parts]
+            yield self.decide(facts, value, made)
+            return
+
+
+def _splits(store: Access) -> tuple[list[Atom], list[Atom]]:
+    """Quotients and remainders that the row and the column of a stored tile are made of."""
+    if store.mode in (Mode.TILE, Mode.DESCRIPTOR, Mode.BLOCK_POINTER):
+        if len(store.index) < 2:
+            return [], []
+        sides = [[f for f, _ in index.terms] for index in store.index[-2:]]
+    elif store.mode is Mode.POINTER:
+        terms = [f for f, _ in store.index[0].terms]
+        lanes = {a.value: set(f) - {a} for f in terms for a in f if a.kind is AtomKind.LANE}
+        if "-2" not in lanes or not lanes["-2"]:
+            return [], []
+        rows = [f for f in terms if lanes["-2"] <= set(f)]
+        columns = [f for f in terms if f not in rows and lanes.get("-1", set()) <= set(f)]
+        sides = [rows, columns]
+    else:
+        return [], []
+    return (
+        [a for f in sides[0] for a in f if a.kind in _SPLITS],
+        [a for f in sides[1] for a in f if a.kind in _SPLITS],
+    )

@@ -1,0 +1,94 @@
+"""Positions outside the array are led to a place inside it, so that loads need no mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import comparisons
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_LED = vary(
+    PRODUCT_POINTER,
+    ("    k = tl.arange(0, TK)\n", "    m = tl.where(m < M, m, 0)\n    k = tl.arange(0, TK)\n"),
+)
+_LED_TILE = vary(
+    ROW_NORM,
+    (
+        "ct.gather(x, (row, at), check_bounds=inside",
+        "ct.gather(x, (row, ct.where(at < N, at, 0)), check_bounds=False",
+    ),
+)
+_LED_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int m = blockIdx.y * T + threadIdx.y;", "int m = blockIdx.y * T + threadIdx.y;\n    int p = m < M ? m : 0;"),  # noqa: E501
+    ("a[m * K", "a[p * K"),
+)  # fmt: skip
+
+
+class RedirectedPositions(Pattern):
+    """A select keeps a position where it is below an extent and puts zero in the place of others;
+    the result addresses a load."""
+
+    name = "positions-outside-redirected-inside"
+    axis = "boundary_handling"
+    source = "Triton documentation, Persistent Matmul tutorial: offsets past the end are set to 0"
+    matches = (
+        Case(_LED, "redirected to an index inside"),
+        Case(_LED_TILE, "redirected to an index inside"),
+        Case(_LED_THREADS, "redirected to an index inside"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_LED, ("tl.where(m < M, m, 0)", "tl.where(m < M, m, -1)")),
+            why="the other place is outside, too",
+        ),
+        NearMiss(
+            vary(
+                _LED,
+                ("tl.where(m < M, m, 0)", "m"),
+                ("acc += tl.dot(x, y)", "acc += tl.dot(tl.where(m[:, None] < M, x, 0.0), y)"),
+            ),
+            why="numbers are put out, not positions",
+        ),
+        NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
+        NearMiss(ADD_POINTER, why="accesses are masked"),
+        NearMiss(PRODUCT, why="views keep tiles inside"),
+        NearMiss(PRODUCT_THREADS, why="positions are used as they are"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        led = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF_EXPRESSION) if _led(facts, n)]
+        if led:
+            yield self.decide(facts, "redirected to an index inside", led)
+
+
+def _led(facts: Facts, node: Node) -> bool:
+    """True for `position if position < extent else 0` on the way to a load."""
+    tests = comparisons(facts, node.op.inputs[0])
+    kept, other = node.op.operand("x"), node.op.operand("y")
+    if node.op.kind == OpKind.IF_EXPRESSION:
+        kept, other = (facts.graph.handed(node, side)[0] for side in (0, 1))
+    place = facts.values.expr(facts.graph.through(kept, VIEWS | CASTS))
+    return (
+        facts.values.expr(other).constant == 0
+        and place.has(AtomKind.LANE)
+        and any(facts.values.expr(test.op.inputs[0]) == place for test in tests)
+        and any(_addresses(facts, load.node, node) for load in facts.loads)
+    )
+
+
+def _addresses(facts: Facts, load: Node, node: Node) -> bool:
+    """True when the address of a load, not its mask, rests on a value."""
+    return any(
+        facts.graph.rests_on(value, node)
+        for role, value in load.op.operands
+        if role in ("pointer", "index", "offsets")
+    )
