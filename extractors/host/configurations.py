@@ -20,12 +20,36 @@ _PRUNE = "prune_configs_by"
 
 def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     """Lines of the function that makes the configurations, else of the assignments behind what
-    the search is given; the search itself when it says them in place."""
+    the search is given; the search itself when it says them in place. With the functions that
+    those call for configurations."""
+    called = _makers(material, _roots(material, material.origins, search))
     if search.generator is not None:
-        return (search.generator[1],)
+        return (search.generator[1], *(line for line in called if line != search.generator[1]))
     given = _given(material.origins, search, "configs", 0)
     made = material.origins.of(given) if material.origins is not None else ()
-    return made or (search.lines,)
+    return (*made, *called) or (search.lines,)
+
+
+def _makers(material: Material, roots: list[ast.AST]) -> tuple[Lines, ...]:
+    """Functions of the module that the code calls, directly or through others of them, and that
+    make configurations."""
+    defined = {n.name: n for n in material.tree.body if isinstance(n, ast.FunctionDef)}
+    found: dict[str, ast.FunctionDef] = {}
+    pending = list(roots)
+    while pending:
+        calls = [n for n in walk(pending.pop()) if isinstance(n, ast.Call)]
+        for name in (call.func.id for call in calls if isinstance(call.func, ast.Name)):
+            if name in defined and name not in found:
+                found[name] = defined[name]
+                pending.append(defined[name])
+    return tuple(lines_of(node) for node in found.values() if _configures(node))
+
+
+def _configures(function: ast.FunctionDef) -> bool:
+    """True for a function that calls Triton's class of configurations."""
+    calls = [n.func for n in walk(function) if isinstance(n, ast.Call)]
+    names = (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls)
+    return "Config" in names
 
 
 def pruned(material: Material, search: SearchRecord) -> Iterator[Decision]:
@@ -99,9 +123,11 @@ def _given(
     return by_name if by_name is not None else in_place
 
 
-def _roots(material: Material, origins: Origins, search: SearchRecord) -> list[ast.AST]:
+def _roots(material: Material, origins: Origins | None, search: SearchRecord) -> list[ast.AST]:
     """Code that makes the configurations: a function, an expression, the assignments behind it."""
     roots: list[ast.AST] = []
+    if origins is None:
+        return roots
     if search.generator is not None:
         made = function_at(material.tree, *search.generator[:2])
         roots += [made] if made is not None else []

@@ -119,6 +119,27 @@ def back(gx, gy, x, w, means, stat, parts, locks, N, sx, G: tl.constexpr, TN: tl
 )
 """The same of one row with a mean; blocks take turns at a buffer under a lock."""
 
+SOFTMAX_TWICE_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def soft(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, T)
+    top = float("-inf")
+    tot = 0.0
+    for i in range(0, n, T):
+        v = tl.load(x + row * n + i + lanes, mask=i + lanes < n, other=float("-inf"))
+        new = tl.maximum(top, tl.max(v, axis=0))
+        tot = tot * tl.exp(top - new) + tl.sum(tl.exp(v - new), axis=0)
+        top = new
+    for i in range(0, n, T):
+        v = tl.load(x + row * n + i + lanes, mask=i + lanes < n, other=float("-inf"))
+        tl.store(out + row * n + i + lanes, tl.exp(v - top) / tot, mask=i + lanes < n)
+"""
+)
+"""Softmax in two passes: the statistics run along in the first, the second divides."""
+
 DELTA = (
     POINTER
     + """

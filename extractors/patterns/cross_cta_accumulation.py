@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.idioms import partial_reductions
+from kb.analysis.idioms import partial_reductions, recomputed
 from kb.analysis.locks import locked_sums, spins
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
@@ -43,6 +44,8 @@ class CrossCtaAccumulation(Pattern):
         Case(PARTIAL_SUM, "per-CTA partial buffer + second stage"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC_THREADS, "atomics"),
+        Case(BACKWARD_KEYS, "exclusive ownership"),
+        Case(BACKWARD_KEYS_POINTER, "exclusive ownership"),
         Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
     )
     near_misses = (
@@ -89,6 +92,11 @@ class CrossCtaAccumulation(Pattern):
         if locked:
             yield self.decide(facts, "accumulated under a lock", [*spins(facts), *locked])
             return
+        if recomputed(facts) and not added:
+            kept = [s for s in facts.stores if self._grown(facts, s)]
+            if kept and all(self._own(s) for s in kept):
+                yield self.decide(facts, "exclusive ownership", kept)
+            return
         parts = partial_reductions(facts)
         if parts:
             kept = [a for a in facts.stores if not a.is_atomic]
@@ -113,6 +121,11 @@ class CrossCtaAccumulation(Pattern):
                     ]
                     yield self.decide(facts, "per-CTA partial buffer + second stage", where)
                     return
+
+    def _grown(self, facts: Facts, store: Access) -> bool:
+        """A store of what a loop of products summed."""
+        loops = [loop.node for loop in facts.loops if loop.of(Role.ACCUMULATOR)]
+        return any(facts.graph.rests_on(store.value, loop) for loop in loops)
 
     def _tile(self, facts: Facts, access: Access) -> bool:
         return bool(facts.types.shape(access.value)) and bool(facts.feeding(access.value))

@@ -9,14 +9,22 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, var
 from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
 from extractors.patterns.cases_pointer import FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
-from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_BRANCHED = vary(
+    ATTENTION_POINTER,
+    (
+        "    acc = acc / tot",
+        "    if TRI:\n        acc = acc * 1.0\n    else:\n        acc = acc\n    acc = acc / tot",
+    ),
+)
 
 
 class DeferredNormalisation(Pattern):
@@ -26,6 +34,8 @@ class DeferredNormalisation(Pattern):
     axis = "softmax_scheme"
     source = "Dao, FlashAttention-2 (2023), section 3.1"
     matches = (
+        Case(SOFTMAX_TWICE_POINTER, "divide per element in a later pass"),
+        Case(_BRANCHED, "divide once in the epilogue"),
         Case(ATTENTION, "divide once in the epilogue"),
         Case(
             vary(
@@ -38,6 +48,10 @@ class DeferredNormalisation(Pattern):
     )
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
+        NearMiss(
+            vary(SOFTMAX_TWICE_POINTER, ("tl.exp(v - top) / tot", "v / tot")),
+            why="the elements are divided as they are",
+        ),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(MERGE_LOOP_THREADS, why="told as one reciprocal per row"),
         NearMiss(
@@ -72,12 +86,20 @@ class DeferredNormalisation(Pattern):
         if node.inside(loop.node):
             return None
         over, under = node.op.inputs[:2]
+        if self._again(facts, over, under, sums):
+            return "divide per element in a later pass"
         if not self._from(facts, under, sums, loop):
             return None
-        if facts.graph.core(over) in grown:
+        if set(_sides(facts, over)) & set(grown):
             return "divide once in the epilogue"
         once = bool(facts.contractions) and not facts.graph.rests_on(over, loop.node)
         return "multiply by reciprocal" if once else None
+
+    def _again(self, facts: Facts, over: str, under: str, sums: list[str]) -> bool:
+        """An exponential that is taken once more in another loop, over the finished sum."""
+        core = facts.graph.core(over)
+        raised = any(e.node.result == core and e.node.loops for e in facts.exponentials)
+        return raised and facts.graph.core(under) in sums
 
     def _from(self, facts: Facts, value: str, sums: list[str], loop: Loop) -> bool:
         """True when a value is one of the sums, perhaps guarded against zero."""
@@ -86,3 +108,11 @@ class DeferredNormalisation(Pattern):
         return facts.graph.rests_on(value, loop.node) and not set(
             facts.graph.roots(value, OpKind.MMA)
         ).difference(n for n in facts.graph.nodes if n.inside(loop.node))
+
+
+def _sides(facts: Facts, value: str, depth: int = 3) -> list[str]:
+    """The value below reshapes, casts and turns; what each side of a branch hands on."""
+    core = facts.graph.through(value, VIEWS | CASTS | TURNS)
+    if core is None or not depth or facts.graph.kind_of(core) != OpKind.IF:
+        return [core] if core is not None else []
+    return [v for end in facts.graph.feeds(core) for v in _sides(facts, end, depth - 1)]

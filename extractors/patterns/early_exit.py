@@ -69,6 +69,28 @@ _LEAVES_THREADS = """__global__ void ragged(const float* x, const int* lengths, 
 """
 
 
+_MARKED = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, y, out, n, left_out, T: tl.constexpr):
+    row = tl.program_id(0)
+    own = tl.load(y + row)
+    if own == left_out:
+        return
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(out + row, tl.sum(v, axis=0))
+"""
+)
+_MARKED_THREADS = """__global__ void loss(const float* x, const int* y, float* out, int n, int z) {
+    int row = blockIdx.x;
+    if (y[row] == z) return;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) out[row * n + i] = x[row * n + i] * 2.f;
+}
+"""
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length ends the kernel."""
 
@@ -79,12 +101,18 @@ class EarlyExit(Pattern):
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
         Case(_EMPTY, "upper-bound grid + early return"),
+        Case(_MARKED, "early return for marked items"),
+        Case(_MARKED_THREADS, "early return for marked items"),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
         NearMiss(
             vary(_EMPTY, ("offsets + own", "offsets")),
             why="the same for all blocks: a switch, no size of the own share",
+        ),
+        NearMiss(
+            vary(_MARKED, ("tl.load(y + row)", "tl.load(y)")),
+            why="one number for all blocks, a switch",
         ),
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
@@ -112,6 +140,21 @@ class EarlyExit(Pattern):
             if any(facts.graph.roots(n.result, *READS) for n in placed):
                 yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
                 return
+            marks = [n for n in tests if self._marked(facts, n)]
+            if marks and len(marks) == len(tests):
+                yield self.decide(facts, "early return for marked items", (branch, *marks))
+                return
+
+    def _marked(self, facts: Facts, test: Node) -> bool:
+        """A number that was loaded from where the block id says, compared with one that stands for
+        items to be left out."""
+        for value, mark in (test.op.inputs[:2], test.op.inputs[1::-1]):
+            held = facts.held_loads(value)
+            own = held and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in held)
+            handed = facts.graph.core(mark) in facts.graph.function.parameter_names
+            if own and handed and test.op.kind in (OpKind.EQ, OpKind.NE):
+                return not facts.types.shape(value)
+        return False
 
     def _own(self, facts: Facts, test: Node) -> bool:
         """A number of items compared with none: each side is loaded from where the block id says,

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
+from kb.analysis.loops import Role
 from kb.analysis.rebuilt import coefficients, normalised, width
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -34,6 +36,20 @@ def back(gy, x, gx, n, T: tl.constexpr):
 """
 
 
+_SOFTMAX_BACK = (
+    POINTER
+    + """
+@triton.jit
+def back(y, gy, gx, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    p = tl.load(y + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    g = tl.load(gy + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(gx + row * n + at, p * (g - tl.sum(p * g, axis=0)), mask=at < n)
+"""
+)
+
+
 class RecomputeFromStatistics(Pattern):
     """A row statistic is stored beside the output, or loaded to rebuild what the forward pass
     computed."""
@@ -44,6 +60,8 @@ class RecomputeFromStatistics(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "recompute P = exp2(S*scale - LSE)"),
         Case(ATTENTION_LSE, "statistics saved"),
+        Case(_SOFTMAX_BACK, "store P/S"),
+        Case(SOFTMAX_TWICE_POINTER, "recompute P in a later pass"),
         Case(ROW_NORM, "statistics saved"),
         Case(NORM_BACKWARD, "recompute activation"),
         Case(_SQUASHED, "recompute activation"),
@@ -55,6 +73,10 @@ class RecomputeFromStatistics(Pattern):
         NearMiss(
             vary(_SQUASHED, ("pow(t, 2)", "pow(t, 3)")),
             why="one less a cube is no derivative of a hyperbolic tangent",
+        ),
+        NearMiss(
+            vary(_SOFTMAX_BACK, ("p * (g -", "p * (p -")),
+            why="the gradient is no part of the difference",
         ),
         NearMiss(ATTENTION, why="the statistic stays in the loop and is dropped"),
         NearMiss(SOFTMAX, why="the output is all that is stored"),
@@ -81,6 +103,13 @@ class RecomputeFromStatistics(Pattern):
         if saved:
             yield self.decide(facts, "statistics saved", saved)
             return
+        later = self._later(facts)
+        if later:
+            yield self.decide(facts, "recompute P in a later pass", later)
+        kept = self._stored(facts)
+        if kept:
+            yield self.decide(facts, "store P/S", kept)
+            return
         again = [*normalised(facts), *differentiated(facts)] or coefficients(facts)
         if again:
             yield self.decide(facts, "recompute activation", again)
@@ -99,6 +128,43 @@ class RecomputeFromStatistics(Pattern):
                 continue
             found += [n for n in facts.graph.downstream(node.result) if n.op.kind == OpKind.MUL][:1]
         return found
+
+    def _later(self, facts: Facts) -> list[Node]:
+        """Exponentials of a loop less a maximum that an earlier loop found, which took exponentials
+        of the same array."""
+        found = []
+        for e in facts.exponentials:
+            if e.rescale or e.node.loop is None or e.difference is None:
+                continue
+            core = facts.graph.core(e.statistic)
+            first = [
+                loop
+                for loop in facts.loops
+                if any(c.result == core for c in loop.of(Role.RUNNING_MAXIMUM))
+                and not e.node.inside(loop.node)
+            ]
+            if any(f.node.inside(loop.node) for loop in first for f in facts.exponentials):
+                found += [e.difference, e.node]
+        return found
+
+    def _stored(self, facts: Facts) -> list[Node]:
+        """A loaded tile times a second one less a number: the sum over the row of the two tiles'
+        product. The gradient of a softmax whose output was saved."""
+        if facts.contractions:
+            return []
+        found = []
+        for node in facts.graph.of(OpKind.SUB):
+            over, under = node.op.inputs[:2]
+            second = {a.array for a in facts.held_loads(over)}
+            if not second or not facts.graph.roots(under, OpKind.REDUCE_SUM):
+                continue
+            for user in facts.graph.users(node.result):
+                others = [v for v in user.op.inputs[:2] if v != node.result]
+                first = {a.array for v in others for a in facts.held_loads(v)}
+                summed = {a.array for a in facts.feeding(under)}
+                if user.op.kind == OpKind.MUL and first and summed == first | second:
+                    found += [*(a.node for v in others for a in facts.held_loads(v)), node, user]
+        return found if len({n.op.kind for n in found}) > 2 else []
 
     def _saved(self, facts: Facts) -> list[Where]:
         """Stores of a root or logarithm of a reduction, one number per row, beside a wider

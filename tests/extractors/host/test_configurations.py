@@ -85,3 +85,27 @@ def test_what_configurations_run_first_belongs_to_the_search(
 @pytest.mark.parametrize("axis", ["num_warps", "tile_selection", "autotuning"])
 def test_values_come_from_where_the_configurations_are_written(read: Read, axis: str) -> None:
     assert (9, 12) in lines(read, LIST, "SPACE", axis)
+
+
+CALLED = (
+    LOOP.replace("def space", "def large")
+    + """
+def space():
+    return large()"""
+)
+MADE = CALLED.replace("return large()", "return [c for c in large() if limit(1, 2)]")
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "places"),
+    [
+        pytest.param(CALLED, "space()", {(9, 16), (17, 18)}, id="a function calls the next"),
+        pytest.param(MADE + "\nMADE = space()", "MADE", {(9, 16), (17, 18)}, id="kept in a name"),
+    ],
+)
+def test_where_configurations_are_made(
+    read: Read, space: str, given: str, places: set[tuple[int, int]]
+) -> None:
+    found = lines(read, space, given, "tile_selection")
+    assert places <= found
+    assert LIMIT not in found
