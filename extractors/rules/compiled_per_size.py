@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
 from extractors.host.expr import is_sms
-from extractors.host.values import Expr, Value
+from extractors.host.render import leaves
+from extractors.host.values import Choice, Expr, Value
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
@@ -15,7 +16,7 @@ from kb.analysis.parameters import parameters_of
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding, Severity
 from kb.knowledge import ParameterRole
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 _ROLES = (
     ParameterRole.PROBLEM_SIZE,
@@ -60,7 +61,27 @@ class CompiledPerSize(Rule):
     kernel only computes or compares with it."""
 
     name = "compiled-per-size"
-    matches = (Case(_ROWS, "`ROWS`"), Case(_TILES, "`ROWS`"))
+    matches = (
+        Case(_ROWS, "`ROWS`"),
+        Case(_TILES, "`ROWS`"),
+        Case(
+            vary(
+                _ROWS,
+                ("        tl.store", "        if tl.max(v, axis=0) > 0.0:\n            tl.store"),
+            ),
+            "`ROWS`",
+        ),
+        Case(
+            vary(
+                _ROWS,
+                (
+                    "rows, n = x.shape",
+                    "n = x.shape[1]\n    rows = x.shape[0] if n > 8 else x.shape[2]",
+                ),
+            ),
+            "`ROWS`",
+        ),
+    )
     near_misses = (
         NearMiss(
             vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
@@ -104,7 +125,8 @@ class CompiledPerSize(Rule):
             for name, value in launch.args:
                 if name not in free or name in told:
                     continue
-                if value in counted or _shared(value):
+                follows = all(one in counted for one in leaves(value)) or _shared(value)
+                if follows:
                     told.add(name)
                     text = material.names(launch).text(value)
                     yield self.finding(
@@ -123,6 +145,9 @@ def _counted(grid: Value) -> Iterator[Expr]:
     if isinstance(grid, tuple):
         for part in grid:
             yield from _counted(part)
+    elif isinstance(grid, Choice):
+        yield from _counted(grid.then)
+        yield from _counted(grid.other)
     elif isinstance(grid, Expr) and grid.op == "dim":
         if grid.args[1] != -1:
             yield grid
@@ -155,26 +180,29 @@ def _needed(facts: Facts, name: str) -> bool:
     graph = facts.graph
     for node in graph.of(OpKind.FLOOR_DIV, OpKind.MOD):
         left, right = (facts.values.expr(value) for value in node.op.inputs[:2])
-        if left.has(AtomKind.BLOCK) and any(atom.value == name for atom in right.atoms()):
+        if left.has(AtomKind.BLOCK) and any(atom.value == name for atom in right.top()):
             return True
     for node in graph.of(
         OpKind.STATIC_RANGE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.STATIC_ASSERT
     ):
-        for value in node.op.inputs:
-            if any(atom.value == name for atom in facts.values.expr(value).atoms()):
-                return True
-            if _reaches(facts, value, name):
-                return True
+        if any(_reaches(facts, value, name) for value in node.op.inputs):
+            return True
     return False
 
 
 def _reaches(facts: Facts, value: str, name: str) -> bool:
+    """Whether a value is known at compile time and computed from a parameter."""
     pending, seen = [value], {value}
     for current in pending:
-        if current == name:
-            return True
+        node = facts.graph.producer(current)
+        if node is not None and node.op.kind in _AT_RUN_TIME:
+            return False
         for feed in facts.graph.feeds(current):
             if feed not in seen and len(seen) < 200:
                 seen.add(feed)
                 pending.append(feed)
-    return False
+    given = {p.name for p in facts.kernel.entry.parameters} - facts.constexprs
+    return name in seen and not given & seen
+
+
+_AT_RUN_TIME = READS | {OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.ARANGE}
