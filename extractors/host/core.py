@@ -37,6 +37,7 @@ class Core:
 
     `handlers`: the method for each kind of expression (`_eval_Name`) and statement (`_do_If`).
     `nested`: how many conditions held at each entry into a function that is being read.
+    `leading`: names of the definitions of the analysed file that may lead to one of its kernels.
     """
 
     handlers: ClassVar[dict[type[ast.AST], Callable[..., Any]]] = {}
@@ -52,6 +53,7 @@ class Core:
     called: set[int] = field(default_factory=set)
     nested: dict[int, tuple[int, ...]] = field(default_factory=dict)
     roots: set[int] = field(default_factory=set)
+    leading: set[str] = field(default_factory=set)
     trial: bool = True
     tried: dict[int, Func] = field(default_factory=dict)
     recognised: dict[int, str | None] = field(default_factory=dict)

@@ -170,9 +170,12 @@ class Interpreter(BuiltinCalls):
         return sym(key)
 
     def enter(self, func: Func) -> None:
-        """Read one entry function with its parameters as symbols."""
+        """Read one entry function with its parameters as symbols: the beginning of one that leads
+        to no kernel, where it tells of what it is given."""
         machine = self.machine
-        machine.heap, machine.path, machine.steps, machine.depth = Heap(), Path(), 0, 0
+        leads = isinstance(func.node, ast.Lambda) or func.name in self.leading
+        head_start = 0 if leads else machine.limits.steps - machine.limits.idle_steps
+        machine.heap, machine.path, machine.steps, machine.depth = Heap(), Path(), head_start, 0
         machine.muted, machine.budgets, machine.stack, self.calls = 0, (), (func.name,), []
         frame = machine.new_frame(func.frame, func.frame.module, func.name)
         table: dict[Value, Value] = {}
@@ -190,7 +193,8 @@ class Interpreter(BuiltinCalls):
         try:
             self._run_function(func, frame)
         except OutOfBounds as stop:
-            self.note(f"`{func.name}` is not read to its end: {stop.reason}", func.node)
+            if leads:
+                self.note(f"`{func.name}` is not read to its end: {stop.reason}", func.node)
         finally:
             self.calls.clear()
             machine.depth = 0

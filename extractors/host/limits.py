@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one evaluation. `steps` counts statements and expressions of one entry function."""
+    """Bounds of one evaluation. `steps` counts statements and expressions of one entry function,
+    `idle_steps` those of one that leads to no kernel."""
 
     steps: int = 150_000
+    idle_steps: int = 1_000
     depth: int = 150
     calls: int = 24
     items: int = 4096

@@ -12,10 +12,11 @@ from extractors.host.decisions import decisions_of
 from extractors.host.derived import grid_lines
 from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, TargetProfile
 from extractors.host.facts import HostFacts, Material
-from extractors.host.interpreter import Interpreter
+from extractors.host.interpreter import Interpreter, written_in_functions
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins
+from extractors.host.reach import leading_to
 from extractors.host.render import leaves, unknown_reason
 from extractors.host.trials import tries, without
 from extractors.host.tuning import constraints_of, launches_of, tuning_of
@@ -76,6 +77,8 @@ def _read(
     name = (loader.name_of(path) if loader else "") or "main"
     frame = reader.load_main(module, name, path)
     events = {-1: list(reader.machine.events)}
+    package, tables = name.partition(".")[0], written_in_functions(module)
+    reader.leading = leading_to(module, kernels, package=package, tables=tables)
     functions = _functions(reader, frame)
     entries = entry_functions(functions, module)
     reader.roots = {id(func.node) for func in entries}

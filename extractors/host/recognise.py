@@ -63,7 +63,7 @@ def _match(core: Core, func: Func) -> str | None:
     candidates = list(KNOWN)
     machine = core.machine
     heap, steps, muted = machine.heap, machine.steps, machine.muted
-    machine.muted += 1
+    machine.muted, machine.steps = muted + 1, 0
     try:
         for sample in SAMPLES:
             machine.heap = heap.copy()

@@ -171,8 +171,8 @@ OWN = frozenset(("heap", "path", "steps", "depth", "calls", "next_id", "imports"
 UNTOUCHED = frozenset(
     (
         "machine", "limits", "events", "stack", "budgets", "options", "asked", "kept", "muted",
-        "foreign", "site", "called", "nested", "roots", "trial", "tried", "recognised", "notes",
-        "unread", "registered", "main", "contiguous",
+        "foreign", "site", "called", "nested", "roots", "leading", "trial", "tried", "recognised",
+        "notes", "unread", "registered", "main", "contiguous",
     )
 )  # fmt: skip
 """State that a sibling module does not change, or whose change no reader of another file sees."""
