@@ -122,7 +122,10 @@ class BindingReader(VectorReader):
             self._deduce(function, parameter, inner, frame)
             frame.bind(parameter.name, local)
             return
-        read = self.read(value, parameter.name)
+        if isinstance(value, n.Braces) and value.type is None:
+            read = self.braces(value, self.kind(written, frame), value.at, parameter.name)
+        else:
+            read = self.read(value, parameter.name)
         self._deduce(function, parameter, read.kind, frame)
         kind = self.kind(written, frame)
         if kind.to is not None and read.kind == UNKNOWN and read.name:

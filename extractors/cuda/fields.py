@@ -75,6 +75,20 @@ class FieldReader(Core):
         self.parts[kind.record, made.name] = parts
         return made
 
+    def selected(
+        self, condition: Val, sides: tuple[Val, Val], kind: Kind, at: n.Place, hint: str
+    ) -> Val:
+        """One of two values; of structs whose parts are known, each part by itself."""
+        held = [self.parts.get((kind.record, side.name), {}) for side in sides]
+        if kind.record and held[0] and set(held[0]) == set(held[1]):
+            chosen = {
+                name: self.selected(condition, (part, held[1][name]), part.kind, at, "")
+                for name, part in held[0].items()
+            }
+            return self.joined(kind, chosen, at, hint)
+        operands = [("condition", condition.name), ("x", sides[0].name), ("y", sides[1].name)]
+        return self.one(OpKind.SELECT, operands, at, kind, hint)
+
     def decompose(self, key: str, value: Val, at: n.Place) -> None:
         """Put a struct into the variables of its fields."""
         kind, names = self.divided[key]

@@ -355,8 +355,7 @@ class OperatorReader(ConversionReader):
             for opened, _ in sides:
                 self.writer.current.ops.extend(opened.ops)
             then, other = (self.convert(value, kind, node.at) for _, value in sides)
-            operands = [("condition", condition.name), ("x", then.name), ("y", other.name)]
-            return self.one(OpKind.SELECT, operands, node.at, kind, hint)
+            return self.selected(condition, (then, other), kind, node.at, hint)
         for opened, value in sides:
             with self.writer.reopen(opened):
                 value = self.convert(value, kind, node.at)

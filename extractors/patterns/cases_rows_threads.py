@@ -231,3 +231,30 @@ ONE_THREAD = """__global__ void starts(const int* ends, int* begins, int n) {
 }
 """
 """Running sums that the first thread takes alone."""
+
+PAIRS_THREADS = """#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+struct Pair { float top; float sum; };
+__device__ Pair join(Pair a, Pair b) {
+    bool first = a.top > b.top;
+    Pair big = first ? a : b;
+    Pair small = first ? b : a;
+    Pair made;
+    made.top = big.top;
+    made.sum = big.sum + small.sum * expf(small.top - big.top);
+    return made;
+}
+__global__ void softmax(const float* x, float* out, int n) {
+    auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+    const float* row = x + blockIdx.x * n;
+    Pair own;
+    own.top = -INFINITY;
+    own.sum = 0.f;
+    for (int i = warp.thread_rank(); i < n; i += warp.size()) own = join(own, {row[i], 1.f});
+    Pair all = cg::reduce(warp, own, join);
+    for (int i = warp.thread_rank(); i < n; i += warp.size())
+        out[blockIdx.x * n + i] = expf(row[i] - all.top) / all.sum;
+}
+"""
+"""A maximum and its sum in one struct, merged by a choice of the larger maximum."""

@@ -15,7 +15,7 @@ from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
-_MADE = frozenset({OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE})
+_MADE = frozenset({OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR})
 _GROUPS = """import cuda.tile as ct
 Int = ct.Constant[int]
 

@@ -9,7 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
-from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
+from extractors.patterns.cases_rows_threads import PAIRS_THREADS, SOFTMAX_CHUNKS_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -29,9 +29,14 @@ class OnlineSoftmax(Pattern):
         Case(ATTENTION, "online (1 pass)"),
         Case(ATTENTION_POINTER, "online (1 pass)"),
         Case(FLASH_THREADS, "online (1 pass)"),
+        Case(PAIRS_THREADS, "online 2-pass"),
     )
     near_misses = (
         NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
+        NearMiss(
+            PAIRS_THREADS.replace("small.sum * expf", "big.sum * expf"),
+            why="the sum that is scaled down is not that of the smaller maximum",
+        ),
         NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
         NearMiss(SOFTMAX_CHUNKS_POINTER, why="the maximum is final before the sum begins"),
         NearMiss(SOFTMAX_CHUNKS_THREADS, why="the maximum is final before the sum begins"),

@@ -20,6 +20,7 @@ from kb.analysis.exchanges import (
 )
 from kb.analysis.graph import LOOPS, Graph
 from kb.analysis.guarded import masked_load
+from kb.analysis.pairs import plainly
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
@@ -50,7 +51,7 @@ def as_tiles(kernel: Kernel) -> Kernel:
     held = any(op.kind == OpKind.ALLOCATE for op in ops)
     if not (axes or held) or len(ops) > MAX_OPS:
         return kernel
-    return replace(kernel, entry=_Rewriter(kernel.entry).run(sorted(axes)))
+    return replace(kernel, entry=_Rewriter(plainly(kernel.entry)).run(sorted(axes)))
 
 
 def _axis(op: Op, kernel: Kernel) -> int:
