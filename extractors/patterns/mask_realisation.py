@@ -12,13 +12,15 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_rows import LAYER_NORM_POINTER
-from extractors.patterns.cases_rows_pointer import LAYER_NORM
+from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
+from extractors.patterns.cases_rows_pointer import LAYER_NORM, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _LOWER = vary(
     PRODUCT_POINTER,
@@ -45,6 +47,8 @@ class MaskRealisation(Pattern):
         ),
         Case(BACKWARD_KEYS, "zero P after exp"),
         Case(_LOWER, "zero the product"),
+        Case(SOFTMAX_POINTER, "padding -inf before max"),
+        Case(SOFTMAX, "padding -inf before max"),
         Case(FLASH_THREADS, "select -inf before max"),
     )
     near_misses = (
@@ -53,17 +57,35 @@ class MaskRealisation(Pattern):
             why="rows past the end are zeroed, which is the padding's business",
         ),
         NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),
+        NearMiss(
+            vary(SOFTMAX_POINTER, ('other=-float("inf")', "other=0.0")),
+            why="zeros are filled in, which are no masked scores",
+        ),
         NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM_THREADS, why="centred values are zeroed, no exponential is near"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Mask]] = {}
-        for mask in masks(facts):
+        seen = masks(facts)
+        padded = [] if seen else [a for a in facts.loads if self._padded(facts, a)]
+        if padded:
+            yield self.decide(facts, "padding -inf before max", padded)
+        for mask in seen:
             found.setdefault(_value(facts, mask), []).append(mask)
         for value, group in found.items():
             where = [node for m in group for node in (m.node, m.combined)]
             yield self.decide(facts, value, where)
+
+    def _padded(self, facts: Facts, access: Access) -> bool:
+        """A load that fills what lies outside with minus infinity, on its way to an exponential
+        and the maximum below it."""
+        if access.padding != "neg_inf" or facts.contractions:
+            return False
+        maxima = facts.graph.of(OpKind.REDUCE_MAX, OpKind.MAXIMUM)
+        return any(facts.graph.rests_on(m.result, access.node) for m in maxima) and any(
+            facts.graph.rests_on(e.score, access.node) for e in facts.exponentials
+        )
 
 
 def _value(facts: Facts, mask: Mask) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
@@ -29,8 +29,34 @@ _STRAIGHT = vary(
 )  # fmt: skip
 
 
+_QUERIES = (
+    POINTER
+    + """
+@triton.jit
+def back(q, k, v, do, gq, stat, dots, n, W: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr):
+    rows = tl.program_id(0) * TM + tl.arange(0, TM)
+    lane = tl.arange(0, W)
+    at = rows[:, None] * W + lane[None, :]
+    a = tl.load(q + at)
+    o = tl.load(do + at)
+    lse = tl.load(stat + rows)
+    dot = tl.load(dots + rows)
+    acc = tl.zeros([TM, W], tl.float32)
+    for j in range(0, n, TN):
+        cols = j + tl.arange(0, TN)
+        b = tl.load(k + cols[None, :] * W + lane[:, None])
+        c = tl.load(v + cols[None, :] * W + lane[:, None])
+        p = tl.exp2(tl.dot(a, b) - lse[:, None])
+        ds = p * (tl.dot(o, c) - dot[:, None])
+        acc += tl.dot(ds.to(tl.float16), tl.trans(b))
+    tl.store(gq + at, acc)
+"""
+)
+
+
 class TransposedScore(Pattern):
-    """In a pass that keeps keys, the key tile is the left operand of the score product."""
+    """In a pass that keeps keys, the key tile is the left operand of the score product; or the
+    query tile is, and what is made of the scores is turned, or enters as it is."""
 
     name = "transposed-score-formulation-in-dk-dv"
     axis = "mma_orientation"
@@ -38,6 +64,7 @@ class TransposedScore(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "S^T = K Q^T so P^T is produced directly"),
         Case(_STRAIGHT, "S = QK^T then transpose P for P^T dO"),
+        Case(_QUERIES, "S = QK^T, dS enters as it is"),
         Case(BACKWARD_KEYS_POINTER, "S^T = K Q^T so P^T is produced directly"),
     )
     near_misses = (
@@ -49,21 +76,22 @@ class TransposedScore(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not recomputed(facts):
             return
+        told: dict[str, list[Where]] = {}
         for score in facts.score_products:
             second = self._second(facts, score)
             first = queries_first(facts, score)
             if first is None or not second:
                 continue
             turned = [t for p in second for t in self._turns(facts, p)]
-            if not first and not turned:
-                where: list[Where] = [facts.turned(score.op.operand("rhs")), score, *second]
-                yield self.decide(facts, "S^T = K Q^T so P^T is produced directly", where)
-                return
             if first and turned:
-                yield self.decide(
-                    facts, "S = QK^T then transpose P for P^T dO", (score, *turned, *second)
-                )
-                return
+                told.setdefault("S = QK^T then transpose P for P^T dO", [score, *turned, *second])
+            elif first:
+                told.setdefault("S = QK^T, dS enters as it is", [score, *second])
+            elif not turned:
+                below = facts.turned(score.op.operand("rhs"))
+                told.setdefault("S^T = K Q^T so P^T is produced directly", [below, score, *second])
+        for value, where in told.items():
+            yield self.decide(facts, value, where)
 
     def _second(self, facts: Facts, score: Node) -> list[Node]:
         """Products whose left operand is computed from the score."""
