@@ -8,14 +8,20 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.graph import CASTS, COPIES, Node, field_of
 from kb.evidence import Decision
-from kb.ir import ParameterKind
+from kb.ir import ParameterKind, TypeKind
 from kb.ops import OpKind
 
 _ABSENT = """__global__ void plus(const float* x, const float* bias, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at] + (bias != nullptr ? bias[at] : 0.f);
+}
+"""
+_FIELD = """struct Given { const float* x; const float* bias; float* out; int n; };
+__global__ void plus(Given p) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < p.n) p.out[at] = p.x[at] + (p.bias != nullptr ? p.bias[at] : 0.f);
 }
 """
 _OPTIONAL = (
@@ -46,10 +52,12 @@ class NullPointerInput(Pattern):
         Case(_ABSENT, "None argument"),
         Case(_ABSENT.replace("bias != nullptr ?", "bias ?"), "None argument"),
         Case(_OPTIONAL, "None argument"),
+        Case(_FIELD, "None argument"),
     )
     near_misses = (
         NearMiss(vary(_OPTIONAL, ("bias is not None", "n != 3")), why="a number is tested"),
         NearMiss(_ABSENT.replace("bias != nullptr", "n != 3"), why="a number is tested"),
+        NearMiss(_FIELD.replace("p.bias != nullptr", "p.n != 3"), why="a number is tested"),
         NearMiss(ADD_THREADS, why="every pointer is read without a test"),
     )
 
@@ -60,6 +68,7 @@ class NullPointerInput(Pattern):
             for p in facts.kernel.entry.parameters
             if p.kind is ParameterKind.ARRAY or (tiles and p.kind is not ParameterKind.CONSTEXPR)
         }
+        arrays |= _fields(facts) if facts.of_threads else set()
         found: dict[str, list[Node]] = {}
         for node in facts.threads.nodes:
             if node.op.kind in (_NONE if tiles else _TESTS):
@@ -87,11 +96,36 @@ class NullPointerInput(Pattern):
         found, pending = set(), [value]
         for current in pending:
             made = facts.threads.producer(current)
-            if made is None:
-                found.add(current)
+            if made is None or made.op.kind == OpKind.ATTRIBUTE:
+                found.add(_name(facts, current))
             elif made.op.kind in _HANDED and len(pending) < 64:
                 feeds = facts.threads.feeds(current)
                 pending += [v for v in feeds if v not in pending]
             else:
                 return set()
         return found
+
+
+def _name(facts: Facts, value: str) -> str:
+    """A parameter, or a field of one that is a struct."""
+    return field_of(facts.threads, value) or value
+
+
+def _fields(facts: Facts) -> set[str]:
+    """Fields of structs that are pointers: by their type, or because an index reads through
+    them."""
+    found = set()
+    for node in facts.threads.of(OpKind.ATTRIBUTE):
+        kind = node.op.results[0].type
+        pointer = kind is not None and kind.kind is TypeKind.POINTER
+        name = field_of(facts.threads, node.result)
+        if name and (pointer or _indexed(facts, node.result)):
+            found.add(name)
+    return found
+
+
+def _indexed(facts: Facts, value: str) -> bool:
+    return any(
+        user.op.kind == OpKind.EXTRACT and user.op.inputs[0] == value
+        for user in facts.threads.users(value)
+    )

@@ -17,14 +17,18 @@ from extractors.patterns.cases_rows import (
     SOFTMAX_CHUNKS,
 )
 from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER
-from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import (
+    ADD_THREADS,
+    ROW_NORM_CHUNKS_THREADS,
+    ROW_NORM_THREADS,
+)
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, OpKind
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | CONTRACTIONS
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
@@ -69,12 +73,18 @@ class RowResidency(Pattern):
         Case(DELTA, "single tile, row cached in registers"),
         Case(DELTA_TILE, "single tile, row cached in registers"),
         Case(_STAGED, "row staged in shared memory"),
+        Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            ROW_NORM_CHUNKS_THREADS,
+            why="shared memory holds a number per warp, not the row",
+            value="row staged in shared memory",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -120,13 +130,23 @@ class RowResidency(Pattern):
             if access.loop is None or not self._chunked(facts, access):
                 continue
             taken = [
-                user
-                for user in facts.graph.users(access.value)
-                if user.op.kind == OpKind.COPY and not user.inside(access.loop)
+                copy
+                for copy in facts.graph.of(OpKind.COPY)
+                if copy.loop is not None
+                and not copy.inside(access.loop)
+                and self._carries(facts, copy.op.inputs[0], access)
             ]
             if taken:
                 found += [access, *taken]
         return found
+
+    def _carries(self, facts: Facts, value: str, access: Access) -> bool:
+        """Whether what a loop left behind is what it loaded, or was computed from that alone."""
+        made = facts.graph.producer(value)
+        if made is None or access.loop is None or not made.inside(access.loop):
+            return False
+        above = facts.graph.upstream(value, lambda n: n.op.kind in _STOPS | REDUCTIONS)
+        return access.node in above
 
     def _kept(self, facts: Facts, access: Access) -> bool:
         """A load that a reduction reads, and that is used again beside the result of that
