@@ -10,6 +10,7 @@ from kb.analysis.assumptions import unit_strides
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
 from kb.analysis.idioms import against_extent, between_lanes, masks, sides
+from kb.analysis.loops import Loop
 from kb.analysis.parameters import parameters_of, tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.widths import Widths, short_products
@@ -29,6 +30,7 @@ def contracts(facts: Facts) -> Iterator[Constraint]:
     yield from _one_per_tile(facts)
     yield from _counted_in_32_bits(facts)
     yield from _same_lengths(facts)
+    yield from _strides_of_blocks(facts)
 
 
 def _side_by_side(facts: Facts) -> Iterator[Constraint]:
@@ -197,6 +199,57 @@ def _shift(facts: Facts, side: Expr) -> bool:
 
 
 _GIVEN = (AtomKind.LOADED, AtomKind.OPAQUE, AtomKind.EXTENT, AtomKind.CHOICE)
+
+
+def _strides_of_blocks(facts: Facts) -> Iterator[Constraint]:
+    """Blocks that begin at their own item and go on by a number that is passed are as many as that
+    number, or as there are items, or items are left out or taken twice."""
+    for loop in facts.loops:
+        for first, step in _walks(facts, loop):
+            block, by = (
+                facts.values.expr(_outermost(facts, first)).atom,
+                facts.values.expr(step).atom,
+            )
+            if block is None or by is None or by.kind is not AtomKind.PARAMETER:
+                continue
+            if block.kind is not AtomKind.BLOCK:
+                continue
+            grid = f"grid[{block.text[6:-1]}]"
+            items = str(facts.values.expr(loop.high)) if loop.high is not None else ""
+            known = items and not facts.values.expr(loop.high or "").has(*_GIVEN)
+            yield implied(
+                f"{grid} <= {by.value} and {grid} >= min({by.value}, {items})"
+                if known
+                else f"{grid} == {by.value}",
+                f"every block begins at its own item and goes on by `{by.value}` items",
+                "launch as many blocks, or go on by the number of blocks",
+                loop.node.lines,
+            )
+
+
+def _walks(facts: Facts, loop: Loop) -> Iterator[tuple[str, str]]:
+    """First value and step of what a loop counts."""
+    if loop.low is not None and loop.step is not None:
+        yield loop.low, loop.step
+    for carried in loop.carried if loop.node.op.kind == OpKind.WHILE else ():
+        added = facts.graph.producer(carried.next)
+        if added is not None and added.op.kind == OpKind.ADD:
+            by = [v for v in added.op.inputs if v != carried.argument]
+            if len(by) == 1:
+                yield carried.init, by[0]
+
+
+def _outermost(facts: Facts, value: str) -> str:
+    """What a value that outer loops carry begins as."""
+    for _ in range(4):
+        held = facts.graph.arguments.get(value)
+        loop = facts.loop(held[0]) if held is not None else None
+        carried = loop.carried if loop is not None else ()
+        begun = [one.init for one in carried if one.argument == value]
+        if not begun:
+            break
+        value = begun[0]
+    return value
 
 
 def _lengths(facts: Facts) -> set[str]:

@@ -90,3 +90,37 @@ def test_what_blocks_add_to_is_not_set_first() -> None:
     set_first = _ROWS.replace("    tl.atomic_add(", "    tl.store(out + at, v)\n    tl.atomic_add(")
     found = constraints_of(subject(set_first).facts)
     assert "out.initial == 0" not in {c.expression for c in found}
+
+
+_TURNS = (
+    POINTER
+    + """
+@triton.jit
+def turns(x, n, STEP: tl.constexpr, T: tl.constexpr):
+    for row in range(tl.program_id(0), n, STEP):
+        tl.store(x + row.to(tl.int64) * T + tl.arange(0, T), 0.0)
+"""
+)
+_ON_AND_ON = _TURNS.replace(
+    "    for row in range(tl.program_id(0), n, STEP):\n",
+    "    row = tl.program_id(0)\n    for part in range(3):\n      while row < tl.load(x + part):\n",
+).replace(", 0.0)\n", ", 0.0)\n        row += STEP\n")
+_BOUNDED = "grid[0] <= STEP and grid[0] >= min(STEP, n)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(_TURNS, [_BOUNDED], id="items that are counted"),
+        pytest.param(_ON_AND_ON, ["grid[0] == STEP"], id="items that are not known"),
+        pytest.param(_TURNS.replace("n, STEP)", "n, tl.num_programs(0))"), [], id="all blocks"),
+        pytest.param(_TURNS.replace("tl.program_id(0), n", "0, n"), [], id="items of one block"),
+        pytest.param(
+            _TURNS.replace("(tl.program_id(0), n", "(tl.program_id(0) * T, n"), [],
+            id="pieces of several items",
+        ),
+    ],
+)  # fmt: skip
+def test_blocks_that_take_turns(text: str, expected: list[str]) -> None:
+    found = [c.expression for c in constraints_of(subject(text).facts)]
+    assert [one for one in found if one.startswith("grid[")] == expected
