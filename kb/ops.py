@@ -285,6 +285,10 @@ EFFECT: dict[str, Effect] = {kind: effect for effect, kinds in _EFFECTS.items() 
 READS = frozenset(_EFFECTS[Effect.READ])
 WRITES = frozenset(_EFFECTS[Effect.WRITE])
 ATOMICS = frozenset(_EFFECTS[Effect.ATOMIC])
+PROMISES = frozenset({OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS, OpKind.MAX_CONSTANCY})
+"""What the program promises of a value. The compiler keeps it with the value, whether or not the
+result of the operation is read. Source: Triton, tl.multiple_of."""
+
 TERMINATORS = frozenset({OpKind.YIELD, OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE})
 REDUCTIONS = frozenset(
     {

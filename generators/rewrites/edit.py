@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from kb.errors import CannotEmit
 from kb.ir import Function, Literal, Op, Region, Span, Value
-from kb.ops import EFFECT, TERMINATORS, OpKind
+from kb.ops import EFFECT, PROMISES, TERMINATORS, OpKind
 
 Operands = Sequence[tuple[str, str]]
 Attributes = Sequence[tuple[str, Literal]]
@@ -267,7 +267,7 @@ class Draft:
                 len(block.steps) == 1 and block.steps[0].kind == OpKind.YIELD
                 for block in step.blocks
             )
-        pure = EFFECT.get(step.kind) is None and step.kind not in TERMINATORS
+        pure = EFFECT.get(step.kind) is None and step.kind not in TERMINATORS | PROMISES
         names = [value.name for value in step.results]
         return pure and bool(names) and not any(uses[n] or n in self._dead for n in names)
 

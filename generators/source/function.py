@@ -11,7 +11,7 @@ from generators.source.names import NameClash, Names, Renames
 from generators.source.spelling import Spelling, Text
 from kb.errors import CannotEmit
 from kb.ir import Function, Kernel, Op, Region, walk
-from kb.ops import EFFECT, TERMINATORS, Effect, OpKind
+from kb.ops import EFFECT, PROMISES, TERMINATORS, Effect, OpKind
 
 INDENT = "    "
 MAX_RENAMES = 400
@@ -138,7 +138,7 @@ class BodyWriter:
             (value,) = op.results
             mark = ": tl.constexpr" if op.attribute("binding") == "constexpr" else ""
             yield f"{indent}{self.names.store(value.name)}{mark} = {text}"
-        elif EFFECT.get(op.kind) is not None:
+        elif EFFECT.get(op.kind) is not None or op.kind in PROMISES:
             yield f"{indent}{text}"
 
     def _copies(self, pairs: list[tuple[str, str]], indent: str) -> Iterator[str]:

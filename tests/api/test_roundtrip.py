@@ -73,6 +73,20 @@ def summed(X, Y, BLOCK: tl.constexpr):
     tl.store(Y + at[:, None] * BLOCK + at, total)
 """
 
+PROMISED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def copied(X, Y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = X + n + at
+    for i in range(0, 4):
+        tl.multiple_of(x, 16)
+        tl.store(Y + i * BLOCK + at, tl.load(x))
+        x += n
+"""
+
 
 def run(folder: Path, text: str) -> dict[str, KernelCheck]:
     """Verdicts on one file, by kernel."""
@@ -91,6 +105,12 @@ def test_triton_verdicts(tmp_path: Path) -> None:
     assert checks["broken"].identical is None
     assert checks["broken"].stage is Stage.SIGNATURE
     assert "no_such_function" in checks["broken"].reason
+
+
+def test_a_promise_whose_result_nobody_reads_is_kept(tmp_path: Path) -> None:
+    check = run(tmp_path, PROMISED)["copied"]
+    assert check.identical is True
+    assert check.front_end == {"sm_90": True}
 
 
 def test_a_kernel_is_compared_at_a_size_that_is_not_much_work(tmp_path: Path) -> None:
