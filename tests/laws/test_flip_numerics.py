@@ -28,7 +28,8 @@ def test_a_flip_of_attention_computes_the_same(axis: str, interpreter: Interpret
     _, wanted = FLIPS["flash"][axis]
     found = compare(kernel, apply(kernel, axis, wanted), axis, interpreter)
     assert found.same is True, found
-    assert found.launches == 2
+    assert found.launches >= 2
+    assert 0 < found.reached == found.altered
     assert "Out" in found.outputs
 
 
