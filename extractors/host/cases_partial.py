@@ -147,6 +147,11 @@ _COUNTED_TILE = vary(
         "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n    parts =",
     ),
 )
+_ASKS = "def new():\n    return torch.cuda.get_device_capability()[0] >= 9\n\ndef host("
+_DEMANDED = vary(SUMMED, ("def host(", _ASKS), ("    n = x", "    assert new()\n    n = x"))
+_DEMANDED_TILE = vary(
+    SUMMED_TILE, ("def host(", _ASKS), ("    blocks =", "    assert new()\n    blocks =")
+)
 _BOTH = "x.stride(1), x.stride(0)"
 
 _MERGED = "partial-results-merged-by-a-second-kernel"
@@ -156,9 +161,12 @@ _INSTEAD = "framework-instead-of-the-kernel"
 _GRADIENT = "gradient-summed-by-the-host"
 _TWO = "reduction-in-two-kernels"
 _BLOCKS = "blocks-per-multiprocessor-by-the-grid"
+_TARGETS = "architecture-dispatched-tuning-space"
 _LAID = "host-contiguity-alignment-normalisation"
 
 CASES = (
+    HostCase(_TARGETS, _DEMANDED, "if capability"),
+    HostCase(_TARGETS, _DEMANDED_TILE, "if capability"),
     HostCase(_BLOCKS, _COUNTED, "grid-coupled"),
     HostCase(_BLOCKS, _COUNTED_TILE, "grid-coupled"),
     HostCase(_MERGED, STAGED, "second kernel"),
@@ -178,6 +186,8 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_TARGETS, vary(_DEMANDED, ("assert new()", "assert x.is_contiguous()")), "the tensor"),
+    HostMiss(_TARGETS, vary(_DEMANDED_TILE, ("assert new()", "assert x.ndim == 1")), "the tensor"),
     HostMiss(_BLOCKS, SUMMED, "as many blocks as parts"),
     HostMiss(_BLOCKS, SUMMED_TILE, "as many blocks as parts"),
     HostMiss(

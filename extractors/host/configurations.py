@@ -22,7 +22,7 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     """Lines of the function that makes the configurations, else of the assignments behind what
     the search is given; the search itself when it says them in place. With the functions that
     those call for configurations."""
-    called = _makers(material, _roots(material, material.origins, search))
+    called = tuple(map(lines_of, _makers(material, _roots(material, material.origins, search))))
     if search.generator is not None:
         return (search.generator[1], *(line for line in called if line != search.generator[1]))
     given = _given(material.origins, search, "configs", 0)
@@ -30,7 +30,13 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     return (*made, *called) or (search.lines,)
 
 
-def _makers(material: Material, roots: list[ast.AST]) -> tuple[Lines, ...]:
+def making(material: Material, search: SearchRecord) -> list[ast.AST]:
+    """Code that the configurations of a search come from."""
+    roots = _roots(material, material.origins, search)
+    return [*roots, *_makers(material, roots)]
+
+
+def _makers(material: Material, roots: list[ast.AST]) -> list[ast.FunctionDef]:
     """Functions of the module that the code calls, directly or through others of them, and that
     make configurations."""
     defined = {n.name: n for n in material.tree.body if isinstance(n, ast.FunctionDef)}
@@ -42,7 +48,7 @@ def _makers(material: Material, roots: list[ast.AST]) -> tuple[Lines, ...]:
             if name in defined and name not in found:
                 found[name] = defined[name]
                 pending.append(defined[name])
-    return tuple(lines_of(node) for node in found.values() if _configures(node))
+    return [node for node in found.values() if _configures(node)]
 
 
 def _configures(function: ast.FunctionDef) -> bool:

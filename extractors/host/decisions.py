@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
+from extractors.host.backends import by_backend
 from extractors.host.conditions import parts
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
@@ -86,6 +87,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     rows += summed(material)
     rows += stages(material)
     rows += coupled(material)
+    rows += by_backend(material)
     return tuple(_joined(rows))
 
 

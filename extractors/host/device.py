@@ -16,6 +16,9 @@ PROPERTIES = "device properties"
 TARGET = "device target"
 OTHER_VENDORS = ("xpu", "hpu", "npu", "mps", "musa", "mlu")
 
+QUESTIONS = frozenset({"get_device_capability", "get_device_properties", "get_current_target"})
+"""Functions of PyTorch and Triton that tell what the target is."""
+
 
 def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
     """Values of attribute paths; facts of the device are symbols without a profile."""
@@ -44,9 +47,7 @@ def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
 
 def asks(path: str) -> bool:
     """True for a call that asks which device there is or what it can do."""
-    return path.endswith(
-        (".get_device_properties", ".get_device_capability", ".get_current_target")
-    )
+    return "." in path and path.rpartition(".")[2] in QUESTIONS
 
 
 def answer(path: str, profile: TargetProfile | None) -> Value:

@@ -43,6 +43,12 @@ _CHOSEN = vary(
 )
 
 
+_FILLED = vary(
+    ADD_POINTER,
+    ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "at"),
+)
+
+
 class IoCast(Pattern):
     """Casts right after loads and right before stores, with those of operands in between."""
 
@@ -63,12 +69,16 @@ class IoCast(Pattern):
         ),
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
         Case(_CHOSEN, "downcast on store"),
+        Case(COPY, "stay in storage dtype"),
+        Case(ADD_POINTER, "stay in storage dtype"),
+        Case(COPY_THREADS, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
     )
     near_misses = (
-        NearMiss(COPY, why="nothing is cast"),
-        NearMiss(ADD_POINTER, why="the sum is taken in the type of the arrays"),
-        NearMiss(COPY_THREADS, why="nothing is cast"),
+        NearMiss(COPY, why="nothing is cast", value="upcast on load, downcast on store"),
+        NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
+        NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
+        NearMiss(_FILLED, why="nothing is loaded"),
         NearMiss(
             vary(
                 _PAIRS,
@@ -99,6 +109,15 @@ class IoCast(Pattern):
         if value:
             between = narrowing(facts).casts
             yield self.decide(facts, value, [*common, *wide, *between, *narrow, *silent])
+            return
+        moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
+        stores = [s for s in facts.stores if not s.is_atomic]
+        if moved and stores and len(stores) == len(facts.stores):
+            yield self.decide(facts, "stay in storage dtype", [*moved, *stores])
+
+    def _stored(self, facts: Facts, access: Access) -> bool:
+        """A load that a stored value is computed from."""
+        return any(facts.graph.rests_on(s.value, access.node) for s in facts.stores)
 
     def _silent(self, facts: Facts) -> list[Access]:
         """Stores of 32-bit floats into arrays whose type the program does not say."""
