@@ -112,8 +112,7 @@ def _name(facts: Facts, value: str) -> str:
 
 
 def _fields(facts: Facts) -> set[str]:
-    """Fields of structs that are pointers: by their type, or because an index reads through
-    them."""
+    """Fields of structs that are pointers: by their type, or by what is done with them."""
     found = set()
     for node in facts.threads.of(OpKind.ATTRIBUTE):
         kind = node.op.results[0].type
@@ -125,7 +124,10 @@ def _fields(facts: Facts) -> set[str]:
 
 
 def _indexed(facts: Facts, value: str) -> bool:
-    return any(
-        user.op.kind == OpKind.EXTRACT and user.op.inputs[0] == value
-        for user in facts.threads.users(value)
+    """Whether an index reads through a value, or a null is what it is compared with."""
+    users = facts.threads.users(value)
+    compared = [v for user in users if user.op.kind in _NONE for v in user.op.inputs]
+    return any(u.op.kind == OpKind.EXTRACT and u.op.inputs[0] == value for u in users) or any(
+        made is not None and made.op.kind == OpKind.CONST and made.op.attribute("value") is None
+        for made in map(facts.threads.producer, compared)
     )

@@ -37,6 +37,15 @@ _FIRST = """__global__ void first(const float* x, float* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = v;
 }
 """
+_LEFT = """__global__ void scale(const float* x, float* out, int n) {
+    int from = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < 4; ++k) {
+        int at = from + k * blockDim.x * gridDim.x;
+        if (at >= n) break;
+        out[at] = x[at] + x[at];
+    }
+}
+"""
 
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 _TOUCHING = READS | WRITES | ATOMICS
@@ -53,8 +62,14 @@ class ThreadGuard(Pattern):
         Case(_LEAVES, "early return"),
         Case(_AROUND, "branch around the work"),
         Case(ADD_THREADS, "access under a branch"),
+        Case(_LEFT, "rounds past the end left out"),
     )
     near_misses = (
+        NearMiss(
+            _LEFT.replace("at >= n", "x[at] < 0.f"),
+            why="a value ends the loop, not its place",
+            value="rounds past the end left out",
+        ),
         NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
         NearMiss(ROW_NORM_THREADS, why="lanes outside have a value: told with their padding"),
         NearMiss(PRODUCT_THREADS, why="lanes outside have a value: told with their padding"),
@@ -65,14 +80,19 @@ class ThreadGuard(Pattern):
             return
         leaving: list[Node] = []
         around: list[Node] = []
+        ended: list[Node] = []
         for branch in facts.graph.of(OpKind.IF):
             tests = _bounds(facts, branch.op.inputs[0])
             if tests and _leaves(branch.op):
                 leaving += [branch, *tests]
+            elif tests and _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
+                ended += [branch, *tests]
             elif tests and any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
                 around += [branch, *tests]
         if leaving:
             yield self.decide(facts, "early return", leaving)
+        if ended:
+            yield self.decide(facts, "rounds past the end left out", ended)
         if around:
             yield self.decide(facts, "branch around the work", around)
         masked = [a for a in facts.loads if a.mask is not None and not a.padding]
@@ -82,8 +102,10 @@ class ThreadGuard(Pattern):
             yield self.decide(facts, "access under a branch", [n for pair in tested for n in pair])
 
 
-def _leaves(op: Op) -> bool:
-    return any(r.terminator is not None and r.terminator.kind == OpKind.RETURN for r in op.regions)
+def _leaves(op: Op, *by: OpKind) -> bool:
+    """True when a side of a branch ends by leaving: the kernel, unless said otherwise."""
+    kinds = by or (OpKind.RETURN,)
+    return any(r.terminator is not None and r.terminator.kind in kinds for r in op.regions)
 
 
 def _bounds(facts: Facts, condition: str | None) -> list[Node]:
