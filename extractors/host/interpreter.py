@@ -13,6 +13,7 @@ from extractors.host.expr import make, sym
 from extractors.host.heap import Heap
 from extractors.host.limits import OutOfBounds
 from extractors.host.modules import parse_quietly
+from extractors.host.reach import leads
 from extractors.host.sharing import given_again, keeping
 from extractors.host.values import (
     ABSENT,
@@ -173,8 +174,8 @@ class Interpreter(BuiltinCalls):
         """Read one entry function with its parameters as symbols: the beginning of one that leads
         to no kernel, where it tells of what it is given."""
         machine = self.machine
-        leads = isinstance(func.node, ast.Lambda) or func.name in self.leading
-        head_start = 0 if leads else machine.limits.steps - machine.limits.idle_steps
+        leading = leads(func, self.leading)
+        head_start = 0 if leading else machine.limits.steps - machine.limits.idle_steps
         machine.heap, machine.path, machine.steps, machine.depth = Heap(), Path(), head_start, 0
         machine.muted, machine.budgets, machine.stack, self.calls = 0, (), (func.name,), []
         frame = machine.new_frame(func.frame, func.frame.module, func.name)
@@ -193,7 +194,7 @@ class Interpreter(BuiltinCalls):
         try:
             self._run_function(func, frame)
         except OutOfBounds as stop:
-            if leads:
+            if leading:
                 self.note(f"`{func.name}` is not read to its end: {stop.reason}", func.node)
         finally:
             self.calls.clear()

@@ -2,8 +2,7 @@
 
 A name leads on to every name in its definition. Where that cannot be told it leads to more than it
 may: what stands in a statement of the module leads to all of it, a decorator to what it decorates,
-a method to its class, a table that functions fill to each function that names it. What other
-packages give leads nowhere.
+a table that functions fill to each function that names it. What other packages give leads nowhere.
 """
 
 from __future__ import annotations
@@ -11,11 +10,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from extractors.host.values import Frame, Func
 from extractors.syntax.nodes import children, walk
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _AROUND = (ast.mod, ast.If, ast.Try, ast.With, ast.excepthandler)
 """What statements of a module stand in."""
+
+
+def leads(func: Func, leading: set[str]) -> bool:
+    """Whether a function, or one of the functions and classes that it stands in, is among the
+    leading names; a lambda may be meant anywhere."""
+    frame: Frame | None = func.frame
+    found = isinstance(func.node, ast.Lambda) or func.name in leading
+    while frame is not None and not found:
+        found, frame = frame.function in leading, frame.parent
+    return found
 
 
 def leading_to(
@@ -26,6 +36,8 @@ def leading_to(
     `package` is the top package of the module; `tables` are names whose contents functions change.
     """
     statements = list(_statements(module))
+    plain = [node for node in statements if not isinstance(node, _DEFINITIONS)]
+    tables &= {one.id for node in plain for one in walk(node) if isinstance(one, ast.Name)}
     behind: dict[str, set[str]] = {}
     for name, inside in _links(statements, tables):
         for one in inside:
@@ -68,8 +80,7 @@ def _links(statements: Iterable[ast.AST], tables: frozenset[str]) -> Iterator[tu
         inside = _names(nodes)
         if isinstance(node, _DEFINITIONS):
             yield node.name, inside
-            above = {one.name for one in nodes if isinstance(one, _DEFINITIONS)} | tables & inside
-            above.update(map(_base, node.decorator_list))
+            above = {*map(_base, node.decorator_list), *(tables & inside)}
             yield from ((name, {node.name}) for name in above)
         else:
             yield from ((one.id, inside) for one in nodes if isinstance(one, ast.Name))

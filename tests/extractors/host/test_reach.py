@@ -26,7 +26,7 @@ _LONG = "    total = 0\n    for i in range(2000):\n        total += i\n"
         ("def inner(x):\n    kern[(1,)](x, 1)\ndef run(x):\n    inner(x)", "run"),
         ("TABLE = {'a': kern}\ndef run(x):\n    TABLE['a'][(1,)](x, 1)", "run"),
         ("def run(x):\n    globals()['kern'][(1,)](x, 1)", "run"),
-        ("class Op:\n    k = kern\n    def run(self, x):\n        self.k[(1,)](x, 1)", "run"),
+        ("class Op:\n    k = kern\n    def run(self, x):\n        self.k[(1,)](x, 1)", "Op"),
         ("if True:\n    def run(x):\n        kern[(1,)](x, 1)", "run"),
         (
             "from pkg.ops import ops\n@ops.add('a')\ndef inner(x):\n    kern[(1,)](x, 1)\n"
@@ -37,11 +37,6 @@ _LONG = "    total = 0\n    for i in range(2000):\n        total += i\n"
             "HELD = []\ndef hold(f):\n    HELD.append(f)\n    return f\n"
             "@hold\ndef inner(x):\n    kern[(1,)](x, 1)\ndef run(x):\n    HELD[0](x)",
             "run",
-        ),
-        (
-            "def twice(f):\n    def both(x):\n        f(f(x))\n    return both\n"
-            "@twice\ndef run(x):\n    kern[(1,)](x, 1)",
-            "both",
         ),
     ],
 )
@@ -54,6 +49,10 @@ def test_what_may_launch_leads_to_the_kernel(text: str, name: str) -> None:
     [
         "def run(x):\n    return triton.cdiv(x, 2)",
         "__all__ = ['kern', 'run']\ndef run(x):\n    return x",
+        "def launch(x):\n    def grid(meta):\n        return (1,)\n    kern[grid](x, 1)\n"
+        "def run(grid):\n    return grid",
+        "def launch(x):\n    out = {}\n    out[0] = kern[(1,)](x, 1)\n"
+        "def run(out):\n    return out",
         "@functools.cache\ndef launch(x):\n    kern[(1,)](x, 1)\n"
         "@functools.cache\ndef run(x):\n    return x",
     ],
@@ -64,12 +63,25 @@ def test_a_library_and_a_list_of_names_lead_nowhere(text: str) -> None:
 
 def _leading(text: str) -> set[str]:
     tree = ast.parse(_KERNEL + text)
-    return leading_to(tree, ["kern"], package="pkg", tables=frozenset({"HELD"}))
+    return leading_to(tree, ["kern"], package="pkg", tables=frozenset({"HELD", "out"}))
 
 
 def test_a_launch_behind_many_steps_is_read(read: Read) -> None:
     facts = read(f"{_KERNEL}def run(x):\n{_LONG}    kern[(1,)](x, total)\n")
     (launch,) = facts.launches
+    assert {b.parameter: b.expression for b in launch.bindings}["n"] == "1999000"
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("def make():\n    def both(x):\n", "    return both\nrun = make()\n"),
+        ("class Op:\n    @staticmethod\n    def both(x):\n", ""),
+    ],
+)
+def test_a_function_in_another_definition_is_read(read: Read, head: str, tail: str) -> None:
+    body = f"{_LONG}    kern[(1,)](x, total)\n".replace("    ", "        ")
+    (launch,) = read(f"{_KERNEL}{head}{body}{tail}").launches
     assert {b.parameter: b.expression for b in launch.bindings}["n"] == "1999000"
 
 
