@@ -43,7 +43,7 @@ def many(xs, outs, TM: Int, TN: Int, STEP: Int):
 )
 
 
-_GROUPED_POINTER = (
+GROUPED_POINTER = (
     POINTER
     + """
 @triton.jit
@@ -74,10 +74,10 @@ class MultiProblemWalk(Pattern):
     source = "tilelore catalogue, P08; Triton documentation, Group GEMM tutorial"
     matches = (
         Case(_GROUPED, "persistent walk with running problem end"),
-        Case(_GROUPED_POINTER, "persistent walk with running problem end"),
+        Case(GROUPED_POINTER, "persistent walk with running problem end"),
         Case(
             vary(
-                _GROUPED_POINTER,
+                GROUPED_POINTER,
                 (
                     "        done = done + count",
                     "        if count > 0:\n            done = done + count",

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_PERSISTENT, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, NORM_PERSISTENT, SOFTMAX
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
 from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _INSIDE = vary(
     NORM_PERSISTENT,
@@ -46,6 +48,34 @@ _AGAIN = (
 )
 
 
+_TURNED = (
+    TILE
+    + """
+@ct.kernel
+def turn(q, k, c, qo, ko, H: Int, T: Int):
+    i = ct.bid(0)
+    r = ct.load(c, index=(i, 0, 0), shape=(1, 1, T))
+    a = ct.load(q, index=(i, 0, 0), shape=(1, H, T))
+    b = ct.load(k, index=(i, 0, 0), shape=(1, H, T))
+    ct.store(qo, index=(i, 0, 0), tile=a * r)
+    ct.store(ko, index=(i, 0, 0), tile=b * r)
+"""
+)
+_RELOADED = vary(
+    GROUPED_POINTER,
+    ("            own = t", "            wide = tl.load(sizes + g)\n            own = t"),
+)
+_DESCRIBED = vary(
+    GROUPED_POINTER,
+    (
+        "        while t",
+        "        to = tl.make_tensor_descriptor(out, shape=[rows, wide * TN], strides=[wide * TN, 1], block_shape=[TM, TN])\n        while t",  # noqa: E501
+    ),
+    ("tl.store(out + at, tl.load(x + at, mask=m[:, None] < rows), mask=m[:, None] < rows)",
+     "to.store([own // wide * TM, own % wide * TN], tl.load(x + at, mask=m[:, None] < rows))"),
+)  # fmt: skip
+
+
 class WeightHoisted(Pattern):
     """A load outside a loop over work items, or over parts of one that go their own ways, feeds
     what the loop stores."""
@@ -60,6 +90,9 @@ class WeightHoisted(Pattern):
         Case(_STRIPS, "load once per CTA"),
         Case(vary(_STRIPS, *_AGAIN), "reload per item"),
         Case(NORM_PERSISTENT_POINTER, "load once per CTA"),
+        Case(_TURNED, "load once per CTA"),
+        Case(_RELOADED, "reload per item"),
+        Case(_DESCRIBED, "once per problem"),
         Case(NORM_PERSISTENT_THREADS, "load once per CTA"),
     )
     near_misses = (
@@ -71,6 +104,8 @@ class WeightHoisted(Pattern):
             vary(_STRIPS, ("        v = ", "        g += "), ("v * g)", "g)")),
             why="what was loaded is where a carried tile begins",
         ),
+        NearMiss(vary(_TURNED, ("ct.store(ko,", "ct.store(qo,")), why="one array alone is stored"),
+        NearMiss(GROUPED_POINTER, why="the number of rows is all that a problem brings"),
         NearMiss(SOFTMAX, why="every load belongs to its row"),
         NearMiss(PRODUCT_PERSISTENT, why="every load belongs to its tile"),
         NearMiss(FLASH_POINTER, why="the loop runs over keys, not over work items"),
@@ -78,6 +113,10 @@ class WeightHoisted(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        yield from self._problems(facts)
+        spread = [a for a in facts.loads if self._spread(facts, a)]
+        if spread:
+            yield self.decide(facts, "load once per CTA", spread)
         for loop in facts.loops:
             items = loop in facts.item_loops and not facts.contractions
             items = items or persistent(loop, facts.values) or self._walks(facts, loop)
@@ -99,6 +138,44 @@ class WeightHoisted(Pattern):
             ]
             if again:
                 yield self.decide(facts, "reload per item", again)
+
+    def _spread(self, facts: Facts, access: Access) -> bool:
+        """A tile that is spread over wider ones, and that the values of several arrays rest on,
+        where nothing is repeated."""
+        if facts.loops or facts.reductions or facts.contractions:
+            return False
+        own = _axes(facts, access.value)
+        wider = [
+            n
+            for n in facts.graph.of(OpKind.MUL)
+            for v in n.op.inputs[:2]
+            if own and facts.held_loads(v) == [access] and _axes(facts, n.result) > own
+        ]
+        stored = {s.array for s in facts.stores if facts.graph.rests_on(s.value, access.node)}
+        return bool(wider) and len(stored) > 1
+
+    def _problems(self, facts: Facts) -> Iterable[Decision]:
+        """What belongs to a problem, in a loop over problems around one over their tiles: numbers
+        and pointers that every tile loads, or descriptors that are made before the first."""
+        for loop in facts.loops:
+            outer = facts.loop(loop.node.loop)
+            if loop.node.op.kind != OpKind.WHILE or outer is None or outer.induction is None:
+                continue
+            step = facts.values.expr(outer.induction).atom
+            again = [
+                a
+                for a in facts.loads
+                if a.loop is loop.node
+                and not facts.types.shape(a.value)
+                and a.index
+                and all(set(i.atoms()) == {step} or i.constant is not None for i in a.index)
+                and any(step in i.atoms() for i in a.index)
+            ]
+            made = [n for n in facts.graph.of(OpKind.DESCRIPTOR) if n.loop is outer.node]
+            if again:
+                yield self.decide(facts, "reload per item", again)
+            elif made:
+                yield self.decide(facts, "once per problem", made)
 
     def _apart(self, facts: Facts, loop: Loop, stores: list[Access]) -> bool:
         """True for a loop that stores something else in every iteration and hands no tile on."""
@@ -129,3 +206,7 @@ class WeightHoisted(Pattern):
         step = facts.values.expr(loop.induction).atom
         moved = {facts.values.expr(c.argument).atom for c in loop.carried} | {step}
         return not any(a in moved for e in access.index for a in e.atoms())
+
+
+def _axes(facts: Facts, value: str) -> int:
+    return sum(extent != "1" for extent in facts.types.shape(value))
