@@ -57,6 +57,11 @@ DEFECTS = {
     "summed narrow": re.compile(r"computed in fp16|in its own dtype"),
     "settled": re.compile(r"== ?1 always|always 1\b"),
     "overwritten": re.compile(r"overwrit|destroys"),
+    "one 16-bit type": re.compile(
+        r"\b(?:fp16|f16|bf16)\b.*\b(?:whatever|first|does not compile)\b|always cast to"
+        r"|output is (?:fp16|bf16)"
+    ),
+    "contiguity": re.compile(r"declared contiguous|max_contiguous"),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
 }
 """Kinds of defect, as texts speak of them."""

@@ -12,9 +12,12 @@ from extractors.host.values import Choice, Expr, Ref, Unknown, Value
 from kb.evidence import Lines
 from kb.space import Binding, Constraint, GuardedPoints, Launch, Origin, Point, Tuning
 
-LAUNCH_AXES = frozenset(
-    {"num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override", "occupancy"}
-)
+LAUNCH_AXES = frozenset({
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override", "occupancy", "waves_per_eu",
+    "matrix_instr_nonkdim", "kpack", "num_consumer_groups", "num_buffers_warp_spec",
+})  # fmt: skip
+"""Values of a configuration that the compiler takes: common ones, those of AMD's back end, and
+those of warp specialisation in Triton 3.2."""
 
 
 def tuning_of(material: Material) -> Tuning:

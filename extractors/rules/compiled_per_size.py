@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
 from extractors.host.expr import is_sms
+from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Value
 from extractors.patterns.cases import POINTER, vary
@@ -87,6 +88,14 @@ class CompiledPerSize(Rule):
             vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
         ),
         NearMiss(
+            vary(
+                _ROWS,
+                ("min(528, rows)", "min(528, n)"),
+                ("x, out, n, rows,", "x, out, rows, n,"),
+            ),
+            why="the last axis is a size of the model, which tiles of the grid may share",
+        ),
+        NearMiss(
             vary(_ROWS, ("min(528, rows)", "528")), why="the number of programs does not follow it"
         ),
         NearMiss(
@@ -125,8 +134,11 @@ class CompiledPerSize(Rule):
             for name, value in launch.args:
                 if name not in free or name in told:
                     continue
-                follows = all(one in counted for one in leaves(value)) or _shared(value)
-                if follows:
+                sizes = leaves(value)
+                rows = all(one in counted for one in sizes) and not all(
+                    _innermost(material, one) for one in sizes
+                )
+                if rows or _shared(value):
                     told.add(name)
                     text = material.names(launch).text(value)
                     yield self.finding(
@@ -138,6 +150,15 @@ class CompiledPerSize(Rule):
                         facts.declared(name),
                         Severity.NOTE,
                     )
+
+
+def _innermost(material: Material, extent: Value) -> bool:
+    """Whether an extent is of the last axis of its array: the length of rows."""
+    if not isinstance(extent, Expr) or extent.op != "dim":
+        return False
+    fact = material.machine.tensors.get(extent.args[0])
+    rank = fact.rank if fact is not None else None
+    return extent.args[1] == -1 or (rank is not None and extent.args[1] == rank - 1)
 
 
 def _counted(grid: Value) -> Iterator[Expr]:

@@ -38,6 +38,12 @@ class DeadTuningAxis(Rule):
         NearMiss(SEARCHED, why="the function of hints carries every axis"),
         NearMiss(AUTOTUNED, why="the kernel reads the parameter"),
         NearMiss(
+            vary(
+                AUTOTUNED, ('"D": d', '"waves_per_eu": d'), (", D: tl.constexpr", ""), (" + D", "")
+            ),
+            why="the compiler for AMD takes it",
+        ),
+        NearMiss(
             vary(AUTOTUNED, (" + D", ""), ("for d in (0, 1)", "for d in (1,)")),
             why="there is one value, so no two configurations are the same",
         ),
