@@ -14,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import begun
 from kb.analysis.loops import Carried, Loop, Role, accumulating, updates
+from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -53,6 +54,21 @@ __global__ void turn(const float* x, const float* y, float* out) {
 }
 """
 
+_PARTIALS = """__global__ void total(const float* x, float* out, int n) {
+    extern __shared__ float part[];
+    float acc = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) acc += x[blockIdx.x * n + i];
+    for (int o = 16; o > 0; o >>= 1) acc += __shfl_xor_sync(0xffffffff, acc, o);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = acc;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float sum = part[0];
+        for (int k = 1; k < blockDim.x / 32; ++k) sum += part[k];
+        out[blockIdx.x] = sum;
+    }
+}
+"""
+
 
 class AccumulatorCarried(Pattern):
     """A carried value grows by a matrix product or by a sum over what was loaded."""
@@ -73,19 +89,29 @@ class AccumulatorCarried(Pattern):
         NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
         NearMiss(TURN_POINTER, why="nothing is carried"),
         NearMiss(TURN_THREADS, why="nothing is carried"),
+        NearMiss(
+            _PARTIALS,
+            why="one thread adds up what the warps left",
+            value="single accumulator",
+        ),
         NearMiss(_COUNTED, why="found elements are counted, nothing is summed"),
         NearMiss(_STEPS, why="a pointer moves on by a stride"),
         NearMiss(_ELEMENTS, why="elements of an array, each written once"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        # What one thread adds up of the partial results of warps is the second stage of a sum.
+        stages = second_stage(facts) if facts.of_threads else []
+        combined = {row.name for node in stages for row in node.op.results}
         for loop in facts.loops:
             if any(other.node.inside(loop.node) and _states(other) for other in facts.loops):
                 continue
             states = [
                 c
                 for c in _states(loop)
-                if not _elements(facts, loop, c) and not _counts(facts, loop, c)
+                if not _elements(facts, loop, c)
+                and not _counts(facts, loop, c)
+                and (c.next not in combined or any(a.node.inside(loop.node) for a in facts.loads))
             ]
             if not states:
                 continue
