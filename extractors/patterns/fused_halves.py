@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -53,6 +53,20 @@ _APART_TILE = vary(
 )
 
 
+_TWO_TILES = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, out, H: Int):
+    row = ct.bid(0)
+    u = ct.load(x, (row, 0), (1, H))
+    v = ct.load(x, (row, 1), (1, H))
+    ct.store(out, (row, 0), u - v)
+    ct.store(out, (row, 1), u + v)
+"""
+)
+
+
 _HALVES_THREADS = """__global__ void gate(const float* x, float* out, int s, int h) {
     int at = blockIdx.x * s + threadIdx.x;
     if (threadIdx.x < h) {
@@ -79,12 +93,20 @@ class FusedHalves(Pattern):
     axis = "operand_layout"
     source = "Shazeer, GLU Variants Improve Transformer (2020)"
     matches = (
+        Case(_TWO_TILES, "halves as two tiles of an axis"),
         Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
+        NearMiss(
+            vary(_TWO_TILES, ("u - v", "u"), ("u + v", "v")), why="two tiles are moved, each alone"
+        ),
+        NearMiss(
+            vary(_TWO_TILES, ("(row, 1), (1, H))\n", "(row, 2), (1, H))\n")),
+            why="tiles that do not lie beside each other",
+        ),
         NearMiss(
             vary(_HALVES_STRIDED, ("< H\n", "< s\n")),
             why="a step of a window: the positions are held below another number",
@@ -96,6 +118,9 @@ class FusedHalves(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        tiles = self._tiles(facts)
+        if tiles:
+            yield self.decide(facts, "halves as two tiles of an axis", tiles)
         loads = facts.loads[:MOST]
         for first in loads:
             for second in loads:
@@ -108,6 +133,24 @@ class FusedHalves(Pattern):
                     where: list[Where] = [first, second, *self._shifts(facts, first, second)]
                     yield self.decide(facts, value, where)
                     return
+
+    def _tiles(self, facts: Facts) -> list[Access]:
+        """Loads of the first and the second tile of an axis, no other one of which is loaded, that
+        are computed with together."""
+        found: list[Access] = []
+        whole = [a for a in facts.loads[:MOST] if a.mode is Mode.TILE and not a.node.loops]
+        for array in dict.fromkeys(a.array for a in whole if a.array is not None):
+            loads = [a for a in whole if a.array == array]
+            if len(loads) != 2 or len(loads[0].index) != len(loads[1].index):
+                continue
+            pairs = zip(*(a.index for a in loads), strict=True)
+            moved = [(x.constant, y.constant) for x, y in pairs if x != y]
+            if moved in ([(0, 1)], [(1, 0)]) and any(
+                all(facts.graph.rests_on(store.value, a.node) for a in loads)
+                for store in facts.stores
+            ):
+                found += loads
+        return found
 
     def _shifts(self, facts: Facts, first: Access, second: Access) -> list[Node]:
         """The additions that move one half off the other: of a parameter, on the way to one of the

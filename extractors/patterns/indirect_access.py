@@ -108,8 +108,14 @@ class IndirectAccess(Pattern):
         inside = [a for a in facts.loads if a.node.inside(loop.node)]
         if not any(step in set(e.atoms()) for a in inside for e in a.index):
             return []
-        loads = [a.node for v in ends for a in facts.feeding(v)]
-        return [*(n for n in loads if not n.inside(loop.node)), loop.node]
+        placed = (AtomKind.BLOCK, AtomKind.INDUCTION)
+        loads = [
+            a.node
+            for v in ends
+            for a in facts.feeding(v)
+            if not a.node.inside(loop.node) and any(i.has(*placed) for i in a.index)
+        ]
+        return [*loads, loop.node] if loads else []
 
     def _loaded(self, facts: Facts, access: Access) -> list[Node]:
         names = {a.value for e in access.index for a in e.atoms() if a.kind is AtomKind.LOADED}

@@ -5,18 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
-from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX, SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows import (
+    LAYER_NORM_POINTER,
+    NORM_BACKWARD,
+    ROW_NORM,
+    SOFTMAX,
+    SOFTMAX_CHUNKS,
+)
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
 _LOOKS = VIEWS | CASTS | {OpKind.FULL, OpKind.SELECT}
+
+
+_KEPT = (
+    POINTER
+    + """
+@triton.jit
+def keep(x, out, n, p, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    tl.store(out + at, v / (1 - p), mask=at < n)
+"""
+)
 
 
 class ReciprocalOnce(Pattern):
@@ -27,6 +46,8 @@ class ReciprocalOnce(Pattern):
     axis = "division_strength"
     source = "NVIDIA, CUDA C++ Best Practices Guide, division and modulo operations"
     matches = (
+        Case(_KEPT, "divide per element"),
+        Case(LAYER_NORM_POINTER, "true division"),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),
         Case(ROW_NORM, "one reciprocal per row"),
@@ -44,6 +65,8 @@ class ReciprocalOnce(Pattern):
         Case(MERGE_LOOP_THREADS, "one reciprocal per row"),
     )
     near_misses = (
+        NearMiss(vary(_KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
+        NearMiss(vary(_KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
         NearMiss(PRODUCT_THREADS, why="nothing is divided"),
@@ -60,22 +83,47 @@ class ReciprocalOnce(Pattern):
             elif node.op.kind == OpKind.RSQRT or self._one(facts, node):
                 products = self._products(facts, node)
                 once += [node, *products] if products else []
+        mean = [n for n in facts.graph.of(OpKind.DIV) if self._mean(facts, n)]
+        if mean:
+            yield self.decide(facts, "true division", mean)
         if once:
             yield self.decide(facts, "one reciprocal per row", once)
         if each:
             yield self.decide(facts, "divide per element", each)
 
+    def _mean(self, facts: Facts, node: Node) -> bool:
+        """A sum over an extent that the launch gives."""
+        over, under = node.op.inputs[:2]
+        extent = facts.values.expr(under).atom
+        given = extent is not None and extent.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+        made = facts.graph.producer(facts.graph.core(over))
+        return given and made is not None and made.op.kind == OpKind.REDUCE_SUM
+
     def _one(self, facts: Facts, node: Node) -> bool:
-        """The dividend is a number, or one that is given at compile time."""
+        """The dividend is a number; or one that is given at compile time, over what a reduction
+        gave."""
         over = facts.graph.core(node.op.inputs[0])
-        return over in facts.constexprs or isinstance(facts.values.literal(over), int | float)
+        reduced = bool(facts.graph.roots(node.op.inputs[1], *REDUCTIONS))
+        given = over in facts.constexprs and reduced
+        return given or isinstance(facts.values.literal(over), int | float)
 
     def _elementwise(self, facts: Facts, node: Node) -> bool:
-        """A tile over a reduced row of it."""
+        """A tile over a reduced row of it, or loaded numbers over one that is computed of what the
+        launch gives."""
         over, under = node.op.inputs[:2]
         wide = [e for e in facts.types.shape(over) if e != "1"]
         narrow = [e for e in facts.types.shape(under) if e != "1"]
-        return len(wide) > len(narrow) and bool(facts.graph.roots(under, *REDUCTIONS))
+        if len(wide) <= len(narrow):
+            return False
+        made = facts.graph.producer(facts.graph.core(under))
+        computed = made is not None and made.op.kind in (OpKind.SUB, OpKind.ADD, OpKind.MUL)
+        return bool(facts.graph.roots(under, *REDUCTIONS)) or (
+            computed
+            and facts.values.literal(under) is None
+            and not facts.graph.roots(over, *REDUCTIONS)
+            and not facts.graph.roots(under, *READS)
+            and bool(facts.feeding(over))
+        )
 
     def _products(self, facts: Facts, node: Node) -> list[Node]:
         """Multiplications that take the reciprocal in, with a wider side or a reduced one."""
