@@ -26,18 +26,20 @@ def by_backend(material: Material) -> Iterator[Decision]:
             if node.lineno <= first <= (node.end_lineno or node.lineno)
         ]
         roots += around[-1:]
-    tests = {
-        lines_of(node.test)
+    tests = [
+        node.test
         for root in roots
         for node in walk(root)
         if isinstance(node, ast.If | ast.IfExp | ast.Assert) and _asks(material, node.test)
-    }
-    if tests:
+    ]
+    lines = {lines_of(test) for test in tests}
+    lines |= {line for t in tests if material.origins for line in material.origins.returned(t)}
+    if lines:
         yield Decision(
             axis="arch_dispatch",
             value="if capability",
             pattern="architecture-dispatched-tuning-space",
-            lines=tuple(sorted(tests)),
+            lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
 

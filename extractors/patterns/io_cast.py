@@ -113,7 +113,13 @@ class IoCast(Pattern):
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
         stores = [s for s in facts.stores if not s.is_atomic]
         if moved and stores and len(stores) == len(facts.stores):
-            yield self.decide(facts, "stay in storage dtype", [*moved, *stores])
+            casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
+            yield self.decide(facts, "stay in storage dtype", [*moved, *casts, *stores])
+
+    def _on_the_way(self, facts: Facts, cast: Node) -> bool:
+        """A cast of tiles between loads and stores, to the type of another array."""
+        wide = facts.types.shape(cast.result) and facts.feeding(cast.result)
+        return bool(wide) and any(facts.graph.rests_on(s.value, cast) for s in facts.stores)
 
     def _stored(self, facts: Facts, access: Access) -> bool:
         """A load that a stored value is computed from."""
