@@ -61,6 +61,12 @@ class UnboundedRowTile(Rule):
     matches = (Case(_ROWS, "`T`"), Case(_TILES, "`T`"))
     near_misses = (
         NearMiss(
+            vary(
+                _ROWS, ("def run(x):", 'def run(x, mode):\n    if mode == "far":\n        return x')
+            ),
+            why="a mode leads to the launch, and another may be for long rows",
+        ),
+        NearMiss(
             vary(_ROWS, ("    out = torch", "    assert n <= 16384\n    out = torch")),
             why="the host refuses longer rows",
         ),
@@ -99,6 +105,8 @@ class UnboundedRowTile(Rule):
         reduced = {e for n in once for e in facts.types.shape(n.op.inputs[0])}
         told: set[str] = set()
         for launch in material.launches:
+            if _by_mode(launch):
+                continue
             bounded = set(_bounded(material, launch))
             for name, value in launch.args:
                 if name in told or name not in tile_extents(facts) or name not in reduced:
@@ -118,6 +126,16 @@ class UnboundedRowTile(Rule):
                     [*_rounding(material, launch, value), launch.lines],
                     Severity.NOTE,
                 )
+
+
+def _by_mode(launch: LaunchRecord) -> bool:
+    """Whether a name of a mode leads to the launch: other modes may be for long rows, and what
+    gave the mode may know the length."""
+    return any(
+        part.op in ("==", "!=") and any(isinstance(arg, str) for arg in part.args)
+        for guard in launch.path.guards
+        for part in parts(guard.cond)
+    )
 
 
 def _rounded(leaf: object) -> Expr | None:
