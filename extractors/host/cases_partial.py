@@ -61,6 +61,20 @@ def host(x):
     return out
 """
 )
+GROUPS = vary(
+    STAGED,
+    ("torch.empty([blocks], device", "torch.empty([64, n], device"),
+    ("torch.empty([1], device", "torch.empty([n], device"),
+    ("join[(1,)]", "join[(triton.cdiv(n, 32), 2)]"),
+)
+GROUPS_TILE = vary(
+    STAGED_TILE,
+    ("torch.empty([blocks], device", "torch.empty([64, blocks], device"),
+    ("torch.empty([1], device", "torch.empty([blocks], device"),
+    ("(1,), join", "(blocks // 8, 2), join"),
+)
+"""Rows of partial results, of which a second kernel makes one."""
+
 SUMMED = (
     _HEAD
     + _FIRST
@@ -162,9 +176,14 @@ _GRADIENT = "gradient-summed-by-the-host"
 _TWO = "reduction-in-two-kernels"
 _BLOCKS = "blocks-per-multiprocessor-by-the-grid"
 _TARGETS = "architecture-dispatched-tuning-space"
+_SECOND = "gradient-summed-by-a-second-kernel"
 _LAID = "host-contiguity-alignment-normalisation"
 
 CASES = (
+    HostCase(_MERGED, GROUPS, "second kernel"),
+    HostCase(_MERGED, GROUPS_TILE, "second kernel"),
+    HostCase(_SECOND, vary(GROUPS, ("\ndef host(", _GIVEN)), "second kernel"),
+    HostCase(_SECOND, vary(GROUPS_TILE, ("\ndef host(", _GIVEN)), "second kernel"),
     HostCase(_TARGETS, _DEMANDED, "if capability"),
     HostCase(_TARGETS, _DEMANDED_TILE, "if capability"),
     HostCase(_BLOCKS, _COUNTED, "grid-coupled"),
@@ -186,6 +205,11 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(
+        _MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row has the extent of the outcome"
+    ),
+    HostMiss(_SECOND, GROUPS, "no gradient"),
+    HostMiss(_SECOND, GROUPS_TILE, "no gradient"),
     HostMiss(_TARGETS, vary(_DEMANDED, ("assert new()", "assert x.is_contiguous()")), "the tensor"),
     HostMiss(_TARGETS, vary(_DEMANDED_TILE, ("assert new()", "assert x.ndim == 1")), "the tensor"),
     HostMiss(_BLOCKS, SUMMED, "as many blocks as parts"),

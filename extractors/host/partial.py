@@ -92,8 +92,9 @@ def _adds_up(call: ast.Call, name: str) -> bool:
 
 def stages(material: Material) -> Iterator[Decision]:
     """Arrays with one element for each block of another kernel, which this one, on fewer blocks,
-    is launched after."""
+    is launched after; or with an axis more than what this one makes of them."""
     found: set[Lines] = set()
+    gradient = False
     first: set[Lines] = set()
     for launch in material.sites():
         for other in _others(material, launch):
@@ -101,6 +102,7 @@ def stages(material: Material) -> Iterator[Decision]:
             shared = _shared(material, before, after)
             if shared:
                 kept = found if after is launch else first
+                gradient |= after is launch and _backward(material, launch)
                 kept |= {
                     launch.lines,
                     *(line for n in shared for line in material.bound(launch, n)),
@@ -110,6 +112,14 @@ def stages(material: Material) -> Iterator[Decision]:
             axis="cross_cta_reduction",
             value="second kernel",
             pattern="partial-results-merged-by-a-second-kernel",
+            lines=tuple(sorted(found)),
+            kind=AxisKind.DESIGN,
+        )
+    if gradient:
+        yield Decision(
+            axis="parameter_gradient",
+            value="second kernel",
+            pattern="gradient-summed-by-a-second-kernel",
             lines=tuple(sorted(found)),
             kind=AxisKind.DESIGN,
         )
@@ -136,7 +146,8 @@ def _shared(material: Material, before: LaunchRecord, after: LaunchRecord) -> li
     """Parameters of this kernel that both launches give one array of partial results."""
     blocks, fewer = _factors(before.grid), _factors(after.grid)
     if blocks is None or fewer is None or fewer - blocks or not blocks - fewer:
-        return []
+        blocks = None
+    outcomes = set() if blocks else _outcomes(material, before, after)
     given = {leaf for _, value in before.args for leaf in leaves(value) if isinstance(leaf, Expr)}
     mine = after if after.kernel.name == material.signature.name else before
     rows = after.args if mine is after else before.args
@@ -149,8 +160,18 @@ def _shared(material: Material, before: LaunchRecord, after: LaunchRecord) -> li
         and leaf in given & taken
         and (fact := material.machine.tensors.get(leaf)) is not None
         and fact.dims is not None
-        and _factors(fact.dims) == blocks
+        and (_factors(fact.dims) == blocks if blocks else fact.dims[1:] in outcomes)
     ]
+
+
+def _outcomes(
+    material: Material, before: LaunchRecord, after: LaunchRecord
+) -> set[tuple[Value, ...]]:
+    """Extents of arrays that the host made and that the later launch alone is given."""
+    earlier = {leaf for _, value in before.args for leaf in leaves(value)}
+    later = [leaf for _, value in after.args for leaf in leaves(value) if leaf not in earlier]
+    facts = [material.machine.tensors.get(leaf) for leaf in later if isinstance(leaf, Expr)]
+    return {fact.dims for fact in facts if fact is not None and fact.dims}
 
 
 def _factors(value: Value) -> Counter[Value] | None:

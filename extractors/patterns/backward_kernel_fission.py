@@ -1,4 +1,4 @@
-"""How the gradients of an attention are divided among kernels."""
+"""How the gradients of an attention, or of a normalisation, are divided among kernels."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
-from extractors.patterns.cases_rows import DELTA_TILE, NORM_BACKWARD
-from extractors.patterns.cases_rows_pointer import DELTA
+from extractors.patterns.cases_rows import DELTA_TILE, NORM_BACKWARD, ROW_NORM
+from extractors.patterns.cases_rows_pointer import DELTA, NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import recomputed
+from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
+from kb.analysis.rebuilt import coefficients, normalised
 from kb.evidence import Decision
 from kb.ops import OpKind
 
 
 class BackwardKernelFission(Pattern):
     """Probabilities are rebuilt, and this kernel sums some of the gradients; an atomic would sum
-    the others too."""
+    the others too. Of a normalisation, the gradient of its parameters may stand beside that of the
+    rows."""
 
     name = "backward-kernel-fission"
     axis = "kernel_boundaries"
@@ -27,6 +30,8 @@ class BackwardKernelFission(Pattern):
     matches = (
         Case(BACKWARD_KEYS, "two kernels, S recomputed twice"),
         Case(BACKWARD_KEYS_POINTER, "two kernels, S recomputed twice"),
+        Case(NORM_BACKWARD, "row gradient and parameter sums in one kernel"),
+        Case(NORM_BACKWARD_LOCKED, "row gradient and parameter sums in one kernel"),
         Case(DELTA, "delta in a kernel of its own"),
         Case(DELTA_TILE, "delta in a kernel of its own"),
         Case(BACKWARD_KEYS_THREADS, "two kernels, S recomputed twice"),
@@ -38,7 +43,11 @@ class BackwardKernelFission(Pattern):
             why="squares are summed",
         ),
         NearMiss(BACKWARD_KEYS, why="two gradients", value="one kernel, S recomputed twice"),
-        NearMiss(NORM_BACKWARD, why="no probabilities are rebuilt"),
+        NearMiss(ROW_NORM, why="a forward pass"),
+        NearMiss(
+            vary(NORM_BACKWARD, ("    ct.store(parts, index=(own, 0), tile=acc)\n", "")),
+            why="the gradient of the rows alone",
+        ),
         NearMiss(FLASH_POINTER, why="a forward pass"),
         NearMiss(FLASH_THREADS, why="a forward pass"),
     )
@@ -46,6 +55,7 @@ class BackwardKernelFission(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not recomputed(facts):
             yield from self._delta(facts)
+            yield from self._parameters(facts)
             return
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         atomics = [a for a in facts.stores if a.is_atomic]
@@ -61,6 +71,26 @@ class BackwardKernelFission(Pattern):
             yield self.decide(
                 facts, "two kernels, S recomputed twice", [*head, *facts.contractions]
             )
+
+    def _parameters(self, facts: Facts) -> Iterable[Decision]:
+        """Gradients of rows that were normalised, stored beside sums of several rows."""
+        rows = [*normalised(facts), *coefficients(facts)]
+        if not rows:
+            return
+        sums = locked_sums(facts)
+        kept = {c.result for loop in facts.loops for c in loop.of(Role.SUM)}
+        sums += [s for s in facts.stores if facts.graph.core(s.value) in kept]
+        sums = [s for s in sums if facts.types.shape(s.value)]
+        own = [
+            s
+            for s in facts.stores
+            if s not in sums
+            and facts.types.shape(s.value)
+            and any(facts.graph.rests_on(s.value, total) for total in facts.reductions)
+        ]
+        if sums and own:
+            value = "row gradient and parameter sums in one kernel"
+            yield self.decide(facts, value, [*own, *dict.fromkeys(sums)])
 
     def _gradients(self, facts: Facts) -> set[str | None]:
         """Arrays that sums of the loops are stored in."""
