@@ -14,7 +14,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 _SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT})
 _PAIRS = """#include <cuda_bf16.h>
@@ -112,7 +112,9 @@ class IoCast(Pattern):
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
         stores = [s for s in facts.stores if not s.is_atomic]
-        if moved and stores and len(stores) == len(facts.stores):
+        above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
+        known = not any(n.op.kind == OpKind.OPAQUE for n in above)
+        if moved and stores and len(stores) == len(facts.stores) and known:
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
             yield self.decide(facts, "stay in storage dtype", [*moved, *casts, *stores])
 
@@ -172,3 +174,7 @@ class IoCast(Pattern):
             for node, (before, after) in zip(ends, kinds, strict=True)
             if before != after or after == UNKNOWN
         ]
+
+
+def _reads(node: Node) -> bool:
+    return node.op.kind in READS
