@@ -3,13 +3,18 @@ no tile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
+from extractors.host.events import LaunchRecord
 from extractors.host.expr import atoms, is_sms
+from extractors.host.facts import Material
+from extractors.host.origins import lines_of
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.syntax.nodes import walk
 from kb.evidence import Finding, Severity
 
 _TILED = (
@@ -81,10 +86,23 @@ class GridExceedsWork(Rule):
                         "before the multiplication, so that there are more blocks than tiles when "
                         "tiles are few",
                         "multiply the number of multiprocessors, and take the minimum last",
-                        [launch.lines, *subject.host.grid_lines[:1]],
+                        [launch.lines, *subject.host.grid_lines[:1], *_written(material, launch)],
                         Severity.NOTE,
                     )
                     return
+
+
+def _written(material: Material, launch: LaunchRecord) -> Iterator[tuple[int, int]]:
+    """Where the function that launches, or one inside it, multiplies a minimum."""
+    for function in material.tree.body:
+        low, high = lines_of(function)
+        if not low <= launch.lines[0] <= high:
+            continue
+        for node in walk(function):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                sides = [one.func for one in (node.left, node.right) if isinstance(one, ast.Call)]
+                if any(isinstance(one, ast.Name) and one.id == "min" for one in sides):
+                    yield lines_of(node)
 
 
 def _multiplied(part: Value) -> bool:
