@@ -205,9 +205,7 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
-    HostMiss(
-        _MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row has the extent of the outcome"
-    ),
+    HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
     HostMiss(_SECOND, GROUPS, "no gradient"),
     HostMiss(_SECOND, GROUPS_TILE, "no gradient"),
     HostMiss(_TARGETS, vary(_DEMANDED, ("assert new()", "assert x.is_contiguous()")), "the tensor"),

@@ -311,11 +311,12 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
 
 def _kept(material: Material, value: Value) -> Value:
     """What the one function that sets an attribute gave it, where a value is the attribute of an
-    object handed in."""
+    object handed in; the first of several that one rule gave for several tensors."""
     if isinstance(value, Expr) and value.op == "int":
         value = value.args[0]
     kept = material.machine.kept.get(str(value.args[1]), []) if _attribute(value) else []
-    return kept[0] if len(kept) == 1 else value
+    rules = {one.op if isinstance(one, Expr) and by_rule(one) else "" for one in kept}
+    return kept[0] if len(kept) == 1 or (len(rules) == 1 and "" not in rules) else value
 
 
 def _attribute(value: Value) -> TypeGuard[Expr]:
