@@ -22,7 +22,15 @@ from extractors.cuda.values import (
     Slot,
     Val,
 )
-from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, BITS, CUDA, PAIRS, RESULT_DTYPES
+from kb.dialects.cuda import (
+    APPROXIMATE,
+    ATTRIBUTES,
+    BITS,
+    CONVERTERS,
+    CUDA,
+    PAIRS,
+    RESULT_DTYPES,
+)
 from kb.dialects.model import Row
 from kb.ir import Literal
 from kb.ops import COMPARISONS, OpKind
@@ -47,6 +55,8 @@ class CallReader(BindingReader):
             if isinstance(bound, Callee):
                 read = self.helper(node, bound.candidates, function.arguments)
                 return read or self.opaque(function.text, node.arguments, node.at, hint)
+            if isinstance(bound, Slot) and bound.kind.record in CONVERTERS:
+                return self._converting(node, bound.kind, hint)
             if isinstance(bound, Slot | Memory) and bound.kind.record:
                 called = n.Field(node.at, function, "operator()", function.arguments)
                 read = self.member(node, called, bound)
@@ -61,6 +71,14 @@ class CallReader(BindingReader):
         if isinstance(function, n.Lambda):
             return self._closure(node, Closure(function, self.frame), hint)
         return self.opaque("call of a value", (function, *node.arguments), node.at, hint)
+
+    def _converting(self, node: n.Call, kind: Kind, hint: str) -> Val:
+        """A struct that converts the value that it is called with."""
+        target = kind.arguments[0] if kind.arguments else UNKNOWN
+        if len(node.arguments) != 1 or not isinstance(target, Kind):
+            return self.opaque("converter", node.arguments, node.at, hint, whole=node)
+        value = self.read(node.arguments[0])
+        return self.cast(value, replace(target, shape=value.kind.shape), node.at, hint)
 
     def _named(self, node: n.Call, function: n.Name, hint: str) -> Val:
         """A helper, a conversion to a named type, a collective of a group, or nothing known."""

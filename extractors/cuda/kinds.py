@@ -7,7 +7,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
-from kb.dialects.cuda import CUDA, VECTORS
+from kb.dialects.cuda import CUDA, TEMPLATE_VECTORS, VECTORS
 from kb.ir import MemorySpace
 
 MAX_HOPS = 24
@@ -65,7 +65,14 @@ class Typing:
             return self.kind(alias.type, Frame("file"), hops + 1)
         if name in ("auto", "?", ""):
             return UNKNOWN
-        return Kind(record=name, arguments=self.arguments(written.arguments, frame, hops))
+        arguments = self.arguments(written.arguments, frame, hops)
+        if name in TEMPLATE_VECTORS and len(arguments) > 1:
+            element, number = arguments[:2]
+            if isinstance(element, Kind) and isinstance(number, Val):
+                extent = number.text or number.name if number.const is None else str(number.const)
+                frame.scopes[0].setdefault(extent, number)
+                return replace(element, shape=(extent, *element.shape))
+        return Kind(record=name, arguments=arguments)
 
     def arguments(
         self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int
@@ -107,6 +114,8 @@ class Typing:
         owner = Kind(record=written.name)
         if frame.find(written.name) is not None:
             owner = self.kind(n.CType(written.name, written.arguments), frame, hops + 1)
+        if owner.shape and not owner.record and written.member == "Element":
+            return owner.element
         opened = owner.dtype.startswith("dtypeof(")
         for record in () if opened else self.library.records(owner.record or written.name):
             for alias in record.aliases:

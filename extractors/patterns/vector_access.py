@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from math import prod
 
@@ -17,6 +18,9 @@ from kb.ops import OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
          "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
+_NUMBERED = re.compile(r"(?<=\D)\.\d+$")
+"""The number that tells a value of a program from others of its name."""
+
 _WIDE = """__global__ void plus(const float4* x, const float4* y, float4* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) {
@@ -130,7 +134,8 @@ class VectorAccess(Pattern):
             return "scalar"
         if moved.dtype in _BITS and all(extent.isdigit() for extent in extents):
             return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
-        return f"{' * '.join(extents)} elements"
+        names = (_NUMBERED.sub("", extent) for extent in extents)
+        return f"{' * '.join(names)} elements"
 
 
 def _copied(facts: Facts, node: Node) -> str:

@@ -233,6 +233,14 @@ VECTORS: dict[str, tuple[str, int]] = {
 }  # fmt: skip
 """Built-in vector types: element type and number of elements."""
 
+TEMPLATE_VECTORS = frozenset({"cutlass::Array", "cutlass::AlignedArray"})
+"""Types of so many elements of a type, which are their first two arguments. Source: CUTLASS,
+array.h."""
+
+CONVERTERS = frozenset({"cutlass::NumericArrayConverter", "cutlass::NumericConverter"})
+"""Structs that convert what they are called with to their first argument. Source: CUTLASS,
+numeric_conversion.h."""
+
 BITS: dict[str, int] = {
     "f4e2m1": 4, "i1": 8, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8, "f8e8m0": 8, "i16": 16,
     "u16": 16, "f16": 16, "bf16": 16, "i32": 32, "u32": 32, "f32": 32, "tf32": 32, "i64": 64,

@@ -165,6 +165,21 @@ def test_functions_that_are_handed_on_are_read(code: str, kind: OpKind) -> None:
     assert (stored.kind, stored.inputs) == (kind, (only(kernel, OpKind.LOAD).results[0].name,) * 2)
 
 
+def test_arrays_of_a_library_are_vectors_and_its_converters_casts() -> None:
+    kernel = program("""template <class T> __global__ void k(const T* x, float* y) {
+  using Given = cutlass::Array<T, 8>;
+  using Made = cutlass::Array<float, 8>;
+  auto from = reinterpret_cast<const Given*>(x);
+  auto to = reinterpret_cast<Made*>(y);
+  cutlass::NumericArrayConverter<typename Made::Element, typename Given::Element, 8> wide;
+  to[threadIdx.x] = wide(from[threadIdx.x]);
+}""")
+    assert ops(kernel, OpKind.OPAQUE) == []
+    assert str(only(kernel, OpKind.LOAD).results[0].type) == "tile<dtypeof(T)>[8]@register"
+    cast = made(kernel, only(kernel, OpKind.STORE).operand("value"))
+    assert (cast.kind, str(cast.results[0].type)) == (OpKind.CAST, "tile<f32>[8]@register")
+
+
 def test_matrix_product_of_registers() -> None:
     kernel = program(PRODUCT)
     product = only(kernel, OpKind.MMA)
