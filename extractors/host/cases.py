@@ -265,6 +265,7 @@ CASES = (
     HostCase("power-of-two-tile-padding-of-an-extent", pointer(BOUNDED, "x, w, out, 1024, True, size")),
     HostCase("power-of-two-tile-padding-of-an-extent", pointer(BOUNDED_BY_CASES, "x, w, out, 1024, True, size")),
     HostCase("power-of-two-tile-padding-of-an-extent", tile(vary(SAVED, ("def host(", "def one(ctx, y):\n    first(ctx, y)\n\ndef two(ctx, z):\n    first(ctx, z)\n\ndef host(")), "x, w, out, 1024, True, ctx.span")),
+    HostCase("power-of-two-tile-padding-of-an-extent", tile(vary(BOUNDED, ("min(4096, ", "max(128, ")), "x, w, out, 1024, True, size")),
     HostCase("power-of-two-tile-padding-of-an-extent", tile(SAVED, "x, w, out, 1024, True, ctx.span")),
     HostCase("power-of-two-tile-padding-of-an-extent", pointer(SAVED, "x, w, out, 1024, True, ctx.span")),
     HostCase("host-contiguity-alignment-normalisation", tile(STRIDED, "x, w, out, 1024, True, 1024"), "strides demanded"),

@@ -336,13 +336,13 @@ def _rounded_anywhere(material: Material, values: list[Expr]) -> set[Lines]:
 
 
 def _rounded(value: Value) -> Iterator[Expr]:
-    """An extent rounded up to a power of two; or the smaller one of that and a bound, which may
-    have cases."""
+    """An extent rounded up to a power of two; or the smaller or larger of that and a bound, which
+    may have cases."""
     if not isinstance(value, Expr):
         return
     if value.op == "npow2" and _measured(value.args[0]):
         yield value
-    elif value.op == "min" and any(
+    elif value.op in ("min", "max") and any(
         all(isinstance(leaf, int) for leaf in leaves(arg)) for arg in value.args
     ):
         yield from (one for arg in value.args for one in _rounded(arg))

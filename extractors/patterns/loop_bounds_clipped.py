@@ -31,6 +31,7 @@ _BOUND = COPIES | {
     OpKind.FLOOR_DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.SELECT,
 }  # fmt: skip
 _SCALARS = (AtomKind.PARAMETER, AtomKind.LOADED)
+_LOWER = "lower bound clipped (sliding window/causal dKdV)"
 _UNCLIPPED = vary(
     ATTENTION, ("last = ct.cdiv(min(shift + (x + 1) * TM, size), TN)", "last = ct.cdiv(size, TN)")
 )
@@ -64,6 +65,10 @@ _DIAGONAL = vary(
         "m = x * TN // TM\n        for _ in range(TN // TM):",
     ),
     ("            gk = tl.dot(", "            m += 1\n            gk = tl.dot("),
+)
+_REST = vary(
+    _DIAGONAL,
+    ("for _ in range(TN // TM)", "for _ in range((size - x * TN) // TM)"),
 )
 _STEPS = (
     POINTER
@@ -104,9 +109,20 @@ class LoopBoundsClipped(Pattern):
         Case(_WINDOW, "band clipping"),
         Case(_LISTED, "clipped to valid range"),
         Case(_DIAGONAL, "band clipping"),
+        Case(_REST, _LOWER),
         Case(_ALL, "full extent + mask"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                PRODUCT_POINTER,
+                ("    acc = tl.zeros(", "    at = tl.program_id(2) * 8 * TK\n    acc = tl.zeros("),
+                ("for t in range(0, tl.cdiv(K, TK))", "for t in range(8)"),
+                ("K - t * TK", "K - at"),
+                ("        pa += TK\n", "        pa += TK\n        at += TK\n"),
+            ),
+            why="a part of the sum for every block, no mask between rows and columns",
+        ),
         NearMiss(
             vary(_LOOKED_UP, (_TABLE, "range(0, tl.cdiv(K, TK))")),
             why="the bound is the whole extent and nothing is masked",
@@ -139,9 +155,10 @@ class LoopBoundsClipped(Pattern):
             low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
             own = _own_band(facts, loop)
             if low or high:
-                same = clipped.setdefault((_value(low, high), loop.node.lines), [])
+                value = _LOWER if _falls(facts, loop) else _value(low, high)
+                same = clipped.setdefault((value, loop.node.lines), [])
                 same += [*low, *high, loop.node.head, *_stages(facts, loop)]
-            elif own:
+            elif own and any(m.node.inside(loop.node) for m in causal):
                 yield self.decide(facts, "band clipping", (*own, loop.node.head))
             elif self._looked_up(facts, loop):
                 bounds = [n for v in (loop.low, loop.high) for n in _loaded(facts, v)]
@@ -199,11 +216,19 @@ class LoopBoundsClipped(Pattern):
 def _value(low: list[Node], high: list[Node]) -> str:
     if low and high:
         return "band clipping"
-    return (
-        "upper bound clipped (causal)"
-        if high
-        else "lower bound clipped (sliding window/causal dKdV)"
-    )
+    return "upper bound clipped (causal)" if high else _LOWER
+
+
+def _falls(facts: Facts, loop: Loop) -> bool:
+    """True when the number of rounds, counted from zero, is the less the further on the block is:
+    what comes before its tile is left out."""
+    if loop.high is None or facts.values.expr(loop.low).constant != 0:
+        return False
+    count = facts.values.expr(loop.high)
+    divided = (AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV)
+    parts = (count, *(a.args[0] for a in count.top() if a.kind in divided))
+    terms = [row for part in parts for row in part.terms]
+    return any(n < 0 and any(a.kind is AtomKind.BLOCK for a in f) for f, n in terms)
 
 
 def _added(expr: Expr, scalars: set[str]) -> set[str]:

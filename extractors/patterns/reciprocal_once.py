@@ -19,6 +19,7 @@ from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
@@ -38,6 +39,19 @@ def keep(x, out, n, p, T: tl.constexpr):
 )
 
 
+_MEAN = (
+    POINTER
+    + """
+@triton.jit
+def mean(x, out, n, T: tl.constexpr):
+    total = 0.0
+    for i in range(0, n, T):
+        total += tl.sum(tl.load(x + i + tl.arange(0, T)), axis=0)
+    tl.store(out, total / n)
+"""
+)
+
+
 class ReciprocalOnce(Pattern):
     """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is
     divided."""
@@ -48,6 +62,7 @@ class ReciprocalOnce(Pattern):
     matches = (
         Case(_KEPT, "divide per element"),
         Case(LAYER_NORM_POINTER, "true division"),
+        Case(_MEAN, "true division"),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),
         Case(ROW_NORM, "one reciprocal per row"),
@@ -66,6 +81,7 @@ class ReciprocalOnce(Pattern):
     )
     near_misses = (
         NearMiss(vary(_KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
+        NearMiss(vary(_MEAN, ("tl.sum(", "tl.max(")), why="no sum is divided"),
         NearMiss(vary(_KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
@@ -96,8 +112,12 @@ class ReciprocalOnce(Pattern):
         over, under = node.op.inputs[:2]
         extent = facts.values.expr(under).atom
         given = extent is not None and extent.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
-        made = facts.graph.producer(facts.graph.core(over))
-        return given and made is not None and made.op.kind == OpKind.REDUCE_SUM
+        total = facts.graph.core(over)
+        summed = [c.result for loop in facts.loops for c in loop.of(Role.SUM)]
+        return given and (
+            facts.graph.kind_of(total) == OpKind.REDUCE_SUM
+            or (total in summed and bool(facts.graph.roots(total, OpKind.REDUCE_SUM)))
+        )
 
     def _one(self, facts: Facts, node: Node) -> bool:
         """The dividend is a number; or one that is given at compile time, over what a reduction
