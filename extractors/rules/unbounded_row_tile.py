@@ -58,13 +58,23 @@ class UnboundedRowTile(Rule):
     no check or branch of the host speaks of that extent."""
 
     name = "unbounded-row-tile"
-    matches = (Case(_ROWS, "`T`"), Case(_TILES, "`T`"))
+    matches = (
+        Case(_ROWS, "`T`"),
+        Case(_TILES, "`T`"),
+        Case(
+            vary(
+                _ROWS,
+                ("def run(x):", 'def run(x, mode):\n    if mode != "near":\n        return x'),
+            ),
+            "`T`",
+        ),
+    )
     near_misses = (
         NearMiss(
             vary(
                 _ROWS, ("def run(x):", 'def run(x, mode):\n    if mode == "far":\n        return x')
             ),
-            why="a mode leads to the launch, and another may be for long rows",
+            why="the mode that is named may be for long rows",
         ),
         NearMiss(
             vary(_ROWS, ("    out = torch", "    assert n <= 16384\n    out = torch")),
@@ -129,13 +139,14 @@ class UnboundedRowTile(Rule):
 
 
 def _by_mode(launch: LaunchRecord) -> bool:
-    """Whether a name of a mode leads to the launch: other modes may be for long rows, and what
-    gave the mode may know the length."""
-    return any(
-        part.op in ("==", "!=") and any(isinstance(arg, str) for arg in part.args)
+    """Whether the launch stands where a mode is not the one that is named: that one may be for long
+    rows, and what chose the mode may know the length."""
+    named = [
+        guard.holds == (guard.cond.op == "==")
         for guard in launch.path.guards
-        for part in parts(guard.cond)
-    )
+        if guard.cond.op in ("==", "!=") and any(isinstance(arg, str) for arg in guard.cond.args)
+    ]
+    return bool(named) and not any(named)
 
 
 def _rounded(leaf: object) -> Expr | None:
