@@ -69,12 +69,10 @@ class FolderLoader:
     def _inside(self, file: FilePath) -> str | None:
         root = _real(self.root)
         try:
+            if not file.is_file() or file.stat().st_size > MAX_MODULE_BYTES:
+                return None
             real = file.resolve()
-            if (
-                not real.is_relative_to(root)
-                or not real.is_file()
-                or real.stat().st_size > MAX_MODULE_BYTES
-            ):
+            if not real.is_relative_to(root):
                 return None
             return real.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError, ValueError):

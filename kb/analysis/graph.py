@@ -3,6 +3,7 @@ rests on."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -177,19 +178,25 @@ class Graph:
 
     def _close(self) -> None:
         """Which nodes every value rests on, as bit sets; loops make this a fixed point."""
-        order = [r.name for node in self.nodes for r in node.op.results]
-        held = list(self.arguments)
-        changed = True
-        while changed:
-            changed = False
-            for value in (*held, *order):
-                node = self.defs.get(value)
-                mask = 1 << node.index if node is not None else 0
-                for feed in self.feeds(value):
-                    mask |= self._masks.get(feed, 0)
-                if mask != self._masks.get(value, 0):
-                    self._masks[value] = mask
-                    changed = True
+        values = dict.fromkeys((*self.arguments, *self.defs))
+        users: dict[str, list[str]] = {}
+        for value in values:
+            node = self.defs.get(value)
+            self._masks[value] = 1 << node.index if node is not None else 0
+            for feed in self.feeds(value):
+                users.setdefault(feed, []).append(value)
+        pending, waiting = deque(values), set(values)
+        while pending:
+            value = pending.popleft()
+            waiting.discard(value)
+            mask = self._masks[value]
+            for user in users.get(value, ()):
+                more = self._masks[user] | mask
+                if more != self._masks[user]:
+                    self._masks[user] = more
+                    if user not in waiting:
+                        waiting.add(user)
+                        pending.append(user)
 
     def rests_on(self, value: str | None, node: Node) -> bool:
         """True when `value` is computed from a result of `node`."""
