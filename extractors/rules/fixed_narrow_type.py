@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord
 from extractors.host.facts import Material
 from extractors.host.values import Expr
@@ -54,6 +53,13 @@ class FixedNarrowType(Rule):
         Case(PRODUCT_POINTER, "`out`"),
         Case(_EIGHT_BITS_TOO, "f16"),
         Case(vary(_DEMANDED, ("a.dtype == torch.float16", "a.dtype == b.dtype")), "f16"),
+        Case(
+            vary(
+                _DEMANDED,
+                ("a.dtype == torch.float16", "a.dtype == torch.float8_e5m2 or a.shape[0] > 8"),
+            ),
+            "f16",
+        ),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the types are those of arrays"),
@@ -121,10 +127,12 @@ def _demanded(material: Material | None) -> bool:
     """Whether the host demands one element type of an array on the way to a launch."""
     for launch in material.launches if material is not None else ():
         for event in material.beside(launch) if material is not None else ():
-            for part in parts(event.cond) if isinstance(event, CheckRecord) else ():
-                typed = [isinstance(a, Expr) and a.op == "attr" and a.args[1] == "dtype"
-                         for a in part.args]  # fmt: skip
-                if part.op == "==" and typed.count(True) == 1:
+            whole = event.cond if isinstance(event, CheckRecord) else None
+            joined = isinstance(whole, Expr) and whole.op == "and"
+            for part in whole.args if joined and isinstance(whole, Expr) else (whole,):
+                args = part.args if isinstance(part, Expr) and part.op == "==" else ()
+                if [isinstance(a, Expr) and a.op == "attr" and a.args[1] == "dtype"
+                    for a in args].count(True) == 1:  # fmt: skip
                     return True
     return False
 
