@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import TURN
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -81,6 +82,7 @@ class EpilogueSubTiles(Pattern):
         ),
         NearMiss(_SUMMED, why="a sum of the tile is stored"),
         NearMiss(TURN, why="there is no product"),
+        NearMiss(ADD_THREADS, why="there is no product"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
