@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
+from extractors.cuda.conditions import HOPPER, Profile
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
@@ -40,7 +41,7 @@ class Header:
 
 
 _HEADERS: dict[str, Header] = {}
-"""Headers by path and length of their text; many files of a package include the same ones."""
+"""Headers by path, length of their text and target; many files of a package include the same."""
 
 MAX_KEPT = 400
 
@@ -97,37 +98,40 @@ class Library:
         return self._constants[last]
 
 
-def gather(text: str, path: str, load: Load) -> tuple[Prepared, list[Header]]:
-    """The prepared file and the headers that it includes, at any level, within bounds."""
+def gather(
+    text: str, path: str, load: Load, profile: Profile = HOPPER
+) -> tuple[Prepared, list[Header]]:
+    """The prepared file and the headers that it includes, at any level, within bounds, as a
+    compiler for one target sees them."""
     macros: dict[str, Macro] = {}
     headers: list[Header] = []
     seen: set[str] = {path}
     names = re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
-    _include(names, path, load, (macros, headers, seen), 0)
-    return prepare(text, macros), headers
+    _include(names, path, load, (macros, headers, seen, profile), 0)
+    return prepare(text, macros, profile), headers
 
 
 def _include(
     names: list[str], path: str, load: Load,
-    found: tuple[dict[str, Macro], list[Header], set[str]], level: int,
+    found: tuple[dict[str, Macro], list[Header], set[str], Profile], level: int,
 ) -> None:  # fmt: skip
-    macros, headers, seen = found
+    macros, headers, seen, profile = found
     for name in names:
         loaded = load(path, name) if len(headers) < MAX_HEADERS and level < MAX_LEVELS else None
         if loaded is None or loaded[0] in seen or len(loaded[1]) > MAX_HEADER_BYTES:
             continue
         inner, text = loaded
         seen.add(inner)
-        header = _header(inner, text, macros)
+        header = _header(inner, text, macros, profile)
         _include(header.prepared.includes, inner, load, found, level + 1)
         headers.append(header)
         macros.update({k: v for k, v in header.prepared.macros.items() if k not in macros})
 
 
-def _header(path: str, text: str, macros: dict[str, Macro]) -> Header:
-    key = f"{path}:{len(text)}"
+def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) -> Header:
+    key = f"{path}:{len(text)}:{profile.target}"
     if key not in _HEADERS:
         if len(_HEADERS) >= MAX_KEPT:
             _HEADERS.clear()
-        _HEADERS[key] = Header(path, prepare(text, macros))
+        _HEADERS[key] = Header(path, prepare(text, macros, profile))
     return _HEADERS[key]

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extractors.cuda.conditions import holds, known
+from extractors.cuda.conditions import HOPPER, Profile, holds, known
 from extractors.cuda.macros import MARK, Expander, Macro, closing, definition
 
 MAX_MACRO = 20_000
@@ -99,10 +99,12 @@ class _Level:
     outer: bool
 
 
-def prepare(text: str, given: Mapping[str, Macro] | None = None) -> Prepared:
+def prepare(
+    text: str, given: Mapping[str, Macro] | None = None, profile: Profile = HOPPER
+) -> Prepared:
     """The text for the parser; `given` are macros of included headers."""
     macros = dict(given or {})
-    reader = _Directives(macros)
+    reader = _Directives(macros, profile)
     body = reader.read(_plain(text).split("\n"))
     attributes: list[Attribute] = []
     final = _blanked(body, attributes)
@@ -116,6 +118,7 @@ def _expands(macro: Macro) -> bool:
 @dataclass(slots=True)
 class _Directives:
     macros: dict[str, Macro]
+    profile: Profile
     includes: list[str] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
     levels: list[_Level] = field(default_factory=list)
@@ -200,13 +203,13 @@ class _Directives:
             found = self._truth(rest, line, outer)
         else:
             names = rest.split()
-            defined = known(names[0], self.macros) if names else None
+            defined = known(names[0], self.macros, self.profile) if names else None
             found = defined is None or defined is (word == "ifdef")
         self.levels.append(_Level(outer and found, found, outer))
 
     def _truth(self, condition: str, line: int, told: bool) -> bool:
         """A condition that nothing decides counts as true, and the line is noted."""
-        found = holds(condition, self.macros)
+        found = holds(condition, self.macros, self.profile)
         if found is None and told:
             self.guessed.append(line)
         return found is not False

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
+from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
 from extractors.cuda.instances import traits
 from extractors.cuda.library import Library, Load, gather
@@ -76,19 +77,45 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         )  # fmt: skip
     prepared, headers = gather(text, path, load)
     library = Library(parse(prepared, shown or path), headers)
+    later = _Later(text, path, load, shown or path)
     notes: list[Diagnostic] = []
     kernels: list[Kernel] = []
     kept: list[n.Definition] = []
-    for definition in _global(library.unit):
+    for one in _global(library.unit):
         if len(kernels) >= MAX_KERNELS:
-            notes.append(_note(f"only the first {MAX_KERNELS} kernels are read.", definition.at))
+            notes.append(_note(f"only the first {MAX_KERNELS} kernels are read.", one.at))
             break
-        kernel, problem = _kernel(definition, library, _name(definition, kernels))
+        seen, definition = library, one
+        if not one.body.body and "__CUDA_ARCH" in text:
+            seen, definition = later.find(one) or (library, one)
+        kernel, problem = _kernel(definition, seen, _name(definition, kernels))
         kernels.append(kernel)
         kept.append(definition)
         notes += [*problem, *opaque_notes(kernel, CUDA.file)]
     notes += _general(prepared.guessed, library.unit, kernels)
     return ReadCuda(tuple(kernels), library, tuple(dict.fromkeys(notes)), tuple(kept))
+
+
+@dataclass(slots=True)
+class _Later:
+    """The file as a compiler for the next architecture sees it, made when it is asked for: kernels
+    whose bodies are empty before it."""
+
+    text: str
+    path: str
+    load: Load
+    shown: str
+    _library: Library | None = None
+
+    def find(self, empty: n.Definition) -> tuple[Library, n.Definition] | None:
+        """The definition that has a body there, with what it may name."""
+        if self._library is None:
+            prepared, headers = gather(self.text, self.path, self.load, BLACKWELL)
+            self._library = Library(parse(prepared, self.shown), headers)
+        for one in _global(self._library.unit):
+            if one.name == empty.name and one.at.line == empty.at.line and one.body.body:
+                return self._library, one
+        return None
 
 
 def _global(unit: n.Unit) -> list[n.Definition]:

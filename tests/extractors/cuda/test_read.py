@@ -298,6 +298,19 @@ def test_condition_of_the_architecture_picks_a_branch() -> None:
             ops(kernel, OpKind.STORE)] == [1.0]  # fmt: skip
 
 
+def test_a_body_for_a_later_architecture_is_read_as_its_compiler_sees_it() -> None:
+    found = read_cuda(
+        "__global__ void later(float* y) {\n#if __CUDA_ARCH__ >= 1000\n y[0] = 1.f;\n#endif\n}\n"
+        "__global__ void both(float* y) {\n y[0] = 2.f;\n#if __CUDA_ARCH__ >= 1000\n y[1] = 3.f;\n"
+        "#endif\n}\n__global__ void nowhere(float* y) {\n#if __CUDA_ARCH__ < 900\n y[0] = 4.f;\n"
+        "#endif\n}\n",
+        "k.cu",
+    )
+    assert {k.name: len(ops(k, OpKind.STORE)) for k in found.kernels} == {
+        "later": 1, "both": 1, "nowhere": 0,
+    }  # fmt: skip
+
+
 def test_a_kernel_made_by_a_macro() -> None:
     found = read_cuda(
         "#define DEFINE(name, ...) template <__VA_ARGS__> __global__ void name(float* y)\n"
