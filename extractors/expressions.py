@@ -9,6 +9,7 @@ import math
 from extractors.natives import normal_path
 from extractors.partitions import Part, partitions
 from extractors.scope import Constant, Local, Meaning, Native, Scope
+from extractors.syntax.nodes import children, walk
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect, Row
 from kb.ir import Literal, ParameterKind
@@ -89,7 +90,7 @@ class ExpressionReader:
                 return self.writer.add(kind, items, node, hint=hint)
             case ast.IfExp():
                 return self._conditional(node, hint)
-        return self._opaque(node, type(node).__name__, _children(node), hint)
+        return self._opaque(node, type(node).__name__, children(node), hint)
 
     def is_constexpr(self, annotation: ast.expr) -> bool:
         """True when an annotation says that the value is known at compile time."""
@@ -251,12 +252,12 @@ class ExpressionReader:
     def _call(self, node: ast.Call, hint: str) -> str:
         starred = any(isinstance(a, ast.Starred) for a in node.args)
         if starred or any(keyword.arg is None for keyword in node.keywords):
-            return self._opaque(node, ast.unparse(node.func), _children(node)[1:], hint)
+            return self._opaque(node, ast.unparse(node.func), children(node)[1:], hint)
         function = node.func
         if isinstance(function, ast.Attribute) and self._rooted_in_value(function):
             return self._method(node, function, hint)
         if isinstance(function, ast.Name) and function.id in self.names:
-            return self._opaque(node, "call of a value", _children(node), hint)
+            return self._opaque(node, "call of a value", children(node), hint)
         if isinstance(function, ast.Name) and not self.scope.binds(function.id):
             constant = None if _loaded(node) & {*self.names} else self.scope.evaluate(node)
             if isinstance(constant, int | float):
@@ -274,17 +275,17 @@ class ExpressionReader:
                 form = [("spelling", "constructor")]
                 return self.writer.add(OpKind.CAST, operands, node, form, hint)
             return self._row_or_opaque(node, self.dialect.by_path.get(path), path, hint)
-        return self._opaque(node, ast.unparse(function), _children(node)[1:], hint)
+        return self._opaque(node, ast.unparse(function), children(node)[1:], hint)
 
     def _row_or_opaque(self, node: ast.Call, row: Row | None, path: str, hint: str) -> str:
         if row is None:
-            return self._opaque(node, path, _children(node)[1:], hint)
+            return self._opaque(node, path, children(node)[1:], hint)
         return self._apply(node, row, [], hint)
 
     def _method(self, node: ast.Call, function: ast.Attribute, hint: str) -> str:
         row = self.dialect.by_path.get(f".{function.attr}")
         if row is None:
-            return self._opaque(node, f".{function.attr}", _children(node), hint)
+            return self._opaque(node, f".{function.attr}", children(node), hint)
         return self._apply(node, row, [self.read(function.value)], hint)
 
     def _apply(self, node: ast.Call, row: Row, receiver: list[str], hint: str) -> str:
@@ -300,7 +301,7 @@ class ExpressionReader:
             variadic = places and index >= len(places) - 1 and places[-1].variadic
             if index >= len(places) and not variadic:
                 return self._opaque(
-                    node, f"{row.path} with {len(values)} arguments", _children(node), hint
+                    node, f"{row.path} with {len(values)} arguments", children(node), hint
                 )
             role = places[-1].role if variadic else places[index].role
             self._operand(operands, role, value, debug)
@@ -331,9 +332,7 @@ class ExpressionReader:
         names = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args,
                                  *function.node.args.kwonlyargs)]  # fmt: skip
         if len(node.args) > len(names):
-            return self._opaque(
-                node, f"{callee} with too many arguments", _children(node)[1:], hint
-            )
+            return self._opaque(node, f"{callee} with too many arguments", children(node)[1:], hint)
         operands = [(name, self.read(arg)) for name, arg in zip(names, node.args, strict=False)]
         operands += [(str(k.arg), self.read(k.value)) for k in node.keywords]
         return self.writer.add(OpKind.CALL, operands, node, [("callee", callee)], hint)
@@ -343,7 +342,7 @@ class ExpressionReader:
         default one first; the others may have registers of their own."""
         found = partitions(node, self.scope)
         if found is None:
-            return self._opaque(node, ast.unparse(node.func), _children(node)[1:], hint)
+            return self._opaque(node, ast.unparse(node.func), children(node)[1:], hint)
         own = self.writer.add(OpKind.WARP_PARTITION, (), node)
         return self._partition(own, found, 0, hint)
 
@@ -393,11 +392,7 @@ _OF_SOMETHING = READS | WRITES | REDUCTIONS | CONTRACTIONS
 _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_BY_SYMBOL.values()))
 
 
-def _children(node: ast.AST) -> list[ast.AST]:
-    return list(ast.iter_child_nodes(node))
-
-
 def _loaded(node: object) -> set[str]:
     if not isinstance(node, ast.AST):
         return set()
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
