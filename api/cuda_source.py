@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from api.lookups import Lookups
 from api.sources import SourceFile
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import MAX_BYTES, read_cuda
@@ -31,9 +32,10 @@ class CudaFile:
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Finds included files under one root and never outside it."""
+    """Finds included files under one root and never outside it; `lookups` hears of each."""
 
     root: Path
+    lookups: Lookups | None = None
 
     def load(self, path: str, name: str) -> tuple[str, str] | None:
         """Path below the root and text of a header, None when it is not there or too large."""
@@ -41,6 +43,8 @@ class Headers:
         for _ in range(MAX_LEVELS):
             for folder in (start, start / "include"):
                 found = _text(self.root, folder / name)
+                if self.lookups is not None:
+                    self.lookups.look(folder / name)
                 if found is not None:
                     return found
             if start == self.root or start.parent == start:
@@ -63,12 +67,12 @@ def _text(root: Path, path: Path) -> tuple[str, str] | None:
         return None
 
 
-def read_file(file: SourceFile, text: str) -> CudaFile:
+def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> CudaFile:
     """Every kernel of a CUDA C++ file with what the host code of the file says.
 
     Raises InputError when it is too large or tree-sitter is not installed.
     """
     inside = file.path.relative_to(file.root).as_posix()
-    found = read_cuda(text, inside, Headers(file.root).load, shown=file.shown)
+    found = read_cuda(text, inside, Headers(file.root, lookups).load, shown=file.shown)
     hosts = host_facts(found)
     return CudaFile(found.kernels, hosts, found.diagnostics)

@@ -59,12 +59,12 @@ def extract_source(file: SourceFile, lookups: Lookups | None = None) -> SourceKn
     text = decode(data, file.shown)
     try:
         if file.path.suffix in CUDA_SUFFIXES:
-            cuda = read_file(file, text)
+            cuda = read_file(file, text, lookups)
             source = _source(file, data, ["cuda"])
             return _knowledge(source, cuda.kernels, cuda.hosts, cuda.diagnostics)
         found = read(_module(file, text), FolderModules(file.root, lookups))
         source = _source(file, data, [kernel.dialect for kernel in found.kernels])
-        return _knowledge(source, found.kernels, _hosts(file, found), found.diagnostics)
+        return _knowledge(source, found.kernels, _hosts(file, found, lookups), found.diagnostics)
     except RecursionError:
         raise SyntaxProblem(
             "the program nests too deeply to be analysed.", where=file.shown, hint="Split it."
@@ -155,12 +155,12 @@ def _source(file: SourceFile, data: bytes, dialects: Sequence[str]) -> Source:
     )
 
 
-def _hosts(file: SourceFile, found: ReadModule) -> Mapping[str, HostFacts]:
+def _hosts(file: SourceFile, found: ReadModule, lookups: Lookups | None) -> Mapping[str, HostFacts]:
     """What the host code of a module says of its kernels."""
     signatures = {kernel.name: signature_of(kernel) for kernel in found.kernels}
     if not signatures:
         return {}
-    loader = SiblingTables(file.root)
+    loader = SiblingTables(file.root, lookups=lookups)
     path = str(file.path.relative_to(file.root))
     return read_host(found.tree, path=path, kernels=signatures, loader=loader)
 

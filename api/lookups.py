@@ -23,11 +23,11 @@ class Lookups:
     root: Path
     found: dict[str, str] = field(default_factory=dict)
 
-    def note(self, path: Path, data: bytes | None) -> None:
-        """One file under the root was read, or is not there."""
-        if path.is_relative_to(self.root):
-            name = path.relative_to(self.root).as_posix()
-            self.found[name] = ABSENT if data is None else digest_of(data)
+    def look(self, path: Path) -> None:
+        """A file was looked for, and read if it is there; nothing outside the root."""
+        name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
+        if name and name not in self.found and path.resolve().is_relative_to(self.root.resolve()):
+            self.found[name] = _digest(path)
 
     def note_tables(self) -> None:
         """The tables below the root were listed."""

@@ -27,7 +27,7 @@ WAITING = 3
 PER_PROCESS = 1_000
 """Things after which a process makes room for a fresh one, so that its memory stays bounded."""
 
-GARBAGE = 20_000
+GARBAGE = 100_000
 """Objects that a process makes before it looks for cycles: a reading makes many and few cycles."""
 
 SECONDS = 120.0

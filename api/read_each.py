@@ -20,11 +20,21 @@ def read_each(
 
     A file that is as it was, with everything that was looked at for it, is not read again, unless
     `again`. What fails has diagnostics; a file that ends its process or takes too long, too.
+    Large files come first: begun last, they would keep the other processes waiting.
     """
     cache = ReadingCache.of_this_version()
     work = Work(partial(_read, cache, again), _failed)
-    yield from each(work, files, jobs=jobs)
+    order = sorted(range(len(files)), key=lambda index: -_bytes(files[index]))
+    for place, reading in each(work, [files[index] for index in order], jobs=jobs):
+        yield order[place], reading
     cache.prune()
+
+
+def _bytes(file: SourceFile) -> int:
+    try:
+        return file.path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _read(cache: ReadingCache, again: bool, file: SourceFile) -> Reading:

@@ -51,7 +51,7 @@ class FolderModules:
             inside = path.is_file() and path.resolve().is_relative_to(self.root.resolve())
             found = module_text(self.root, path) if inside else None
             if self.lookups is not None:
-                self.lookups.note(path, found.text.encode() if found is not None else None)
+                self.lookups.look(path)
             if inside:
                 return found
         return None
@@ -76,7 +76,7 @@ class SiblingTables(FolderLoader):
     def _inside(self, file: Path) -> str | None:
         text = super()._inside(file)
         if self.lookups is not None:
-            self.lookups.note(file, None if text is None else text.encode())
+            self.lookups.look(file)
         return text
 
 

@@ -65,13 +65,18 @@ def _messages(material: Material) -> Iterator[tuple[ast.stmt, str]]:
     """Checks of the functions that lead to a launch, with a place that is not filled."""
     functions = {id(f): f for launch in material.sites() for f in leading(material, launch)}
     for function in functions.values():
-        known = {n.id for n in walk(function) if isinstance(n, ast.Name)}
-        known |= {arg.arg for arg in walk(function.args) if isinstance(arg, ast.arg)}
-        for node in walk(function):
-            for text in _texts(node):
-                for match in _PLACE.finditer(text):
-                    if match[1] in known and isinstance(node, ast.stmt):
-                        yield node, match[0]
+        nodes = walk(function)
+        places = [
+            (node, match)
+            for node in nodes
+            if isinstance(node, ast.stmt)
+            for text in _texts(node)
+            for match in _PLACE.finditer(text)
+        ]
+        if places:
+            known = {n.id for n in nodes if isinstance(n, ast.Name)}
+            known |= {arg.arg for arg in walk(function.args) if isinstance(arg, ast.arg)}
+            yield from ((node, match[0]) for node, match in places if match[1] in known)
 
 
 def _texts(node: ast.AST) -> Iterator[str]:

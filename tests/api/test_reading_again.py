@@ -59,6 +59,38 @@ def test_only_what_changed_is_read_again(package: Path) -> None:
     assert read_again(package) == set()
 
 
+HOST = """
+from pkg.sizes import TILE
+import torch
+
+def run(x):
+    out = torch.empty_like(x)
+    double[(1,)](x, out, x.numel(), TILE)
+    return out
+"""
+
+
+def test_what_the_host_looked_at_counts_too(package: Path) -> None:
+    (package / "caller.py").write_text(CALLER + HOST)
+    (package / "sizes.py").write_text("TILE = 64\n")
+    read(package)
+    assert read_again(package) == set()
+    (package / "sizes.py").write_text("TILE = 128\n")
+    assert read_again(package) == {"caller"}
+
+
+def test_headers_of_a_file_count_too(package: Path) -> None:
+    (package / "k.cu").write_text(
+        '#include "width.cuh"\n__global__ void k(float* y) { y[WIDTH] = 1.f; }\n'
+    )
+    read(package)
+    assert read_again(package) == set()
+    (package / "width.cuh").write_text("#define WIDTH 4\n")
+    assert read_again(package) == {"k"}
+    (package / "width.cuh").write_text("#define WIDTH 8\n")
+    assert read_again(package) == {"k"}
+
+
 def test_what_was_not_there_counts_too(package: Path) -> None:
     (package / "shared.py").unlink()
     read(package)
