@@ -39,16 +39,22 @@ CHANGED = "liger-kernel"
 """The package that is copied, read, changed in one module and read again."""
 
 
+FILES_PER_KERNEL = 0.72
+"""So many files are drawn for each kernel that is wanted."""
+
+
 def read_and_store(names: Sequence[str], wanted: int, kb: str, jobs: int) -> dict[str, Any]:
-    """Read files of the corpora until `wanted` kernels (0: all) are stored; what it took."""
+    """Read files of the corpora that hold about `wanted` kernels (0: all) and store what they hold;
+    what it took."""
     started = time.monotonic()
     files = list(source_files(names))
     random.Random(SEED).shuffle(files)
+    if wanted:
+        del files[round(wanted * FILES_PER_KERNEL) :]
     counts = {"files": 0, "again": 0, "kernels": 0, "decisions": 0, "findings": 0, "refused": 0}
     errors: list[str] = []
     with Memory(kb) as memory:
-        readings = read_each(files, jobs=jobs)
-        for _, reading in readings:
+        for _, reading in read_each(files, jobs=jobs):
             memory.add(reading)
             counts["files"] += 1
             counts["again"] += reading.again
@@ -61,9 +67,6 @@ def read_and_store(names: Sequence[str], wanted: int, kb: str, jobs: int) -> dic
                 for note in reading.diagnostics
                 if note.severity.value == "error"
             ]
-            if wanted and counts["kernels"] >= wanted:
-                break
-        readings.close()
         memory.done()
     return {**counts, "errors": errors, **_cost(started)}
 
