@@ -53,6 +53,10 @@ class GivenScale(Pattern):
             why="scaled, but not clamped",
         ),
         NearMiss(ROW_NORM_THREADS, why="scaled by what the row itself gives"),
+        NearMiss(
+            vary(_GIVEN, ("fmaxf(-127.f, fminf(x[at] * r, 127.f))", "max(x[at] * r)")),
+            why="a function of one value is no bound",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -68,7 +72,7 @@ class GivenScale(Pattern):
     def _inside(self, facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
         """The opposite clamp below one, with the bounds of both."""
         sides = outer.op.inputs[:2]
-        for this, bound in (sides, sides[::-1]):
+        for this, bound in (sides, sides[::-1]) if len(sides) == 2 else ():
             inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
             if inner is not None and {inner.kind, outer.kind} == _CLAMPS:
                 for other in inner.op.inputs[:2]:
@@ -93,7 +97,7 @@ class GivenScale(Pattern):
             if made is None or made.op.kind not in (OpKind.MUL, OpKind.DIV):
                 continue
             sides = made.op.inputs[:2]
-            for tile, scale in (sides, sides[::-1]):
+            for tile, scale in (sides, sides[::-1]) if len(sides) == 2 else ():
                 if facts.feeding(tile) and self._given(facts, scale):
                     above = facts.graph.producer(facts.graph.core(scale))
                     once = above is not None and above.op.kind == OpKind.DIV
