@@ -19,6 +19,7 @@ from kb.ops import (
     EFFECT,
     READS,
     REDUCTIONS,
+    SIDES,
     UNARY_BY_SYMBOL,
     WRITES,
     Effect,
@@ -300,17 +301,18 @@ class ExpressionReader:
         for index, value in enumerate(values):
             variadic = places and index >= len(places) - 1 and places[-1].variadic
             if index >= len(places) and not variadic:
-                return self._opaque(
-                    node, f"{row.path} with {len(values)} arguments", children(node), hint
-                )
+                what = f"{row.path} with {len(values)} arguments"
+                return self._opaque(node, what, children(node), hint)
             role = places[-1].role if variadic else places[index].role
             self._operand(operands, role, value, debug)
         natives = {p.native: p.role for p in row.parameters}
         for keyword in node.keywords:
             name = keyword.arg or ""
             self._operand(operands, natives.get(name, name), keyword.value, debug)
-        if not operands and row.kind in _OF_SOMETHING:
-            return self._opaque(node, f"{row.path} without arguments", (), hint)
+        missing = SIDES & {p.role for p in row.parameters} - {role for role, _ in operands}
+        if missing or (not operands and row.kind in _OF_SOMETHING):
+            what = f"{row.path} with {len(operands)} arguments"
+            return self._opaque(node, what, children(node), hint)
         if row.kind in (OpKind.RANGE, OpKind.STATIC_RANGE):
             operands = _range_roles(operands)
         roles = [parameter.role for parameter in row.parameters]

@@ -285,6 +285,9 @@ EFFECT: dict[str, Effect] = {kind: effect for effect, kinds in _EFFECTS.items() 
 READS = frozenset(_EFFECTS[Effect.READ])
 WRITES = frozenset(_EFFECTS[Effect.WRITE])
 ATOMICS = frozenset(_EFFECTS[Effect.ATOMIC])
+SIDES = frozenset({"lhs", "rhs"})
+"""Roles of operands without which an operation means nothing."""
+
 PROMISES = frozenset({OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS, OpKind.MAX_CONSTANCY})
 """What the program promises of a value. The compiler keeps it with the value, whether or not the
 result of the operation is read. Source: Triton, tl.multiple_of."""

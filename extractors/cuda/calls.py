@@ -33,7 +33,7 @@ from kb.dialects.cuda import (
 )
 from kb.dialects.model import Row
 from kb.ir import Literal
-from kb.ops import COMPARISONS, OpKind
+from kb.ops import COMPARISONS, SIDES, OpKind
 
 _NOWHERE = n.Place(0, 0, 0, "")
 
@@ -181,7 +181,8 @@ class CallReader(BindingReader):
     def by_row(self, node: n.Call, row: Row, hint: str) -> Val:
         """One row of the table: arguments become operands by role."""
         roles = list(row.parameters)
-        if len(node.arguments) > len(roles) and not (roles and roles[-1].variadic):
+        more = len(node.arguments) > len(roles) and not (roles and roles[-1].variadic)
+        if more or len(node.arguments) < sum(one.role in SIDES for one in roles):
             found = self.helper(node, self.library.functions(row.path), ())
             return found or self.opaque(row.path, node.arguments, node.at, hint)
         values = [self.read(argument) for argument in node.arguments]

@@ -38,6 +38,8 @@ class Core:
     `handlers`: the method for each kind of expression (`_eval_Name`) and statement (`_do_If`).
     `nested`: how many conditions held at each entry into a function that is being read.
     `leading`: names of the definitions of the analysed file that may lead to one of its kernels.
+    `tried`: functions of that file that were handed random arrays while `trial` was set: by a test
+    or benchmark, an entry function that takes no arrays itself.
     """
 
     handlers: ClassVar[dict[type[ast.AST], Callable[..., Any]]] = {}
@@ -59,6 +61,7 @@ class Core:
     recognised: dict[int, str | None] = field(default_factory=dict)
     notes: list[tuple[str, Lines | None]] = field(default_factory=list)
     unread: list[tuple[str, str, Lines]] = field(default_factory=list)
+    refusals: dict[ast.stmt, ast.expr] = field(default_factory=dict)
     registered: dict[str, tuple[Row, ...] | None] = field(default_factory=dict)
     main: str = ""
 

@@ -59,9 +59,4 @@ class AssertedLayout(Pattern):
 
 def _addresses(facts: Facts, node: Node) -> bool:
     """True when an address rests on the promise."""
-    return any(
-        facts.graph.rests_on(value, node)
-        for access in facts.accesses
-        for role, value in access.node.op.operands
-        if role in ("pointer", "index", "offsets")
-    )
+    return any(facts.graph.rests_on(v, node) for a in facts.accesses for v in a.address)

@@ -92,7 +92,7 @@ class FlatIndexSplit(Pattern):
             whole[node.op.kind].add(str(facts.values.expr(node.op.inputs[0])))
         both = whole.get(OpKind.FLOOR_DIV, set()) & whole.get(OpKind.MOD, set())
         kept = [n for n in parts if str(facts.values.expr(n.op.inputs[0])) in both]
-        places = [v for a in facts.accesses for v in _addresses(a.node)]
+        places = [v for a in facts.accesses for v in a.address]
         used = [n for n in kept if any(facts.graph.rests_on(v, n) for v in places)]
         if {n.op.kind for n in used} == {OpKind.FLOOR_DIV, OpKind.MOD}:
             yield self.decide(facts, "recomputed div", used)
@@ -110,7 +110,7 @@ def divided_positions(facts: Facts) -> list[Node]:
     """Quotients of a loop's positions that address memory, no remainder beside them."""
     left = {facts.values.expr(n.op.inputs[0]) for n in facts.graph.of(OpKind.MOD)}
     parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if n.loops and _stepped(facts, n, left)]
-    places = [v for a in facts.accesses for v in _addresses(a.node)] if parts else []
+    places = [v for a in facts.accesses for v in a.address] if parts else []
     return [n for n in parts if any(facts.graph.rests_on(v, n) for v in places)]
 
 
@@ -119,7 +119,3 @@ def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
     over = facts.values.expr(node.op.inputs[0])
     alone = [f[0] for f, _ in over.terms if len(f) == 1]
     return over not in left and any(a.kind is AtomKind.INDUCTION for a in alone)
-
-
-def _addresses(node: Node) -> list[str]:
-    return [v for role, v in node.op.operands if role in ("pointer", "index", "offsets")]

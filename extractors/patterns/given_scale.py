@@ -72,7 +72,7 @@ class GivenScale(Pattern):
     def _inside(self, facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
         """The opposite clamp below one, with the bounds of both."""
         sides = outer.op.inputs[:2]
-        for this, bound in (sides, sides[::-1]) if len(sides) == 2 else ():
+        for this, bound in (sides, sides[::-1]):
             inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
             if inner is not None and {inner.kind, outer.kind} == _CLAMPS:
                 for other in inner.op.inputs[:2]:
@@ -97,7 +97,7 @@ class GivenScale(Pattern):
             if made is None or made.op.kind not in (OpKind.MUL, OpKind.DIV):
                 continue
             sides = made.op.inputs[:2]
-            for tile, scale in (sides, sides[::-1]) if len(sides) == 2 else ():
+            for tile, scale in (sides, sides[::-1]):
                 if facts.feeding(tile) and self._given(facts, scale):
                     above = facts.graph.producer(facts.graph.core(scale))
                     once = above is not None and above.op.kind == OpKind.DIV

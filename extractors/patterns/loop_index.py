@@ -60,12 +60,10 @@ def _affine(index: Iterable[Expr], step: Atom | None) -> bool:
 
 def _made(facts: Facts, loop: Loop, access: Access, step: Atom | None) -> list[Node]:
     """Sums and products in the loop that lead from its variable to an address."""
-    roles = ("pointer", "index", "offsets")
-    places = [v for role, v in access.node.op.operands if role in roles]
     return [
         n
         for n in facts.graph.of(OpKind.ADD, OpKind.MUL)
         if n.inside(loop.node)
         and _affine((facts.values.expr(n.result),), step)
-        and any(facts.graph.rests_on(v, n) for v in places)
+        and any(facts.graph.rests_on(v, n) for v in access.address)
     ]

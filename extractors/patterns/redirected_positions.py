@@ -81,14 +81,5 @@ def _led(facts: Facts, node: Node) -> bool:
         facts.values.expr(other).constant == 0
         and place.has(AtomKind.LANE)
         and any(facts.values.expr(test.op.inputs[0]) == place for test in tests)
-        and any(_addresses(facts, load.node, node) for load in facts.loads)
-    )
-
-
-def _addresses(facts: Facts, load: Node, node: Node) -> bool:
-    """True when the address of a load, not its mask, rests on a value."""
-    return any(
-        facts.graph.rests_on(value, node)
-        for role, value in load.op.operands
-        if role in ("pointer", "index", "offsets")
+        and any(facts.graph.rests_on(v, node) for load in facts.loads for v in load.address)
     )

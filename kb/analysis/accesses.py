@@ -48,6 +48,9 @@ _HANDED_ON = COPIES | {OpKind.ADVANCE, OpKind.IF, OpKind.FOR, OpKind.WHILE, OpKi
 _VIEWS_OF_ARRAYS = COPIES | {OpKind.ARRAY_SLICE, OpKind.TILED_VIEW, OpKind.SUBSCRIPT}
 
 
+_ADDRESS = frozenset({"pointer", "index", "offsets"})
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One load, store or atomic.
@@ -91,6 +94,11 @@ class Access:
             for e in self.shape
         ]
         return tuple(s.mul(i, e) or i for i, e in zip(self.index, extents, strict=True))
+
+    @property
+    def address(self) -> list[str]:
+        """Operands that say where in the array the access is."""
+        return [v for role, v in self.node.op.operands if role in _ADDRESS]
 
     @property
     def strides(self) -> frozenset[str]:
