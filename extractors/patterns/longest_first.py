@@ -6,17 +6,29 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.loops import Loop, persistent
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
 _REVERSED = vary(
     ATTENTION, ("    x = ct.bid(0)\n", "    x = ct.cdiv(a.shape[2], TM) - 1 - ct.bid(0)\n")
+)
+
+
+_PART = vary(
+    DECODE_PART,
+    ("range(low, high, T)", "range(tl.cdiv(high - low, T))"),
+    ("at = first + tl.arange(0, T)", "at = low + first * T + tl.arange(0, T)"),
+    ("chunk = tl.cdiv(count, tl.num_programs(1))", "chunk = 4 * T"),
+    (
+        "score = tl.sum(row[None, :] * keys, 1) * rate",
+        "score = tl.sum(tl.dot(row[None, :], tl.trans(keys)), 0) * rate",
+    ),
 )
 
 
@@ -37,6 +49,7 @@ class LongestFirst(Pattern):
         NearMiss(PRODUCT, why="every tile costs the same"),
         NearMiss(PRODUCT_POINTER, why="every tile costs the same"),
         NearMiss(PRODUCT_THREADS, why="every tile costs the same"),
+        NearMiss(_PART, why="the part of a block is clipped to the end, and all are alike"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -48,7 +61,9 @@ class LongestFirst(Pattern):
             bounds = [n for b in (loop.low, loop.high) for n in self._uneven(facts, b)]
             if not bounds:
                 continue
-            down = any(self._descends(facts, n) for n in bounds)
+            if self._shared_out(facts, loop):
+                continue
+            down = any(_descends(facts.values.expr(n.result)) for n in bounds)
             yield self.decide(facts, "LPT reversed q-tiles" if down else "natural order", bounds)
             return
 
@@ -71,6 +86,23 @@ class LongestFirst(Pattern):
                 found.append(node)
         return found
 
-    def _descends(self, facts: Facts, node: Node) -> bool:
-        expr = facts.values.expr(node.result)
-        return any(n < 0 and any(a.kind is AtomKind.BLOCK for a in f) for f, n in expr.terms)
+    def _shared_out(self, facts: Facts, loop: Loop) -> bool:
+        """True for the end of a block's own part less its begin: parts are alike but for the
+        last."""
+        made = [
+            facts.values.expr(n.result)
+            for b in (loop.low, loop.high)
+            if b is not None
+            for n in facts.graph.upstream(b, lambda n: n.op.kind in CONTRACTIONS)
+            if n.op.kind == OpKind.SUB
+        ]
+        return any(
+            end.kind is AtomKind.MINIMUM and any(e.has(AtomKind.BLOCK) for e in end.args)
+            for expr in made
+            if _descends(expr)
+            for end in expr.top()
+        )
+
+
+def _descends(expr: Expr) -> bool:
+    return any(n < 0 and any(a.kind is AtomKind.BLOCK for a in f) for f, n in expr.terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -66,6 +66,15 @@ class LoopStructure(Pattern):
         Case(ROW_NORM_THREADS, "no loop (resident)"),
         Case(_WORKING, "one loop"),
         Case(DECODE_PART, "one loop"),
+        Case(
+            vary(
+                DECODE_PART,
+                ("    slot = ", "    for _ in range(tl.where(low < high, 1, 0)):\n        slot = "),
+                ("    tl.store(out", "        tl.store(out"),
+                ("    tl.store(side", "        tl.store(side"),
+            ),
+            "one loop",
+        ),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no loop and nothing reduced"),

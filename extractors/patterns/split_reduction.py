@@ -14,7 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, partial_reductions
 from kb.analysis.loops import Loop, Role, persistent
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -55,6 +55,12 @@ _SPLIT_THREADS = vary(
     ),
     ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
 )
+_OWN_PART = vary(
+    DECODE_PART,
+    ("range(low, high, T)", "range(tl.cdiv(high - low, T))"),
+    ("at = first + tl.arange(0, T)", "at = low + first * T + tl.arange(0, T)"),
+    ("chunk = tl.cdiv(count, tl.num_programs(1))", "chunk = 4 * T"),
+)
 _VECTOR = (
     POINTER
     + """
@@ -89,6 +95,7 @@ class SplitReduction(Pattern):
         Case(_VECTOR, "split with atomics"),
         Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
+        Case(_OWN_PART, "split, partials stored for a second stage"),
     )
     near_misses = (
         NearMiss(
@@ -104,6 +111,10 @@ class SplitReduction(Pattern):
                 ("at < high", "at < count"),
             ),
             why="every block walks all keys",
+        ),
+        NearMiss(
+            vary(_OWN_PART, ("low + first * T", "first * T")),
+            why="every block walks the first keys",
         ),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
@@ -163,17 +174,46 @@ class SplitReduction(Pattern):
         if loop.low is not None and facts.values.expr(loop.low).has(AtomKind.BLOCK):
             made = facts.graph.producer(facts.graph.core(loop.low))
             return [n for n in (made, loop.range) if n is not None]
-        return [
+        shifted = [
             a.node
             for a in facts.loads
             if a.node.inside(loop.node) and self._shifted(facts, loop, a)
         ]
+        return shifted or self._own_part(facts, loop)
 
     def _shifted(self, facts: Facts, loop: Loop, access: Access) -> bool:
         step = facts.values.expr(loop.induction).atom
         if access.mode not in BULK:
             return False
         return any(step in set(e.top()) and e.has(AtomKind.BLOCK) for e in access.index)
+
+    def _own_part(self, facts: Facts, loop: Loop) -> list[Node]:
+        """Comparisons of positions that a loop counts from the begin of the block's part, where no
+        store takes those positions for its own."""
+        step = facts.values.expr(loop.induction).atom
+        return [
+            node
+            for node in facts.graph.of(*COMPARISONS)
+            if node.inside(loop.node) and step is not None
+            for position in map(facts.values.expr, node.op.inputs)
+            for lane in position.top()
+            if lane.kind is AtomKind.LANE
+            and position.coefficient(lane).constant == 1
+            and position.coefficient(step) == lane.args[0]
+            for block in position.top()
+            if block.kind is AtomKind.BLOCK
+            and not any(_tiles(s, block, position.coefficient(block)) for s in facts.stores)
+        ]
+
+
+def _tiles(store: Access, block: Atom, part: Expr) -> bool:
+    """True when a store writes the part of a block, lane by lane."""
+    return any(
+        mul(index.coefficient(lane), part) == index.coefficient(block)
+        for index in store.index
+        for lane in index.top()
+        if lane.kind is AtomKind.LANE
+    )
 
 
 def _blocks(access: Access) -> set[Atom]:

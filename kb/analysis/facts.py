@@ -12,7 +12,7 @@ from kb.analysis.exponentials import Exponential, exponentials_of
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
-from kb.analysis.loops import Loop, Role, blocked, loops_of
+from kb.analysis.loops import Loop, Role, blocked, loops_of, once
 from kb.analysis.symbolic import AtomKind, nested
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
@@ -73,10 +73,12 @@ class Facts:
 
     @cached_property
     def rolled_loops(self) -> tuple[Loop, ...]:
-        """Loops that stay loops: all but those over elements that a thread unrolls completely."""
+        """Loops that stay loops: all but branches written as loops, and those over elements that a
+        thread unrolls completely."""
+        found = (loop for loop in self.loops if not once(loop, self.values))
         if self.program is self.source:
-            return self.loops
-        return tuple(loop for loop in self.loops if not self._unrolled(loop))
+            return tuple(found)
+        return tuple(loop for loop in found if not self._unrolled(loop))
 
     def _unrolled(self, loop: Loop) -> bool:
         """True for a loop without rounds at run time; one that reads memory and writes it is work

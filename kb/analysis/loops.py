@@ -234,6 +234,15 @@ def persistent(loop: Loop, values: Values) -> bool:
     return step.has(AtomKind.BLOCKS) or (_is(low, AtomKind.BLOCK) and _workers(loop, step))
 
 
+def once(loop: Loop, values: Values) -> bool:
+    """True for a branch written as a loop: of no round or one, by a choice."""
+    if loop.high is None or (loop.low and values.expr(loop.low).constant != 0):
+        return False
+    rounds = values.expr(loop.high).atom
+    chosen = rounds is not None and rounds.kind is AtomKind.CHOICE
+    return chosen and {a.constant for a in rounds.args} == {0, 1}
+
+
 def _is(expr: Expr, kind: AtomKind) -> bool:
     return expr.atom is not None and expr.atom.kind is kind
 
