@@ -239,8 +239,9 @@ def once(loop: Loop, values: Values) -> bool:
     if loop.high is None or (loop.low and values.expr(loop.low).constant != 0):
         return False
     rounds = values.expr(loop.high).atom
-    chosen = rounds is not None and rounds.kind is AtomKind.CHOICE
-    return chosen and {a.constant for a in rounds.args} == {0, 1}
+    if rounds is None or rounds.kind is not AtomKind.CHOICE:
+        return False
+    return {a.constant for a in rounds.args} == {0, 1}
 
 
 def _is(expr: Expr, kind: AtomKind) -> bool:
