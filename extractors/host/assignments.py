@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from extractors.host.comprehensions import Comprehensions
-from extractors.host.expr import make
+from extractors.host.expr import distinct_atoms, make
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Frame, Unknown, Value
 
@@ -71,9 +71,21 @@ class Assignments(Comprehensions):
             and value.op == "shape"
             and not any(isinstance(t, ast.Starred) for t in targets)
         ):
-            self.machine.tensor(value.args[0]).rank = count
+            if not self._asked_rank(value.args[0]):
+                self.machine.tensor(value.args[0]).rank = count
         for place, target in enumerate(targets):
             self.assign(target, self._part_of(value, place, targets, target), frame)
+
+    def _asked_rank(self, tensor: Value) -> bool:
+        """Whether a branch on the way here asks for a rank: it holds on this side only."""
+        ranks = [
+            atom.args[0]
+            for guard in self.machine.path.guards
+            if guard.shown
+            for atom in distinct_atoms(guard.cond)
+            if atom.op == "rank"
+        ]
+        return tensor in ranks
 
     def tell_rank(self, node: ast.Assign, frame: Frame) -> None:
         """`a, b, c = *x.shape, y`: so many targets, so many extents has the shape."""

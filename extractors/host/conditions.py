@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extractors.host.events import CheckRecord, LaunchRecord
+from extractors.host.expr import compare, negate
 from extractors.host.facts import Material
 from extractors.host.values import Choice, Expr, Value
 
@@ -29,6 +30,22 @@ def _conditions(value: Value) -> Iterator[Value]:
         yield value.cond
         yield from _conditions(value.then)
         yield from _conditions(value.other)
+
+
+def together(cond: Value, holds: bool = True, budget: int = 64) -> Iterator[Value]:
+    """The conditions that hold together where a condition holds, or where it does not."""
+    if isinstance(cond, Expr) and budget > 0:
+        if cond.op == "not":
+            yield from together(cond.args[0], not holds, budget - 1)
+            return
+        if cond.op == ("and" if holds else "or"):
+            for part in cond.args:
+                yield from together(part, holds, budget // 2)
+            return
+        if cond.op == "%" and not holds:
+            yield compare("==", cond, 0)
+            return
+    yield cond if holds else negate(cond)
 
 
 def parts(value: Value) -> Iterator[Expr]:

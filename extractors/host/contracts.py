@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extractors.host.callers import made_of_zeros
-from extractors.host.conditions import parts
+from extractors.host.conditions import parts, together
 from extractors.host.derived import grid_lines
 from extractors.host.events import LaunchRecord, SearchRecord
-from extractors.host.expr import atoms, is_sms, negate
+from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material
+from extractors.host.origins import lines_of
 from extractors.host.render import UNKNOWN, Names, mentions_memo
 from extractors.host.values import Choice, Expr, Unknown, Value
 from kb.evidence import Lines
@@ -20,6 +21,7 @@ MAX_TEXT = 320
 """Characters of an expression that a person still reads."""
 
 _ROUNDED = frozenset({"npow2", "cdiv", "//"})
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _SIZES = frozenset({"dim", "stride", "rank", "shape", "strides"})
 
 
@@ -224,10 +226,10 @@ def case_lines(search: SearchRecord) -> Lines:
 
 
 def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
-    """Conditions on sizes and strides that every launch of the kernel is under."""
+    """Conditions on sizes and strides that every launch of the kernel is under, one by one."""
     launches = material.launches
     for guard in launches[0].path.guards:
-        if mentions_memo(guard.cond) or not guard.shown or not _of_problem(guard.cond):
+        if mentions_memo(guard.cond) or not guard.shown:
             continue
         if (guard.cond.op, guard.holds) in (("!=", True), ("==", False), ("none", False)):
             continue  # leaves one case out
@@ -236,15 +238,32 @@ def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
             for one in launches[1:]
         ):
             continue
-        cond = guard.cond if guard.holds else negate(guard.cond)
-        text = names.text(cond)
-        if _readable(text):
-            yield _stated(
-                text,
-                "the host launches the kernel under this condition only",
-                "launch another kernel where it does not hold",
-                launches[0].lines,
-            )
+        for cond in together(guard.cond, guard.holds):
+            told = _of_problem(cond) or _of_arrays(cond, names)
+            text = names.text(cond) if told else UNKNOWN
+            if _readable(text):
+                yield _stated(
+                    text,
+                    "the host launches the kernel under this condition only",
+                    "launch another kernel where it does not hold",
+                    _asked(material, guard.cond) or launches[0].lines,
+                )
+
+
+def _asked(material: Material, cond: Expr) -> Lines | None:
+    """Where the host asks for a condition, when that is one place."""
+    places = material.machine.asked.get(cond, ())
+    return lines_of(places[0]) if len(places) == 1 else None
+
+
+def _of_arrays(cond: Value, names: Names) -> bool:
+    """A comparison that asks arrays of the launch for their type, device or number of elements."""
+    return (
+        isinstance(cond, Expr)
+        and cond.op in _COMPARISONS
+        and any(isinstance(arg, Expr) and arg.op in ("attr", "call") for arg in cond.args)
+        and all(atom in names.tensors for atom in atoms(cond))
+    )
 
 
 def _of_problem(cond: Value) -> bool:

@@ -175,13 +175,16 @@ class Material:
 
     def _demanded(self, root: int) -> list[frozenset[int]]:
         """For each event beside the launches of an entry function the numbers of the conditions
-        that a launch after it must share. Made once: a file may have a thousand launches."""
+        that a launch after it must share: not those that only say that a check has passed. Made
+        once: a file may have a thousand launches."""
         if root not in self._demands:
             self._demands[root] = [
                 frozenset(
                     self._numbers.setdefault((guard.cond, guard.holds), len(self._numbers))
                     for guard in (path.guards if path is not None else ())
-                    if not _self_check(event, guard.cond) and not mentions_memo(guard.cond)
+                    if guard.shown
+                    and not _self_check(event, guard.cond)
+                    and not mentions_memo(guard.cond)
                 )
                 for _, event in self._beside(root)
                 for path in (getattr(event, "path", None),)

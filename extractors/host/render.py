@@ -153,6 +153,9 @@ class Names:
             return f"{self.owner(args[0])}[{self.text(args[1])}]"
         if op == "memo":
             return "memo"
+        asked = args[0]
+        if len(args) == 1 and isinstance(asked, Expr) and asked.op == "attr":
+            return self._atom(asked)  # a question to a tensor, in the words of a property
         target = args[0] if isinstance(args[0], str) else self.text(args[0], ATOM)
         return f"{target}({', '.join(self.text(arg) for arg in args[1:])})"
 

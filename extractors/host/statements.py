@@ -152,7 +152,7 @@ class Statements(Assignments):
         if shown:
             last = shown[-1]
             cond = negate(last.cond) if last.holds else last.cond
-            self._check(cond, node, drop=last.cond)
+            self._check(cond, node, drop=last.cond, asked=self.refusals.get(node))
         return RAISED
 
     def _do_Break(self, node: ast.Break, frame: Frame) -> AnyFlow:
@@ -172,15 +172,23 @@ class Statements(Assignments):
             return Split(verdict, passed, Arm(RAISED, self.machine.heap), True)
         return NORMAL
 
-    def _check(self, cond: Value, node: ast.AST, drop: Expr | None = None) -> None:
+    def _check(
+        self,
+        cond: Value,
+        node: ast.AST,
+        drop: Expr | None = None,
+        asked: ast.expr | None = None,
+    ) -> None:
+        """A condition that is demanded at a statement; `asked` is where a branch asks for it."""
         machine = self.machine
         path = machine.path
+        lines = self.where(node)
         if drop is not None:
             path = path.without(drop)
         machine.emit(
             CheckRecord(
                 cond=cond,
-                lines=self.where(node),
+                lines=lines if asked is None else (self.where(asked)[0], lines[1]),
                 path=path,
                 stack=machine.stack,
                 order=len(machine.events),
@@ -218,6 +226,8 @@ class Statements(Assignments):
         return NORMAL
 
     def _do_If(self, node: ast.If, frame: Frame) -> AnyFlow:
+        if isinstance(node.body[-1], ast.Raise):
+            self.refusals[node.body[-1]] = node.test
         verdict = self.test(self.eval(node.test, frame))
         if isinstance(verdict, bool):
             return self.run(node.body if verdict else node.orelse, frame)

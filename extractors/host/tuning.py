@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
+from extractors.host.conditions import together
 from extractors.host.events import Case, CheckRecord, LaunchRecord, PickRecord, SearchRecord
 from extractors.host.expr import atoms, is_number
 from extractors.host.facts import Material, axis_atoms, uses_axis
@@ -332,13 +333,15 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
         for event in material.before(launch):
             if not isinstance(event, CheckRecord) or not isinstance(event.cond, Expr):
                 continue
-            if mentions_memo(event.cond) or not any(True for _ in atoms(event.cond)):
-                continue
-            text = names.text(event.cond)
-            if UNKNOWN not in text and text not in found:
-                found[text] = Constraint(
-                    expression=text, origin=Origin.STATED, lines=event.lines, checked_by_host=True
-                )
+            for part in () if mentions_memo(event.cond) else together(event.cond):
+                text = names.text(part) if any(True for _ in atoms(part)) else UNKNOWN
+                if UNKNOWN not in text and "@" not in text and text not in found:
+                    found[text] = Constraint(
+                        expression=text,
+                        origin=Origin.STATED,
+                        lines=event.lines,
+                        checked_by_host=True,
+                    )
     return tuple(found.values())
 
 

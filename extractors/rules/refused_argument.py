@@ -42,7 +42,7 @@ class RefusedArgument(Rule):
         NearMiss(vary(_REFUSED, ("if bias is not None", "if bias is None")), why="it is needed"),
         NearMiss(vary(_REFUSED, ("bias=None", "bias")), why="it is not offered as optional"),
     )
-    seen = (Seen("tilegym", "tilegym/ops/cutile/rms_norm.py", "_rms_norm_kernel_gather", 415),)
+    seen = (Seen("tilegym", "tilegym/ops/cutile/rms_norm.py", "_rms_norm_kernel_gather", 414),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material

@@ -1,0 +1,75 @@
+"""What the host checks before a launch is told one condition at a time, where it is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.patterns.cases import POINTER
+from tests.extractors.rules.support import subject
+
+_KERNEL = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def copy(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < n), mask=at < n)
+"""
+)
+_CHECKS = (
+    _KERNEL
+    + """
+def prepared(x, heads, groups):
+    if not x.is_contiguous() or x.ndim > 4:
+        raise ValueError("layout")
+    if heads % groups:
+        raise ValueError(
+            "heads"
+        )
+    return torch.empty_like(x)
+
+def run(x, heads, groups):
+    out = prepared(x, heads, groups)
+    n = x.numel()
+    if n < 16 or n % 2 == 1 or x.device.type != "cuda":
+        return x.clone()
+    copy[(triton.cdiv(n, 128),)](x, out, n, 128)
+    return out
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "lines"),
+    [
+        pytest.param("x.is_contiguous", (11, 12), id="one of two, in words of a property"),
+        pytest.param("x.ndim <= 4", (11, 12), id="the other of two"),
+        pytest.param("heads % groups == 0", (13, 16), id="a remainder as a truth, in a helper"),
+        pytest.param("x.numel >= 16", (22, 22), id="a branch that leaves, where it is asked for"),
+    ],
+)
+def test_what_is_checked(expression: str, lines: tuple[int, int]) -> None:
+    found = {c.expression: c for c in subject(_CHECKS).host.constraints}
+    assert expression in found, sorted(found)
+    assert found[expression].lines == lines
+
+
+def test_a_rank_holds_on_the_side_that_asks_for_it() -> None:
+    text = (
+        _KERNEL
+        + """
+def run(x):
+    if x.dim() == 2:
+        m, n = x.shape
+    elif x.dim() == 1:
+        (n,) = x.shape
+        m = 1
+    else:
+        raise ValueError(x.dim())
+    out = torch.empty_like(x)
+    copy[(triton.cdiv(m * n, 128),)](x, out, m * n, 128)
+    return out
+"""
+    )
+    assert "x.ndim == 2" not in {c.expression for c in subject(text).host.constraints}
