@@ -12,9 +12,11 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.merged_partials import MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
+from kb.analysis.merging import Form, Merge, merge_of
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -44,6 +46,7 @@ class DeferredNormalisation(Pattern):
             "multiply by reciprocal",
         ),
         Case(FLASH_THREADS, "divide once in the epilogue"),
+        Case(MERGE_TWICE_POINTER, "divide once in the epilogue"),
         Case(FLASH_STAGED, "divide once in the epilogue"),
     )
     near_misses = (
@@ -65,6 +68,12 @@ class DeferredNormalisation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        merge = merge_of(facts)
+        if merge is not None and merge.form is Form.TWICE:
+            once = [n for n in merge.quotients if _whole(facts, n, merge)]
+            if once:
+                yield self.decide(facts, "divide once in the epilogue", once)
+            return
         for loop in facts.loops:
             sums = loop.of(Role.RUNNING_SUM, Role.SUM)
             grown = loop.of(Role.ACCUMULATOR) + [
@@ -108,6 +117,11 @@ class DeferredNormalisation(Pattern):
         return facts.graph.rests_on(value, loop.node) and not set(
             facts.graph.roots(value, OpKind.MMA)
         ).difference(n for n in facts.graph.nodes if n.inside(loop.node))
+
+
+def _whole(facts: Facts, quotient: Node, merge: Merge) -> bool:
+    """A sum of weighted parts is divided."""
+    return any(facts.graph.rests_on(quotient.op.inputs[0], n) for n in merge.weighted)
 
 
 def _sides(facts: Facts, value: str, depth: int = 3) -> list[str]:

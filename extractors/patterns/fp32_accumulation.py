@@ -14,7 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, accumulating
-from kb.analysis.merging import merge_of
+from kb.analysis.merging import Form, merge_of
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -149,7 +149,7 @@ class Fp32Accumulation(Pattern):
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
             yield "f32" if widened else dtype, [*casts, node]
         merge = merge_of(facts)
-        if merge is not None and not merge.running:
+        if merge is not None and merge.form is Form.PAIRWISE:
             yield facts.types.dtype(merge.totals[0].result), [*merge.totals, *merge.weighted]
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):

@@ -10,12 +10,13 @@ from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_T
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import FLASH_THREADS
-from kb.analysis.exponentials import Exponential
+from extractors.patterns.merged_partials import MERGE, MERGE_TWICE_POINTER
+from kb.analysis.exponentials import Exponential, is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
-from kb.analysis.merging import log_sums
+from kb.analysis.merging import log_sums, merge_of
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -52,6 +53,9 @@ class LogSumExpStatistic(Pattern):
         Case(FLASH_POINTER_LSE, "base-2 LSE"),
         Case(_LSE_THREADS, "base-2 LSE"),
         Case(MERGE_PAIR_THREADS, "base-2 LSE"),
+        Case(MERGE, "base-2 LSE"),
+        Case(MERGE_TWICE_POINTER, "natural LSE"),
+        Case(vary(ATTENTION_LSE, ("ct.log2(tot)", "ct.log2(tot) / RATE")), "natural LSE"),
         Case(BACKWARD_KEYS, "base-2 LSE"),
         Case(vary(BACKWARD_KEYS, ("lse[None, :]", "(lse * RATE)[None, :]")), "natural LSE"),
         Case(
@@ -80,13 +84,13 @@ class LogSumExpStatistic(Pattern):
             for added in self._added(facts, node):
                 stores = facts.stored_in(added.result)
                 if stores:
-                    value = "base-2 LSE" if node.op.kind == OpKind.LOG2 else "natural LSE"
+                    value = self._stored(facts, node, added)
                     yield self.decide(facts, value, (added, node, *stores))
                     return
         for node, added in log_sums(facts):
             stores = facts.stored_in(added.result)
             if stores:
-                value = "base-2 LSE" if node.op.kind == OpKind.LOG2 else "natural LSE"
+                value = self._stored(facts, node, added)
                 yield self.decide(facts, value, (added, node, *stores))
                 return
         rebuilt = recomputed(facts)
@@ -96,9 +100,34 @@ class LogSumExpStatistic(Pattern):
                 loads = facts.feeding(exponential.statistic)
                 yield self.decide(facts, self._read(facts, exponential), [*where, *loads])
                 return
+        merge = merge_of(facts)
+        for exponential in facts.exponentials if merge is not None else ():
+            loads = facts.feeding(exponential.score)
+            if merge is not None and exponential.node in merge.weights and loads:
+                read: list[Where] = [exponential.difference, exponential.node, *loads]
+                yield self.decide(facts, self._read(facts, exponential), read)
+                return
         pair = self._pair(facts)
         if pair:
             yield self.decide(facts, "(m,l) pair", pair)
+
+    def _stored(self, facts: Facts, logarithm: Node, added: Node) -> str:
+        """The base of a logarithm, unless log2(e) turns it into the other one before it is
+        added."""
+        turned = any(
+            node.op.kind in (OpKind.MUL, OpKind.DIV, OpKind.FMA)
+            and facts.graph.rests_on(node.result, logarithm)
+            and any(self._turns(facts, v) for v in node.op.inputs[:2])
+            for node in facts.graph.upstream(added.result, lambda n: n is logarithm)
+        )
+        return "base-2 LSE" if (logarithm.op.kind == OpKind.LOG2) != turned else "natural LSE"
+
+    def _turns(self, facts: Facts, value: str) -> bool:
+        """log2(e), or its inverse."""
+        number = facts.values.literal(facts.graph.core(value))
+        if not isinstance(number, int | float) or not number:
+            return False
+        return is_log2e(float(number)) or is_log2e(1 / number)
 
     def _read(self, facts: Facts, exponential: Exponential) -> str:
         """The base that a loaded statistic is in: that of the exponential, unless it is multiplied
@@ -111,7 +140,14 @@ class LogSumExpStatistic(Pattern):
         return "base-2 LSE" if exponential.base2 != turned else "natural LSE"
 
     def _sum(self, facts: Facts, value: str) -> bool:
-        return bool(facts.graph.roots(value, OpKind.REDUCE_SUM)) and bool(facts.exponentials)
+        """A sum of exponentials: over lanes, or carried by a loop."""
+        if not facts.graph.roots(value, OpKind.EXP, OpKind.EXP2):
+            return False
+        core = facts.graph.core(value)
+        carried = any(
+            core == c.result for loop in facts.loops for c in loop.of(Role.SUM, Role.RUNNING_SUM)
+        )
+        return carried or bool(facts.graph.roots(value, OpKind.REDUCE_SUM))
 
     def _added(self, facts: Facts, node: Node) -> list[Node]:
         users = list(facts.graph.downstream(node.result, 12))

@@ -14,12 +14,9 @@ from extractors.patterns.cases_merges_threads import (
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS, SOFTMAX_THREADS
-from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
 from kb.analysis.merging import merge_of
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, OpKind
 
 MERGE = (
     TILE
@@ -58,6 +55,39 @@ def merge(parts, stat, out, S: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
 )
 
 
+MERGE_TWICE_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, stat, out, count, W: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    d = tl.arange(0, T)
+    top = float("-inf")
+    for s in range(count):
+        top = tl.maximum(top, tl.load(stat + b * count + s))
+    tot = 0.0
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for s in range(count):
+        w = tl.exp((tl.load(stat + b * count + s) - top))
+        tot += w
+        acc += tl.load(parts + (b * count + s) * W + d, mask=d < W) * w
+    acc = acc / tot
+    tl.store(out + b * W + d, acc.to(out.dtype.element_ty), mask=d < W)
+"""
+)
+"""The greatest statistic is known before the parts are weighed."""
+
+_NORMALISED = vary(
+    MERGE,
+    ("(lse - ct.max(lse))", "(lse - ct.max(lse))\n    w = w / ct.sum(w)"),
+    ("    acc = acc / ct.sum(w)\n", ""),
+)
+_ASKED = vary(
+    _NORMALISED,
+    ("    w = ct.exp2(", "    lse = ct.where(ct.arange(S, dtype=ct.int32) < T, lse, -1e30)\n    w = ct.exp2("),  # noqa: E501
+)  # fmt: skip
+
+
 class MergedPartials(Pattern):
     """Exponentials of a loaded statistic less its maximum weigh another loaded tile; the weighted
     sum is divided by the sum of the weights. Threads take the parts in pair by pair, or one after
@@ -69,6 +99,9 @@ class MergedPartials(Pattern):
     matches = (
         Case(MERGE, "parallel softmax over LSE"),
         Case(MERGE_POINTER, "parallel softmax over LSE"),
+        Case(_NORMALISED, "parallel softmax over LSE"),
+        Case(_ASKED, "parallel softmax over LSE"),
+        Case(MERGE_TWICE_POINTER, "maximum first, then weighted sums"),
         Case(MERGE_PAIR_THREADS, "pairwise softmax over LSE"),
         Case(MERGE_LOOP_THREADS, "sequential online merge"),
     )
@@ -86,31 +119,5 @@ class MergedPartials(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         merge = merge_of(facts)
         if merge is not None:
-            value = "sequential online merge" if merge.running else "pairwise softmax over LSE"
-            yield self.decide(facts, value, (*merge.weights, *merge.totals, *merge.weighted))
-            return
-        for weight in facts.exponentials:
-            if weight.rescale or not self._loaded(facts, weight):
-                continue
-            own = {a.array for a in facts.feeding(weight.node.result)}
-            sums = [n for n in facts.graph.of(OpKind.REDUCE_SUM) if self._on(facts, n, weight)]
-            total = [n for n in sums if {a.array for a in facts.feeding(n.result)} == own]
-            products = [p for p in facts.contractions if self._on(facts, p, weight)]
-            mixed = [n for n in (*sums, *products) if n not in total]
-            for quotient in facts.graph.of(OpKind.DIV):
-                over, under = quotient.op.inputs[:2]
-                above = [n for n in mixed if facts.graph.rests_on(over, n)]
-                below = [n for n in total if facts.graph.rests_on(under, n)]
-                if above and below:
-                    where = (weight.node, *above, *below, quotient)
-                    yield self.decide(facts, "parallel softmax over LSE", where)
-                    return
-
-    def _loaded(self, facts: Facts, weight: Exponential) -> bool:
-        """The exponent is a load less the maximum of that load, no product in between."""
-        tops = facts.graph.roots(weight.node.result, OpKind.REDUCE_MAX)
-        products = facts.graph.roots(weight.node.result, *CONTRACTIONS)
-        return bool(tops) and not products and bool(facts.held_loads(weight.score))
-
-    def _on(self, facts: Facts, node: Node, weight: Exponential) -> bool:
-        return facts.graph.rests_on(node.result, weight.node)
+            sums = (*merge.totals, *merge.weighted, *merge.quotients)
+            yield self.decide(facts, merge.form, (*merge.maxima, *merge.weights, *sums))

@@ -9,7 +9,7 @@ from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_T
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.merging import merge_of
+from kb.analysis.merging import Form, merge_of
 from kb.evidence import Decision
 
 
@@ -29,6 +29,6 @@ class MergedStates(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         merge = merge_of(facts)
-        if merge is not None and not merge.running:
+        if merge is not None and merge.form is Form.PAIRWISE:
             where = (*merge.maxima, *merge.weights, *merge.totals)
             yield self.decide(facts, "merge of partial states with rescale", where)

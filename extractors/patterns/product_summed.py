@@ -37,6 +37,12 @@ def gemv(a, x, out, TN: Int, TK: Int):
     ct.store(out, index=(i,), tile=ct.sum(w * v, axis=1))
 """
 )
+_PARTS = vary(
+    _GEMV_TILE,
+    ("index=(i, 0), shape=(TN, TK)", "index=(0, i, 0), shape=(TN, 4, TK)"),
+    ("index=(0, 0), shape=(1, TK))", "index=(0, i), shape=(TN, 4)).reshape((TN, 4, 1))"),
+    ("axis=1", "axis=0"),
+)  # fmt: skip
 
 
 class ProductSummed(Pattern):
@@ -49,6 +55,7 @@ class ProductSummed(Pattern):
     matches = (
         Case(_GEMV, "elementwise mul + sum"),
         Case(_GEMV_TILE, "elementwise mul + sum"),
+        Case(_PARTS, "elementwise mul + sum"),
         Case(DELTA, "elementwise mul + sum"),
         Case(DELTA_TILE, "elementwise mul + sum"),
         Case(
@@ -87,7 +94,7 @@ class ProductSummed(Pattern):
             yield self.decide(facts, "elementwise mul + sum", found)
 
     def _spread(self, facts: Facts, product: Node, total: Node) -> bool:
-        """One side fills two axes, the other only the axis that is summed."""
+        """One side fills two axes or more, the other fewer, the axis that is summed among them."""
         axis = facts.values.literal(total.op.operand("axis"))
         shapes = [self._own(facts, v) for v in product.op.inputs[:2]]
         if not isinstance(axis, int) or any(len(shape) < 2 for shape in shapes):
@@ -96,7 +103,8 @@ class ProductSummed(Pattern):
         if self._rows(facts, product, shapes):
             return True
         for full, thin in (shapes, shapes[::-1]):
-            if sum(e != "1" for e in full) < 2 or sum(e != "1" for e in thin) != 1:
+            wide, narrow = (sum(e != "1" for e in shape) for shape in (full, thin))
+            if not 1 <= narrow < wide:
                 continue
             if folded:
                 return thin[-1] != "1" and axis == len(facts.types.shape(total.op.inputs[0])) - 1
