@@ -14,6 +14,9 @@ _GROUPS = {
     "coalesced_threads": "warp",
 }  # fmt: skip
 
+_HOPS = 8
+"""Names that a type of an operator may have, one for the other."""
+
 
 class CollectiveReader(AssemblyReader):
     """Reductions, barriers and exchanges of groups of threads."""
@@ -39,12 +42,17 @@ class CollectiveReader(AssemblyReader):
         return None
 
     def _combiner(self, node: n.Expr) -> OpKind:
-        """The reduction that an operator object stands for."""
+        """The reduction that an operator object stands for, by another name for its type, too."""
         name = ""
         if isinstance(node, n.Braces) and node.type is not None:
             name = node.type.name
         elif isinstance(node, n.Call) and isinstance(node.function, n.Name):
             name = node.function.text
+        for _ in range(_HOPS):
+            alias = None if name in COMBINERS else self.library.alias(name)
+            if alias is None:
+                break
+            name = alias.type.name
         return COMBINERS.get(name, OpKind.REDUCE)
 
     def _reduced(

@@ -364,9 +364,9 @@ COMBINERS: dict[str, K] = {
     **dict.fromkeys(("cub::Sum", "cg::plus", "cooperative_groups::plus", "cuda::std::plus",
                      "std::plus", "thrust::plus", "plus", "Sum"), K.REDUCE_SUM),
     **dict.fromkeys(("cub::Max", "cg::greater", "cooperative_groups::greater", "cuda::maximum",
-                     "thrust::maximum", "greater", "Max"), K.REDUCE_MAX),
+                     "cuda::std::maximum", "thrust::maximum", "greater", "Max"), K.REDUCE_MAX),
     **dict.fromkeys(("cub::Min", "cg::less", "cooperative_groups::less", "cuda::minimum",
-                     "thrust::minimum", "less", "Min"), K.REDUCE_MIN),
+                     "cuda::std::minimum", "thrust::minimum", "less", "Min"), K.REDUCE_MIN),
 }  # fmt: skip
 """Operators handed to a collective reduction."""
 

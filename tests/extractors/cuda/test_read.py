@@ -215,6 +215,20 @@ def test_collectives_say_who_takes_part() -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "kind"),
+    [
+        pytest.param("cuda::std::plus<>", OpKind.REDUCE_SUM, id="sum"),
+        pytest.param("cuda::std::maximum<>", OpKind.REDUCE_MAX, id="maximum"),
+        pytest.param("own::Joined", OpKind.REDUCE, id="unknown"),
+    ],
+)
+def test_another_name_for_an_operator(named: str, kind: OpKind) -> None:
+    text = COLLECTIVES.replace("Sum(v)", "Reduce(v, Join{})")
+    kernel = program(text.replace("template <int", f"using Join = {named};\ntemplate <int"))
+    assert ops(kernel, kind)[0].attribute("scope") == "block"
+
+
+@pytest.mark.parametrize(
     ("code", "kinds"),
     [
         pytest.param("y[0] = x[0] / n;", [OpKind.CAST, OpKind.DIV], id="mixed division"),
