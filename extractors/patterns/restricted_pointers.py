@@ -23,7 +23,7 @@ class RestrictedPointers(Pattern):
     name = "restrict-qualified-pointers"
     axis = "aliasing"
     source = "NVIDIA, CUDA C++ Programming Guide, __restrict__"
-    matches = (Case(_PROMISED, "out of place"),)
+    matches = (Case(_PROMISED, "__restrict__"),)
     near_misses = (
         NearMiss(_PROMISED.replace("__restrict__ ", ""), why="nothing is promised"),
         NearMiss(ADD_THREADS, why="nothing is promised"),
@@ -36,4 +36,4 @@ class RestrictedPointers(Pattern):
             if parameter.kind is ParameterKind.ARRAY and "restrict" in parameter.annotation.split()
         ]
         if promised:
-            yield self.decide(facts, "out of place", promised)
+            yield self.decide(facts, "__restrict__", promised)

@@ -66,6 +66,15 @@ _COPIED = """__global__ void stage(const float* x, float* out, int n) {
     out[threadIdx.x] = part[threadIdx.x];
 }
 """
+_UNKNOWN = """#include "packs.cuh"
+template <int W>
+__global__ void twice(Pack<float, W>* x, Pack<float, W>* out, float rate) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    Pack<float, W> v = x[at];
+    v *= rate;
+    out[at] = v;
+}
+"""
 _PROMISED = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
@@ -90,6 +99,7 @@ class VectorAccess(Pattern):
     near_misses = (
         NearMiss(_WIDE, why="four elements move together", value="scalar"),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
+        NearMiss(_UNKNOWN, why="the header that says what moves is not there"),
         NearMiss(
             _MOVED.replace("to[i] = from[i]", "to[i] = from[i] + from[i]"),
             why="a loop that doubles element by element",
@@ -116,13 +126,14 @@ class VectorAccess(Pattern):
             yield self.decide(facts, value, nodes)
 
     def _moved(self, facts: Facts, node: Node) -> TileType | None:
-        """The type of what is loaded or stored."""
+        """The type of what is loaded or stored; None when nobody knows what the pointer points
+        at."""
         if node.op.kind == OpKind.LOAD:
             return node.op.results[0].type
-        stored = node.op.operand("value") or ""
-        made = facts.threads.producer(stored)
-        rows = made.op.results if made is not None else ()
-        return next((row.type for row in rows if row.name == stored), None)
+        at = _type_of(facts, node.op.operand("pointer") or "")
+        if at is not None and at.dtype == TileType(at.kind).dtype:
+            return None
+        return _type_of(facts, node.op.operand("value") or "")
 
     def _value(self, moved: TileType | None) -> str:
         if moved is None or moved.kind not in (TypeKind.TILE, TypeKind.SCALAR):
@@ -136,6 +147,12 @@ class VectorAccess(Pattern):
             return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
         names = (_NUMBERED.sub("", extent) for extent in extents)
         return f"{' * '.join(names)} elements"
+
+
+def _type_of(facts: Facts, value: str) -> TileType | None:
+    made = facts.threads.producer(value)
+    rows = made.op.results if made is not None else ()
+    return next((row.type for row in rows if row.name == value), None)
 
 
 def _copied(facts: Facts, node: Node) -> str:
