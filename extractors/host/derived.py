@@ -165,7 +165,7 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
         return
     found: dict[Lines, str] = {}
     for position, (name, constant) in enumerate(material.signature.params):
-        value = None if constant else origins.argument(call, name, position)
+        value = None if constant else origins.argument(call, name, position, material.row(launch))
         for made in origins.statements(value) if isinstance(value, ast.Name) else []:
             after = getattr(made, "lineno", 0) > launch.lines[1]
             if isinstance(made, ast.Assign) and _reshapes(made.value) and not after:
@@ -173,7 +173,7 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     if found:
         yield Decision(
             axis="layout_contract",
-            value="flattened view on host",
+            value=FLATTENED,
             pattern="host-contiguity-alignment-normalisation",
             lines=tuple(sorted(found)),
             kind=AxisKind.HOST,

@@ -21,7 +21,7 @@ from extractors.host.events import (
 from extractors.host.expr import atoms, distinct_atoms
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
-from extractors.host.origins import Origins, lines_of
+from extractors.host.origins import Origins, RowHint, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
 from extractors.syntax.nodes import nodes_of, walk
@@ -90,7 +90,7 @@ class Material:
         if call is None or self.origins is None or name not in names:
             named = [k for k in call.keywords if k.arg == name] if call else []
             return self.origins.of(named[0].value) if named and self.origins else ()
-        value = self.origins.argument(call, name, names.index(name))
+        value = self.origins.argument(call, name, names.index(name), self.row(launch))
         if value is None:
             return ()
         given = [
@@ -101,6 +101,10 @@ class Material:
         ]
         return tuple(sorted({*self.origins.of(value), *given}))
 
+    def row(self, launch: LaunchRecord) -> RowHint:
+        """What tells the row of arguments of a launch from those of others."""
+        return RowHint(len(self.signature.params), launch.stack)
+
     def bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines that assign to the variable handed over for a parameter."""
         return self._told("bound", self._bound, launch, name)
@@ -110,7 +114,7 @@ class Material:
         names = [param for param, _ in self.signature.params]
         if call is None or self.origins is None or name not in names:
             return ()
-        value = self.origins.argument(call, name, names.index(name))
+        value = self.origins.argument(call, name, names.index(name), self.row(launch))
         return self.origins.assigned(value) if isinstance(value, ast.Name) else ()
 
     def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:

@@ -24,6 +24,18 @@ _PLAIN = (ast.Attribute, ast.Subscript, ast.Name, ast.Constant)
 """Right sides that only rename; problem extents come this way and no choice is made there."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowHint:
+    """What tells the rows of arguments of several callers apart: how many parameters the kernel
+    has, and the functions on the way to its launch."""
+
+    size: int = 0
+    stack: tuple[str, ...] = ()
+
+
+NO_HINT = RowHint()
+
+
 @dataclass(slots=True)
 class Origins:
     """Definitions of a module by scope; built once per module."""
@@ -110,18 +122,61 @@ class Origins:
             if isinstance(item, ast.Return)
         )
 
-    def argument(self, call: ast.Call, name: str, position: int) -> ast.expr | None:
-        """What a launch passes for a parameter: by keyword, in the last tuple, or by position."""
-        for keyword in call.keywords:
-            if keyword.arg == name:
-                return keyword.value
+    def argument(
+        self, call: ast.Call, name: str, position: int, row: RowHint = NO_HINT
+    ) -> ast.expr | None:
+        """What a launch passes for a parameter: by keyword, by position where the kernel itself is
+        called, else in the last tuple."""
         last = call.args[-1] if call.args else None
-        if isinstance(last, ast.Name) and not isinstance(call.func, ast.Subscript):
-            made = self._before(last)
-            last = made[0] if len(made) == 1 else last
-        given = last.elts if isinstance(last, ast.Tuple) else call.args
-        plain = not any(isinstance(item, ast.Starred) for item in given)
-        return given[position] if plain and position < len(given) else None
+        plain = isinstance(call.func, ast.Subscript)
+        if plain:
+            alone = isinstance(last, ast.Starred) and len(call.args) == 1
+            last = last.value if alone and isinstance(last, ast.Starred) else None
+        held = None if last is None else self._row(last, row, MAX_DEPTH)
+        given = call.args if plain else []
+        return _given(call, name, position, given if held is None else held.elts)
+
+    def _row(self, value: ast.expr, hint: RowHint, depth: int) -> ast.Tuple | None:
+        """The one tuple that a row of arguments is: written out, bound to a name, given back by a
+        function, or handed in by a caller."""
+        if isinstance(value, ast.Tuple) or not depth:
+            return value if isinstance(value, ast.Tuple) else None
+        if isinstance(value, ast.Name):
+            assigned, passed = self.sources(value)
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+            assigned, passed = self._given_back(value.func), []
+        else:
+            return None
+        if len(passed) > 1:
+            passed = [one for one in passed if self._function(one) in hint.stack]
+        made = [*assigned, *passed]
+        rows = [self._row(one, hint, depth - 1) for one in made]
+        if len(made) > 1 and passed:
+            rows = [row for row in rows if row is None or len(row.elts) == hint.size]
+        return rows[0] if len(rows) == 1 else None
+
+    def _function(self, value: ast.expr) -> str:
+        """Name of the function around a value, empty outside of any."""
+        owner = self._owner.get(value)
+        return "" if owner is None or isinstance(owner, ast.Lambda) else owner.name
+
+    def _given_back(self, name: ast.Name) -> list[ast.expr]:
+        """What a function that stands under a name returns: a lambda, or one inside the function
+        around the name."""
+        bound = [one for one in self._before(name) if isinstance(one, ast.Lambda)]
+        scope = self._owner.get(name)
+        inner = [
+            node
+            for node, owner in self._owner.items()
+            if isinstance(node, ast.FunctionDef) and owner is scope and node.name == name.id
+        ]
+        returns = [
+            item.value
+            for node in inner
+            for item in walk(node)
+            if isinstance(item, ast.Return) and item.value is not None
+        ]
+        return [one.body for one in bound] + returns
 
     def of(self, value: ast.expr | None, *, callers: bool = True) -> tuple[Lines, ...]:
         """Lines of the assignments that a value was made by, sorted."""
@@ -198,13 +253,22 @@ class Origins:
         applied = self._applied.get(function)
         for call in self._calls:
             if isinstance(call.func, ast.Name) and call.func.id == function.name:
-                value = self.argument(call, name, position)
+                value = _given(call, name, position, call.args)
             elif applied is not None and position and _applies(call.func, applied):
-                value = self.argument(call, name, position - 1)
+                value = _given(call, name, position - 1, call.args)
             else:
                 continue
             if value is not None:
                 yield value, value
+
+
+def _given(call: ast.Call, name: str, position: int, row: list[ast.expr]) -> ast.expr | None:
+    """What a call passes for a parameter: by keyword, or by its place in a row."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    plain = not any(isinstance(item, ast.Starred) for item in row)
+    return row[position] if plain and position < len(row) else None
 
 
 def _applies(func: ast.expr, name: str) -> bool:

@@ -74,7 +74,7 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
         item for item in walk(body) if isinstance(item, ast.Call) and item.lineno > launch.lines[1]
     ]
     for position, (name, constant) in enumerate(material.signature.params):
-        value = None if constant else origins.argument(call, name, position)
+        value = None if constant else origins.argument(call, name, position, material.row(launch))
         if not isinstance(value, ast.Name) or not material.bound(launch, name):
             continue
         for item in after:

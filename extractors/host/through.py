@@ -26,6 +26,11 @@ def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
         return entries[0]
     if _names(call, material.signature.name):
         return launch.lines
+    names = [param for param, _ in material.signature.params]
+    row = material.row(launch)
+    given = origins.argument(call, name, names.index(name), row) if name in names else None
+    if given is not None and not call.lineno <= given.lineno <= lines_of(call)[1]:
+        return lines_of(given)
     handing = [
         one
         for one in origins.calls_in(_WHOLE)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from extractors.host.origins import Origins
+from extractors.host.origins import Origins, RowHint
 
 TEXT = """\
 LIMIT = 4096
@@ -68,3 +68,47 @@ def test_a_function_that_hands_its_last_parameter_to_itself_ends() -> None:
     call = origins.call_at((3, 3))
     assert call is not None
     assert origins.of(origins.argument(call, "size", 1)) == ((2, 2),)
+
+
+ROWS = """\
+def launch(grid, kernel, args):
+    with device():
+        ct.launch(stream(), grid, kernel, args)
+
+def forward(x):
+    size = round_up(x.shape[1])
+    launch((1,), FORWARD, (x, x.shape[0], size))
+    launch((1,), OTHER, (x, 7))
+
+def backward(x):
+    launch((1,), BACKWARD, (x, x.shape[1], 512))
+
+def tuned(x):
+    def row(config):
+        return x, config.tile
+    best = search(x)
+    ct.launch(stream(), (1,), kernel, row(best))
+
+def spread(x):
+    held = (x, 4096)
+    kernel[(1,)](*held)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "position", "hint", "given"),
+    [
+        pytest.param(3, 2, RowHint(3, ("forward", "launch")), "size", id="handed to a helper"),
+        pytest.param(3, 1, RowHint(2, ("forward", "launch")), "7", id="a row of another length"),
+        pytest.param(3, 2, RowHint(3, ("backward", "launch")), "512", id="another caller"),
+        pytest.param(3, 2, RowHint(), None, id="nothing tells the callers apart"),
+        pytest.param(17, 1, RowHint(2), "config.tile", id="a function gives the row"),
+        pytest.param(21, 1, RowHint(2), "4096", id="a row that is spread"),
+    ],
+)
+def test_rows_of_arguments(line: int, position: int, hint: RowHint, given: str | None) -> None:
+    origins = Origins(ast.parse(ROWS))
+    call = origins.call_at((line, line))
+    assert call is not None
+    found = origins.argument(call, "size", position, hint)
+    assert (None if found is None else ast.unparse(found)) == given
