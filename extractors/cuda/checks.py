@@ -30,18 +30,24 @@ c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; assert.h."""
 
 _STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
 _PLAIN = re.compile(r"[\w\s.()%*/+<>=!-]+")
-_CALL = re.compile(r"(?!\b(?:and|or|not)\b)\b\w+\s*\(")
-_WORDS = frozenset({"and", "or", "not", "True", "False"})
+_CALL = re.compile(r"(?!\b(?:and|or|not|bytes_of|is_power_of_two)\b)\b\w+\s*\(")
+_WORDS = frozenset({"and", "or", "not", "True", "False", "none", "bytes_of", "is_power_of_two"})
+_NUMBERS = {"INT32_MAX": "2147483647", "INT_MAX": "2147483647", "UINT32_MAX": "4294967295"}
+_BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
+_POWER = re.compile(r"\((\w+(?:\.\w+)*) & \(?\1 - 1\)?\) == 0")
+"""How C++ asks for a power of two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition that holds after a place of the host, or inside a kernel."""
+    """A condition that holds after a place of the host, or inside a kernel; `handed` are the names
+    of a function that checks, with what is handed to it."""
 
     condition: n.Expr
     at: n.Place
+    handed: tuple[tuple[str, str], ...] = ()
 
 
 def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
@@ -124,29 +130,40 @@ def _one_of(tests: Sequence[n.Expr]) -> n.Expr:
 
 
 def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constraint]:
-    """Checks in the words of a kernel: `words` are its parameters by what the host calls them."""
+    """Checks in the words of a kernel: `words` are its parameters by what the host calls them, and
+    names of the host that a launch is made of by themselves."""
     for check in checks:
-        text = in_words(shown(check.condition), words)
-        if text is not None:
+        text = shown(check.condition)
+        if check.handed:
+            renamed = in_words(text, dict(check.handed), whole=True)
+            text = renamed if renamed is not None else ""
+        told = in_words(text, words) if text else None
+        if told is not None:
             yield Constraint(
-                expression=text, origin=Origin.STATED, lines=place(check.at), checked_by_host=True,
+                expression=told, origin=Origin.STATED, lines=place(check.at), checked_by_host=True,
                 because="the code stops where it does not hold",
             )  # fmt: skip
 
 
-def in_words(text: str, words: Mapping[str, str]) -> str | None:
-    """A condition with the names of a kernel; None when it speaks of anything else."""
+def in_words(text: str, words: Mapping[str, str], whole: bool = False) -> str | None:
+    """A condition with the names of a kernel; None when it speaks of nothing that is known, or,
+    with `whole`, of anything else. Other names stay, unless a parameter is called so."""
+    text = _BYTES.sub(r"bytes_of(\1)", _POWER.sub(r"is_power_of_two(\1)", text))
+    taken = set(words.values())
     known: list[bool] = []
 
     def renamed(match: re.Match[str]) -> str:
-        whole = match.group()
-        if whole in _WORDS:
-            return whole
-        head, dot, rest = whole.partition(".")
-        name = words.get(whole) or (words[head] + dot + rest if head in words else "")
-        known.append(bool(name))
-        return name
+        name = match.group()
+        if name in _WORDS or name in _NUMBERS:
+            return _NUMBERS.get(name, name)
+        head, dot, rest = name.partition(".")
+        made = words.get(name) or (words[head] + dot + rest if head in words else "")
+        known.append(bool(made))
+        if not made and (whole or head in taken):
+            clashes.append(name)
+        return made or name.replace("::", ".")
 
+    clashes: list[str] = []
     made = _NAME.sub(renamed, text)
-    plain = _PLAIN.fullmatch(text) and not _CALL.search(text)
-    return made if plain and known and all(known) else None
+    plain = _PLAIN.fullmatch(made) and not _CALL.search(made)
+    return made if plain and any(known) and not clashes else None

@@ -13,59 +13,29 @@ from extractors.cuda.block_size import one_block, warps_of_blocks
 from extractors.cuda.capability import by_capability
 from extractors.cuda.checks import Check, checked, stated
 from extractors.cuda.contracts import divisors, threads_fit, whole_warps
+from extractors.cuda.launch_site import LaunchSite, Names, constant, launch_of, own_names
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
 from extractors.cuda.vector_choice import vector_choice
 from extractors.host.facts import HostFacts
 from kb.ir import Kernel, ParameterKind
-from kb.space import Binding, Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
+from kb.space import Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
 
 MAX_LAUNCHES = 400
 MAX_STEPS = 200_000
+MAX_KERNELS = 16
 _LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKernel": 0,
               "cudaLaunchCooperativeKernel": 0}  # fmt: skip
 """Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
 
-_AXES = ("x", "y", "z")
 _NONE: Mapping[str, n.Expr] = {}
-_BLOCK = frozenset(f"block_{axis}" for axis in _AXES)
-Names = dict[str, n.Expr | n.Variable]
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions."""
-
-    kernel: n.Name
-    shape: tuple[n.Expr | n.Variable | None, ...]
-    arguments: tuple[n.Expr, ...]
-    at: n.Place
-    guards: tuple[str, ...]
-    names: Names
-    function: str
-    checks: tuple[Check, ...] = ()
-    cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
-    tests: tuple[n.Expr, ...] = ()
-
-    def words(self, definition: n.Definition) -> dict[str, str]:
-        """Parameters of the kernel by what the host calls them here."""
-        found = _own_names(definition)
-        held = {shown(value): label for value, label in self.cases}
-        names = [*(one.name for one in definition.template[: len(self.kernel.arguments)]),
-                 *(one.name for one in definition.parameters)]  # fmt: skip
-        pairs = zip(names, (*self.kernel.arguments, *self.arguments), strict=False)
-        for parameter, given in pairs:
-            value = _constant(given, self.names)
-            chosen = [text for text, label in held.items()
-                      if value is not None and _constant(label, self.names) == value]  # fmt: skip
-            found |= dict.fromkeys([shown(given), *chosen], parameter)
-        return found
+_BLOCK = frozenset(f"block_{axis}" for axis in "xyz")
 
 
 def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     """Launches and dispatched template arguments of every kernel, by its name."""
-    walker = _Walker()
     unit = found.library.unit
+    walker = _Walker(unit.functions)
     for function in (one for many in unit.functions.values() for one in many):
         walker.function(function)
     for record in (one for many in unit.records.values() for one in many):
@@ -76,7 +46,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     facts: dict[str, HostFacts] = {}
     for kernel, definition in pairs:
         mine = [one for one in walker.found if _is(one, definition, [d for _, d in pairs])]
-        launches = tuple(_launch(one, definition, kernel.entry.parameter_names) for one in mine)
+        launches = tuple(launch_of(one, definition, kernel.entry.parameter_names) for one in mine)
         tuning = _tuning(mine, definition)
         settled = _settled(launches, kernel)
         if tuning.mechanism == "none" and launches:
@@ -101,19 +71,18 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     return facts
 
 
-def _stated(found: Sequence[_Found], definition: n.Definition) -> list[Constraint]:
+def _stated(found: Sequence[LaunchSite], definition: n.Definition) -> list[Constraint]:
     """What the kernel asserts, and what every launch of it checks before."""
     own = [
-        c for one in n.inside(definition.body) if isinstance(one, n.Assert) for c in checked(one)
+        c
+        for one in n.inside(definition.body)
+        if isinstance(one, n.Assert | n.Call)
+        for c in checked(one)
     ]
     each = [{c.expression: c for c in stated(one.checks, one.words(definition))} for one in found]
     common = [c for text, c in each[0].items() if all(text in o for o in each)] if each else []
-    return [*stated(own, _own_names(definition)), *common]
-
-
-def _own_names(definition: n.Definition) -> dict[str, str]:
-    names = (*(p.name for p in definition.template), *(p.name for p in definition.parameters))
-    return dict(zip(names, names, strict=True))
+    words = own_names(definition) | {name: name for name in ("blockDim", "gridDim")}
+    return [*stated(own, words), *common]
 
 
 def _settled(launches: Sequence[Launch], kernel: Kernel) -> Point:
@@ -142,7 +111,7 @@ def _rule(launches: Sequence[Launch], settled: Point) -> str:
     return "fixed" if settled else "none"
 
 
-def _is(found: _Found, definition: n.Definition, all_of: Sequence[n.Definition]) -> bool:
+def _is(found: LaunchSite, definition: n.Definition, all_of: Sequence[n.Definition]) -> bool:
     """Whether a launch is of a definition; overloads are told apart by their parameters."""
     if found.kernel.text.rpartition("::")[2] != definition.name:
         return False
@@ -161,7 +130,8 @@ def _is(found: _Found, definition: n.Definition, all_of: Sequence[n.Definition])
 class _Walker:
     """Walks host functions in order and remembers what names were last given."""
 
-    found: list[_Found] = field(default_factory=list)
+    functions: Mapping[str, Sequence[n.Definition]] = field(default_factory=dict)
+    found: list[LaunchSite] = field(default_factory=list)
     names: Names = field(default_factory=dict)
     guards: tuple[str, ...] = ()
     steps: int = 0
@@ -218,6 +188,8 @@ class _Walker:
                 self.names[shown(target)] = value
             case n.Call():
                 self._call(node)
+            case n.Assert():
+                self.checks += tuple(checked(node))
             case n.Expr() | n.Stmt():
                 for part in type(node).__dataclass_fields__:
                     inner = getattr(node, part)
@@ -236,33 +208,54 @@ class _Walker:
         self._walk((node.function, node.arguments))
         self.checks += tuple(checked(node))
         if node.launch:
-            kernel = self._kernel(node.function)
-            if kernel is not None:
+            for kernel in self._kernels(node.function):
                 shape = (*node.launch, None, None)[:3]
                 self._keep(kernel, shape, node.arguments, node.at)
             return
         name = node.function.text if isinstance(node.function, n.Name) else ""
+        self.checks += tuple(self._checked_by(name, node.arguments))
         place = _LAUNCHERS.get(name)
         if place is None or len(node.arguments) < 2:
             return
-        kernel = self._kernel(node.arguments[place])
-        if kernel is None:
+        for kernel in self._kernels(node.arguments[place]):
+            if place:
+                config = shown(node.arguments[0]).removeprefix("&")
+                keys = ("gridDim", "blockDim", "dynamicSmemBytes")
+                shape_ = tuple(self.names.get(f"{config}.{key}") for key in keys)
+                self._keep(kernel, shape_, node.arguments[2:], node.at)
+            else:
+                given = (*node.arguments[1:3], *node.arguments[4:5])
+                self._keep(kernel, given, self._pointed(node.arguments[3:4]), node.at)
+
+    def _checked_by(self, name: str, arguments: Sequence[n.Expr]) -> Iterator[Check]:
+        """What a function of the host that is called checks before anything else can end it."""
+        called = self.functions.get(name, ())
+        if len(called) != 1 or {"__global__", "__device__"} & set(called[0].words):
             return
-        if place:
-            config = shown(node.arguments[0]).removeprefix("&")
-            keys = ("gridDim", "blockDim", "dynamicSmemBytes")
-            shape_ = tuple(self.names.get(f"{config}.{key}") for key in keys)
-            self._keep(kernel, shape_, node.arguments[2:], node.at)
-        else:
-            given = (*node.arguments[1:3], *node.arguments[4:5])
-            self._keep(kernel, given, (), node.at)
+        names = [one.name for one in called[0].parameters]
+        handed = tuple(zip(names, map(shown, arguments), strict=False))
+        for statement in called[0].body.body:
+            inner = statement.value if isinstance(statement, n.Do) else statement
+            for check in checked(inner):
+                yield replace(check, handed=handed)
+
+    def _pointed(self, given: Sequence[n.Expr]) -> tuple[n.Expr, ...]:
+        """What the addresses in an array of arguments point to."""
+        made = self.names.get(given[0].text) if given and isinstance(given[0], n.Name) else None
+        items = made.items if isinstance(made, n.Braces) else ()
+        found: list[n.Expr] = []
+        for item in items:
+            while isinstance(item, n.Cast | n.Unary):
+                item = item.operand
+            found.append(item)
+        return tuple(found)
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
         arguments: tuple[n.Expr, ...], at: n.Place,
     ) -> None:  # fmt: skip
         self.found.append(
-            _Found(
+            LaunchSite(
                 kernel,
                 shape,
                 arguments,
@@ -276,102 +269,38 @@ class _Walker:
             )
         )
 
-    def _kernel(self, node: n.Expr) -> n.Name | None:
-        """The kernel behind a name, a cast or a variable that holds it."""
-        for _ in range(8):
-            while isinstance(node, n.Cast | n.Unary):
-                node = node.operand
-            if not isinstance(node, n.Name):
-                return None
-            held = self.names.get(node.text)
-            if not isinstance(held, n.Name | n.Cast | n.Unary):
-                return node
-            node = held
-        return None
+    def _kernels(self, node: n.Expr) -> Iterator[n.Name]:
+        """The kernels behind a name, a cast, a choice, or a variable that holds them."""
+        pending = [node]
+        for _ in range(MAX_KERNELS):
+            if not pending:
+                return
+            one = pending.pop(0)
+            if isinstance(one, n.Cast | n.Unary):
+                pending.insert(0, one.operand)
+            elif isinstance(one, n.Choice):
+                pending[:0] = [one.then, one.other]
+            elif isinstance(one, n.Name):
+                held = self.names.get(one.text)
+                if isinstance(held, n.Name | n.Cast | n.Unary | n.Choice) and held != one:
+                    pending.insert(0, held)
+                else:
+                    yield one
 
 
-def _launch(found: _Found, definition: n.Definition, parameters: Sequence[str]) -> Launch:
-    grid, block, shared = (*found.shape, None, None, None)[:3]
-    hints: list[tuple[str, Scalar]] = []
-    for axis, extent in zip(_AXES, _extents(block, found.names), strict=False):
-        hints.append((f"block_{axis}", int(extent) if extent.isdigit() else extent))
-    if shared is not None and (size := shown(_value(shared, found.names))) != "0":
-        hints.append(("shared_bytes", int(size) if size.isdigit() else size))
-    bindings = [
-        Binding(parameter=one.name, expression=_argument(given, found.names))
-        for one, given in zip(definition.template, found.kernel.arguments, strict=False)
-        if one.name in parameters
-    ]
-    runtime = parameters[len(definition.template) :]
-    bindings += [
-        Binding(parameter=name, expression=shown(given))
-        for name, given in zip(runtime, found.arguments, strict=False)
-    ]
-    return Launch(
-        grid=tuple(_extents(grid, found.names)),
-        bindings=tuple(bindings),
-        hints=tuple(hints),
-        lines=(found.at.line, max(found.at.line, found.at.end_line)),
-        when=" and ".join(found.guards) or "always",
-        host_function=found.function,
-    )
-
-
-def _value(node: n.Expr | n.Variable, names: Names) -> n.Expr | n.Variable:
-    """What a name was last given, one step back."""
-    if isinstance(node, n.Name):
-        return names.get(node.text, node)
-    return node
-
-
-def _extents(node: n.Expr | n.Variable | None, names: Names) -> Iterator[str]:
-    """Extents of a grid or block, x first: a dim3, or one number."""
-    if node is None:
-        yield "?"
-        return
-    found = _value(node, names)
-    if isinstance(found, n.Variable):
-        yield from (shown(one) for one in found.arguments or (n.Name(found.at, found.name),))
-    elif isinstance(found, n.Braces):
-        yield from (shown(one) for one in found.items)
-    elif isinstance(found, n.Call) and shown(found.function) == "dim3":
-        yield from (shown(one) for one in found.arguments)
-    elif isinstance(node, n.Name) and isinstance(found, n.Constant):
-        yield shown(found)
-    else:
-        yield shown(node)
-
-
-def _argument(given: n.CType | n.Expr, names: Names) -> str:
-    value = _constant(given, names)
-    return str(value) if value is not None else shown(given)
-
-
-def _constant(given: n.CType | n.Expr, names: Names) -> Scalar:
-    """The number or truth value that a template argument surely is."""
-    if isinstance(given, n.CType):
-        plain = not given.pointers and not given.arguments
-        found = names.get(given.name) if plain else None
-        return _constant(found, names) if isinstance(found, n.Constant) else None
-    if isinstance(given, n.Name):
-        held = names.get(given.text)
-        return held.value if isinstance(held, n.Constant) else None
-    return given.value if isinstance(given, n.Constant) else None
-
-
-def _tuning(found: Sequence[_Found], definition: n.Definition) -> Tuning:
+def _tuning(found: Sequence[LaunchSite], definition: n.Definition) -> Tuning:
     """Template arguments that the launches enumerate; none when there is no choice."""
     numbers = [
         (place, one.name) for place, one in enumerate(definition.template)
         if one.dtype not in ("typename", "template") and one.name
     ]  # fmt: skip
-    points: list[tuple[str, Point, _Found]] = []
+    points: list[tuple[str, Point, LaunchSite]] = []
     open_: set[str] = set()
     for one in found:
         given = one.kernel.arguments
         point: list[tuple[str, Scalar]] = []
         for place, name in numbers:
-            value = _constant(given[place], one.names) if place < len(given) else None
+            value = constant(given[place], one.names) if place < len(given) else None
             if value is None:
                 open_.add(name)
             else:

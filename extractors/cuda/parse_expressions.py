@@ -97,7 +97,8 @@ class ExpressionBuilder:
 
     def _template_arguments(self, node: Syntax) -> tuple[n.CType | n.Expr, ...]:
         found = node.child_by_field_name("arguments")
-        return tuple(self.argument(child) for child in found.named_children) if found else ()
+        given = found.named_children if found else ()
+        return tuple(self.argument(child) for child in given if child.type != "comment")
 
     def argument(self, node: Syntax) -> n.CType | n.Expr:
         """A template argument: a type or a value."""
@@ -206,7 +207,8 @@ class ExpressionBuilder:
         launch: tuple[n.Expr, ...] = ()
         for child in node.named_children:
             if child.type == "kernel_call_syntax":
-                launch = tuple(self.expression(part) for part in child.named_children)
+                parts = [part for part in child.named_children if part.type != "comment"]
+                launch = tuple(map(self.expression, parts))
         given = self.arguments(arguments)
         if function is not None and function.type in ("primitive_type", "sized_type_specifier"):
             kind = n.CType(self.text(function))

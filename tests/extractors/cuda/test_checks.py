@@ -9,6 +9,10 @@ from extractors.cuda.read import read_cuda
 from extractors.host.facts import HostFacts
 
 KERNEL = "template <int N>\n__global__ void k(float* x, int n, int rows) { BODY x[N] = n; }\n"
+HELPERS = (
+    "void map(int size, int to) { if (size % to != 0) { exit(1); } }\n"
+    "void maybe(int size) { if (size > 4) { TORCH_CHECK(size == 8); } }\n"
+)
 LAUNCH = "k<4><<<rows, 128>>>(x, d, rows);"
 
 
@@ -35,6 +39,19 @@ def stated(found: HostFacts) -> list[str]:
                  id="one of several"),
     pytest.param("switch (d) { case 1: break; case 2: break; default: throw 1; }",
                  ["n == 1 or n == 2"], id="cases"),
+    pytest.param("TORCH_CHECK(d % wide == 0);", ["n % wide == 0"], id="with a number of the host"),
+    pytest.param("TORCH_CHECK(d % Traits::WIDE == 0);", ["n % Traits.WIDE == 0"], id="of a type"),
+    pytest.param("TORCH_CHECK((d & (d - 1)) == 0);", ["is_power_of_two(n)"], id="power of two"),
+    pytest.param("TORCH_CHECK(d % sizeof(float4) == 0);", ["n % bytes_of(float4) == 0"],
+                 id="bytes of a type"),
+    pytest.param("TORCH_CHECK(d <= INT32_MAX);", ["n <= 2147483647"], id="largest number"),
+    pytest.param("static_assert(LIMIT <= 4); TORCH_CHECK(d < 9);", ["n < 9"],
+                 id="asserted of something else"),
+    pytest.param("constexpr int N4 = 4; static_assert(d % N4 == 0);", ["n % N4 == 0"],
+                 id="asserted by the host"),
+    pytest.param("map(d, 16);", ["n % 16 == 0"], id="in a function that is called"),
+    pytest.param("maybe(d);", [], id="on one side in a function that is called"),
+    pytest.param("TORCH_CHECK(n == 8);", [], id="of another thing called like a parameter"),
     pytest.param("if (d != 8) return;", [], id="leaves without an error"),
     pytest.param("if (d != 8) { rows = 1; }", [], id="goes on"),
     pytest.param("if (rows > 4) { TORCH_CHECK(d == 8); }", [], id="only on one side"),
@@ -43,7 +60,35 @@ def stated(found: HostFacts) -> list[str]:
 ])  # fmt: skip
 def test_checks_before_a_launch(check: str, expected: list[str]) -> None:
     host = f"void host(float* x, int d, int rows, int other) {{ {check} {LAUNCH} }}\n"
-    assert stated(facts(host)) == expected
+    assert stated(facts(HELPERS + host)) == expected
+
+
+def test_a_size_that_the_grid_is_made_of() -> None:
+    host = """void host(float* x, int size, int d) {
+      TORCH_CHECK(size % 8 == 0); TORCH_CHECK(d > 0);
+      int blocks = size / 8;
+      k<4><<<blocks, 128>>>(x, 7, 9);
+    }"""
+    assert stated(facts(host)) == ["size % 8 == 0"]
+
+
+def test_what_a_kernel_asserts() -> None:
+    assert stated(facts("", "assert(blockDim.x == 32);")) == ["blockDim.x == 32"]
+
+
+CHOSEN_KERNEL = """void host(float* x, int d, int rows) {
+  void* args[] = {(void*)&x, (void*)&d, &rows};
+  auto f = d > 4 ? k<4> : k<8>;
+  cudaLaunchKernel((void*)f, dim3(rows), dim3(128), args, 0, 0);
+}
+"""
+
+
+def test_kernels_of_a_choice_and_arguments_by_address() -> None:
+    launches = facts(CHOSEN_KERNEL).launches
+    assert [{b.parameter: b.expression for b in one.bindings} for one in launches] == [
+        {"N": wide, "x": "x", "n": "d", "rows": "rows"} for wide in ("4", "8")
+    ]
 
 
 def test_a_check_after_the_launch_says_nothing_of_it() -> None:

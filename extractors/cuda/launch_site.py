@@ -1,0 +1,134 @@
+"""One launch of a kernel as the host writes it, and what it says in the words of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from extractors.cuda import nodes as n
+from extractors.cuda.checks import Check
+from extractors.cuda.render import shown
+from kb.space import Binding, Launch, Scalar
+
+MAX_NAMES = 200
+"""Names that one launch is followed to."""
+
+Names = dict[str, n.Expr | n.Variable]
+_AXES = ("x", "y", "z")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSite:
+    """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions."""
+
+    kernel: n.Name
+    shape: tuple[n.Expr | n.Variable | None, ...]
+    arguments: tuple[n.Expr, ...]
+    at: n.Place
+    guards: tuple[str, ...]
+    names: Names
+    function: str
+    checks: tuple[Check, ...] = ()
+    cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
+    tests: tuple[n.Expr, ...] = ()
+
+    def words(self, definition: n.Definition) -> dict[str, str]:
+        """Parameters of the kernel by what the host calls them here."""
+        own = own_names(definition)
+        held = {shown(value): label for value, label in self.cases}
+        names = [*(one.name for one in definition.template[: len(self.kernel.arguments)]),
+                 *(one.name for one in definition.parameters)]  # fmt: skip
+        pairs = list(zip(names, (*self.kernel.arguments, *self.arguments), strict=False))
+        free = own.keys() - {parameter for parameter, _ in pairs}
+        found = {name: name for name in self._fed() if name not in own or name in free}
+        for parameter, given in pairs:
+            value = constant(given, self.names)
+            chosen = [text for text, label in held.items()
+                      if value is not None and constant(label, self.names) == value]  # fmt: skip
+            found |= dict.fromkeys([shown(given), *chosen], parameter)
+        return found
+
+    def _fed(self) -> Iterator[str]:
+        """Names of the host that the launch is made of: its grid, its block, its arguments."""
+        pending: list[object] = [self.shape, self.arguments, self.kernel.arguments]
+        seen: set[str] = set()
+        for made in pending:
+            for node in n.inside(made):
+                if isinstance(node, n.Name) and node.text not in seen and len(seen) < MAX_NAMES:
+                    seen.add(node.text)
+                    yield node.text
+                    pending.append(self.names.get(node.text))
+
+
+def own_names(definition: n.Definition) -> dict[str, str]:
+    names = (*(p.name for p in definition.template), *(p.name for p in definition.parameters))
+    return dict(zip(names, names, strict=True))
+
+
+def launch_of(found: LaunchSite, definition: n.Definition, parameters: Sequence[str]) -> Launch:
+    grid, block, shared = (*found.shape, None, None, None)[:3]
+    hints: list[tuple[str, Scalar]] = []
+    for axis, extent in zip(_AXES, _extents(block, found.names), strict=False):
+        hints.append((f"block_{axis}", int(extent) if extent.isdigit() else extent))
+    if shared is not None and (size := shown(_value(shared, found.names))) != "0":
+        hints.append(("shared_bytes", int(size) if size.isdigit() else size))
+    bindings = [
+        Binding(parameter=one.name, expression=_argument(given, found.names))
+        for one, given in zip(definition.template, found.kernel.arguments, strict=False)
+        if one.name in parameters
+    ]
+    runtime = parameters[len(definition.template) :]
+    bindings += [
+        Binding(parameter=name, expression=shown(given))
+        for name, given in zip(runtime, found.arguments, strict=False)
+    ]
+    return Launch(
+        grid=tuple(_extents(grid, found.names)),
+        bindings=tuple(bindings),
+        hints=tuple(hints),
+        lines=(found.at.line, max(found.at.line, found.at.end_line)),
+        when=" and ".join(found.guards) or "always",
+        host_function=found.function,
+    )
+
+
+def _value(node: n.Expr | n.Variable, names: Names) -> n.Expr | n.Variable:
+    """What a name was last given, one step back."""
+    if isinstance(node, n.Name):
+        return names.get(node.text, node)
+    return node
+
+
+def _extents(node: n.Expr | n.Variable | None, names: Names) -> Iterator[str]:
+    """Extents of a grid or block, x first: a dim3, or one number."""
+    if node is None:
+        yield "?"
+        return
+    found = _value(node, names)
+    if isinstance(found, n.Variable):
+        yield from (shown(one) for one in found.arguments or (n.Name(found.at, found.name),))
+    elif isinstance(found, n.Braces):
+        yield from (shown(one) for one in found.items)
+    elif isinstance(found, n.Call) and shown(found.function) == "dim3":
+        yield from (shown(one) for one in found.arguments)
+    elif isinstance(node, n.Name) and isinstance(found, n.Constant):
+        yield shown(found)
+    else:
+        yield shown(node)
+
+
+def _argument(given: n.CType | n.Expr, names: Names) -> str:
+    value = constant(given, names)
+    return str(value) if value is not None else shown(given)
+
+
+def constant(given: n.CType | n.Expr, names: Names) -> Scalar:
+    """The number or truth value that a template argument surely is."""
+    if isinstance(given, n.CType):
+        plain = not given.pointers and not given.arguments
+        found = names.get(given.name) if plain else None
+        return constant(found, names) if isinstance(found, n.Constant) else None
+    if isinstance(given, n.Name):
+        held = names.get(given.text)
+        return held.value if isinstance(held, n.Constant) else None
+    return given.value if isinstance(given, n.Constant) else None
