@@ -173,7 +173,7 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     if found:
         yield Decision(
             axis="layout_contract",
-            value=FLATTENED,
+            value="flattened view on host",
             pattern="host-contiguity-alignment-normalisation",
             lines=tuple(sorted(found)),
             kind=AxisKind.HOST,
