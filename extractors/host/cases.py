@@ -102,6 +102,11 @@ CASES = (
     HostCase("worker-warp-count-hint", SEARCH_POINTER, "tuned"),
     HostCase("worker-warp-count-hint", ROWS_POINTER, "fixed 4"),
     HostCase(
+        "worker-warp-count-hint",
+        vary(ROWS_POINTER, ("num_warps=4)", "num_warps=4 if x.shape[1] > 512 else 2)")),
+        "host rule (2, 4)",
+    ),
+    HostCase(
         "architecture-dispatched-tuning-space",
         vary(
             SEARCH_TILE,

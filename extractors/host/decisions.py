@@ -17,6 +17,7 @@ from extractors.host.derived import (
     flattened,
     hint_lines,
     rule_lines,
+    with_views,
 )
 from extractors.host.dispatch import (
     chosen_kernel,
@@ -88,7 +89,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     rows += stages(material)
     rows += coupled(material)
     rows += by_backend(material)
-    return tuple(_joined(rows))
+    return tuple(with_views(_joined(rows)))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:
@@ -193,10 +194,12 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     axis, pattern = HINTS[name]
     tuned = any(axis_atoms(value, search.id) for value in values for search in material.searches)
     coupled = any(name in axis_atoms(search.grid, search.id) for search in material.searches)
-    fixed = [str(leaf) for value in values for leaf in leaves(value) if isinstance(leaf, int)]
+    fixed = sorted({x for value in values for x in leaves(value) if isinstance(x, int)})
     text = (
         ("grid-coupled" if coupled else "tuned")
         if tuned
+        else f"host rule ({', '.join(map(str, fixed))})"
+        if len(fixed) > 1
         else f"fixed {fixed[0]}"
         if fixed
         else "fixed"

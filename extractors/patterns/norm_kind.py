@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,
@@ -57,6 +58,10 @@ class NormKind(Pattern):
             why="a sum, no mean: the backward of a division by the length of a vector",
         ),
         NearMiss(ROW_NORM, why="the sum is divided by the extent", value="L2"),
+        NearMiss(
+            vary(DECODE_PART, ("* rate", "* tl.load(b + who) * rate")),
+            why="scores times a loaded number: weights are summed, no row is made again",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

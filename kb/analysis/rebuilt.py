@@ -5,6 +5,7 @@ from __future__ import annotations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.loops import Role
 from kb.ops import REDUCTIONS, OpKind
 
 
@@ -15,7 +16,7 @@ def width(facts: Facts, value: str) -> int:
 
 def normalised(facts: Facts) -> list[Node]:
     """A loaded tile times a loaded row statistic, used again in a reduction."""
-    if facts.contractions:
+    if facts.contractions or _weighs(facts):
         return []
     found = []
     for node in facts.graph.of(OpKind.MUL):
@@ -31,7 +32,7 @@ def normalised(facts: Facts) -> list[Node]:
 def coefficients(facts: Facts) -> list[Node]:
     """A power of a loaded row statistic times a reduction of two loaded rows: what the
     normalised row would have given."""
-    if facts.contractions:
+    if facts.contractions or _weighs(facts):
         return []
     sums = [
         r
@@ -51,6 +52,11 @@ def coefficients(facts: Facts) -> list[Node]:
                 if any(facts.graph.rests_on(other, r) for r in sums):
                     found += [node, *(a.node for a in loads)]
     return found
+
+
+def _weighs(facts: Facts) -> bool:
+    """True for a softmax over a loop: what is summed are weights, and no row is made again."""
+    return any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops)
 
 
 def _beside(facts: Facts, node: Node, wide: str) -> bool:
