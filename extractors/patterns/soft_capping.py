@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.tangents import tangents
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -34,6 +35,13 @@ _CAPPED_POINTER = vary(
 )  # fmt: skip
 
 
+_CAPPED_BY_SIGMOID = vary(
+    DECODE_PART,
+    (
+        "        score = tl.where",
+        "        score = 30.0 * (2 * tl.sigmoid(2 * (score / 30.0)) - 1)\n        score = tl.where",
+    ),
+)
 _CAPPED_THREADS = vary(
     FLASH_THREADS,
     ("        int col = j", "        s = tanhf(s / 50.f) * 50.f;\n        int col = j"),
@@ -59,12 +67,17 @@ class SoftCapping(Pattern):
         Case(_CAPPED_POINTER, "cap*tanh(x/cap)"),
         Case(vary(SOFTMAX_POINTER, *_ROWS), "cap*tanh(x/cap)"),
         Case(_CAPPED_THREADS, "cap*tanh(x/cap)"),
+        Case(_CAPPED_BY_SIGMOID, "cap*tanh(x/cap)"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="scores go to the maximum as they are"),
         NearMiss(
             vary(SOFTMAX_POINTER, *_ROWS, ("cap * libdevice", "2.0 * libdevice")),
             why="a squashed row, scaled by another number",
+        ),
+        NearMiss(
+            vary(_CAPPED_BY_SIGMOID, ("sigmoid(2 *", "sigmoid(3 *")),
+            why="a logistic function of another slope",
         ),
         NearMiss(_GELU, why="an activation, no scores"),
         NearMiss(FLASH_POINTER, why="scores go to the maximum as they are"),
@@ -73,24 +86,30 @@ class SoftCapping(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         capped = [
-            n
-            for n in facts.graph.of(OpKind.TANH)
-            if any(facts.graph.rests_on(e.score, n) for e in facts.exponentials)
-            and (facts.graph.roots(n.result, OpKind.MMA) or self._row(facts, n))
+            node
+            for node, score in tangents(facts)
+            if any(facts.graph.rests_on(e.score, node) for e in facts.exponentials)
+            and (facts.graph.roots(node.result, OpKind.MMA) or self._row(facts, node, score))
         ]
         if capped:
             around = [u for n in capped for u in facts.graph.users(n.result)]
             yield self.decide(facts, "cap*tanh(x/cap)", [*capped, *around])
 
-    def _row(self, facts: Facts, node: Node) -> bool:
+    def _row(self, facts: Facts, node: Node, score: str) -> bool:
         """A loaded row of scores that was divided by a number and is multiplied by it again."""
         if facts.contractions or not facts.feeding(node.result):
             return False
-        below = facts.graph.producer(facts.graph.core(node.op.inputs[0]))
+        below = facts.graph.producer(facts.graph.core(score))
         if below is None or below.op.kind not in (OpKind.DIV, OpKind.MUL):
             return False
-        numbers = {facts.graph.core(v) for v in below.op.inputs if not facts.feeding(v)}
+        numbers = {_number(facts, v) for v in below.op.inputs if not facts.feeding(v)}
         return any(
-            user.op.kind == OpKind.MUL and numbers & {facts.graph.core(v) for v in user.op.inputs}
+            user.op.kind == OpKind.MUL and numbers & {_number(facts, v) for v in user.op.inputs}
             for user in facts.graph.users(node.result)
         )
+
+
+def _number(facts: Facts, value: str) -> object:
+    """A constant, or the value that a copy or a cast is of."""
+    literal = facts.values.literal(value)
+    return facts.graph.core(value) if literal is None else literal

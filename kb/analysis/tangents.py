@@ -1,0 +1,33 @@
+"""Hyperbolic tangents, by the function or written with a logistic function."""
+
+from __future__ import annotations
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.ops import OpKind
+
+_LOOKS = VIEWS | CASTS
+
+
+def tangents(facts: Facts) -> list[tuple[Node, str]]:
+    """What gives tanh(x), each with x: the function, or 2 * sigmoid(2 * x) - 1."""
+    found = [(node, node.op.inputs[0]) for node in facts.graph.of(OpKind.TANH)]
+    for node in facts.graph.of(OpKind.SUB):
+        over, one = node.op.inputs[:2]
+        curve = _twice(facts, over) if facts.values.literal(one) == 1 else None
+        made = facts.graph.producer(facts.graph.through(curve, _LOOKS))
+        if made is not None and made.op.kind == OpKind.SIGMOID:
+            argument = _twice(facts, made.op.inputs[0])
+            found += [(node, argument)] if argument is not None else []
+    return found
+
+
+def _twice(facts: Facts, value: str) -> str | None:
+    """What a value is twice of."""
+    made = facts.graph.producer(facts.graph.through(value, _LOOKS))
+    if made is None or made.op.kind != OpKind.MUL:
+        return None
+    lhs, rhs = made.op.inputs[:2]
+    if facts.values.literal(lhs) == 2:
+        return rhs
+    return lhs if facts.values.literal(rhs) == 2 else None
