@@ -28,8 +28,8 @@ Literal = int | float | bool | str | None
 class Span:
     """Where an operation was read: 1-based lines, 0-based column, in the file at `path`.
 
-    `call` is the line of the kernel that calls the helper in which it stands, 0 when it stands in
-    the kernel itself or the helper is a function of the program.
+    `call` is the line that calls the helper in which it stands, 0 when it stands in the kernel
+    itself, or in a helper whose loops are places of their own.
     """
 
     line: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from extractors.host.configurations import config_lines
 from extractors.host.events import LaunchRecord, SearchRecord
@@ -18,6 +19,8 @@ from kb.evidence import AxisKind, Decision, Lines
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
 """Places of the arguments of `exhaustive_search`; source: cuTile documentation."""
 
+_FLATTENED = "flattened view on host"
+_NORMALISED = "host-contiguity-alignment-normalisation"
 _FLATTENS = frozenset({"view", "reshape", "flatten"})
 """Methods of torch tensors that give the same elements another shape."""
 
@@ -173,12 +176,25 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     if found:
         yield Decision(
             axis="layout_contract",
-            value="flattened view on host",
-            pattern="host-contiguity-alignment-normalisation",
+            value=_FLATTENED,
+            pattern=_NORMALISED,
             lines=tuple(sorted(found)),
             kind=AxisKind.HOST,
             subject=", ".join(dict.fromkeys(found.values())),
         )
+
+
+def with_views(rows: list[Decision]) -> list[Decision]:
+    """Arrays given another shape on the way are no decision beside one that makes, or finds, them
+    contiguous: that one has the lines of both."""
+    layouts = [row for row in rows if row.pattern == _NORMALISED]
+    views = [row for row in layouts if row.value == _FLATTENED]
+    first = next((row for row in layouts if row not in views), None)
+    if first is None or not views:
+        return rows
+    lines = (line for one in (first, *views) for line in one.lines)
+    both = replace(first, lines=tuple(dict.fromkeys(lines)))
+    return [both if row is first else row for row in rows if row not in views]
 
 
 def _reshapes(value: ast.expr) -> bool:

@@ -110,7 +110,8 @@ class RecomputeFromStatistics(Pattern):
         if kept:
             yield self.decide(facts, "store P/S", kept)
             return
-        again = [*normalised(facts), *differentiated(facts)] or coefficients(facts)
+        taken = [node for pair in differentiated(facts) for node in pair]
+        again = [*normalised(facts), *taken] or coefficients(facts)
         if again:
             yield self.decide(facts, "recompute activation", again)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
@@ -37,7 +37,8 @@ def once(x):
 
 
 class TileExtents(Pattern):
-    """A range of lanes, or a filled tile, has the extent that a compile-time parameter gives."""
+    """A range of lanes, or a filled tile, has the extent that a compile-time parameter gives; the
+    decision stands where the parameter is declared, and where it is used."""
 
     name = "tile-extent-as-compile-time-parameter"
     axis = "tile_selection"
@@ -68,5 +69,6 @@ class TileExtents(Pattern):
                 for name in names:
                     found.setdefault(name, []).append(node)
         if found:
-            where = [node for nodes in found.values() for node in nodes]
+            given = [p.span.lines for p in facts.kernel.entry.parameters if p.name in found]
+            where: list[Where] = [*given, *(node for nodes in found.values() for node in nodes)]
             yield self.decide(facts, "compile-time parameter", where, ", ".join(sorted(found)))

@@ -27,7 +27,6 @@ _POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
 _ADDRESSED = "transposed by the addresses of the load"
 _RESULT = "permute/transpose the computed tile"
-_NATURAL = "as stored"
 
 
 _STRIDED = vary(
@@ -102,12 +101,8 @@ class TransposedOperand(Pattern):
                 self._operand(facts, product.op.operand(role), found)
         if not facts.contractions:
             self._stored(facts, found)
-        natural = [w for (value, _), where in found.items() if value == _NATURAL for w in where]
-        turned = {key: where for key, where in found.items() if key[0] != _NATURAL}
-        for (value, subject), where in turned.items():
+        for (value, subject), where in found.items():
             yield self.decide(facts, value, where, subject)
-        if natural and any(value == _VIEWED for value, _ in turned):
-            yield self.decide(facts, _NATURAL, natural)
 
     def _operand(
         self, facts: Facts, value: str | None, found: dict[tuple[str, str | None], list[Where]]
@@ -126,9 +121,9 @@ class TransposedOperand(Pattern):
             found.setdefault((_ADDRESSED, loads[0].array), []).extend((*swapped, *made))
             return
         viewed = [a for a in loads if a.transposed]
-        key = (_VIEWED if viewed else _NATURAL, loads[0].array)
-        seen = viewed or loads
-        found.setdefault(key, []).extend((*seen, *(a.made for a in seen)))
+        if viewed:
+            key = (_VIEWED, loads[0].array)
+            found.setdefault(key, []).extend((*viewed, *(a.made for a in viewed)))
 
     def _reversed(self, facts: Facts, access: Access) -> bool:
         """True when rows and columns have the strides that columns and rows have in a store."""

@@ -11,19 +11,20 @@ _POWERS = frozenset({OpKind.EXP, OpKind.EXP2})
 _LOOKS = VIEWS | CASTS
 
 
-def differentiated(facts: Facts) -> list[Node]:
-    """Logistic functions and hyperbolic tangents of a loaded tile whose derivative is used.
+def differentiated(facts: Facts) -> list[tuple[Node, Node]]:
+    """Activations of a loaded tile whose derivative is used, each with the operation that takes it.
 
-    The derivative of f is `f * (1 - f)` or `1 - f * f`: one less f meets f, its square, or a
-    multiple of what f was taken of. A gate `(1 - f) * other` meets neither.
+    The derivative of a logistic function or a hyperbolic tangent f is `f * (1 - f)` or `1 - f * f`,
+    whole or in parts: f meets f moved by a constant, or a constant meets the square of f. A gate
+    `(1 - f) * other` meets neither. That of x * erf(x) adds a Gaussian.
     """
     found = []
     for node in facts.graph.of(*_SQUASHING, OpKind.DIV):
         if node.op.kind == OpKind.DIV and not _logistic(facts, node):
             continue
-        if facts.feeding(node.result) and _derived(facts, node):
-            found.append(node)
-    return found
+        if facts.feeding(node.result) and (taken := _derived(facts, node)) is not None:
+            found.append((node, taken))
+    return found + [pair for node in facts.graph.of(OpKind.ERF) for pair in _bell(facts, node)]
 
 
 def _logistic(facts: Facts, node: Node) -> bool:
@@ -37,24 +38,60 @@ def _logistic(facts: Facts, node: Node) -> bool:
     return len(powers) == 1 and any(_is_one(facts, v) for v in sides)
 
 
-def _derived(facts: Facts, activation: Node) -> bool:
-    roots = {a.node for a in facts.feeding(activation.result)}
-    for less in facts.graph.of(OpKind.SUB):
-        one, value = less.op.inputs[:2]
-        if not _is_one(facts, one) or not facts.graph.rests_on(value, activation):
+def _derived(facts: Facts, activation: Node) -> Node | None:
+    """The operation that makes a product of an activation with itself and a constant: followed are
+    sums and products that hold the activation once, and whether a constant was added."""
+    moved = {activation.result: False}
+    squares: set[str] = set()
+    onward = facts.graph.downstream(activation.result)
+    for node in sorted(dict.fromkeys(onward), key=lambda n: n.index):
+        kind = node.op.kind
+        sides = [v for v in node.op.inputs[:2] if v in moved]
+        if kind in _LOOKS or kind == OpKind.NEG:
+            squares |= {node.result} if squares & {*sides} else set()
+        elif kind in (OpKind.ADD, OpKind.SUB) and sides:
+            constants = [_constant(facts, v) for v in node.op.inputs[:2]]
+            if squares & {*sides}:
+                if any(c in (1, 1.0) for c in constants):
+                    return node
+                continue
+            moved[node.result] = any(constants) or any(moved[v] for v in sides)
+        elif kind == OpKind.MUL and len(sides) == 2 and any(moved[v] for v in sides):
+            if facts.graph.core(sides[0]) != facts.graph.core(sides[1]):
+                return node
             continue
-        core = facts.graph.producer(facts.graph.through(value, _LOOKS))
-        if core is not activation and not _square(facts, core, activation):
+        elif _square(facts, node, activation):
+            squares.add(node.result)
+        elif kind not in (OpKind.MUL, OpKind.DIV) or squares & {*sides}:
             continue
-        if core is not activation:
-            return True
-        for user in facts.graph.users(less.result):
-            others = [v for v in user.op.inputs[:2] if v != less.result]
-            if user.op.kind == OpKind.MUL and any(
-                {a.node for a in facts.feeding(v)} == roots for v in others
-            ):
-                return True
-    return False
+        if sides:
+            moved.setdefault(node.result, any(moved[v] for v in sides))
+    return None
+
+
+def _constant(facts: Facts, value: str) -> float | None:
+    """The number that an operand is, None for anything else."""
+    literal = facts.values.literal(facts.graph.core(value))
+    return literal if isinstance(literal, int | float) else None
+
+
+def _bell(facts: Facts, activation: Node) -> list[tuple[Node, Node]]:
+    """The sum of what an error function gave and of x times the exponential of a square of x."""
+    loads = {a.node for a in facts.feeding(activation.result)}
+    powers = [
+        node
+        for node in facts.graph.of(*_POWERS)
+        if loads and {a.node for a in facts.feeding(node.result)} == loads
+    ]
+    sums = [n for n in facts.graph.of(OpKind.ADD) if facts.graph.rests_on(n.result, activation)]
+    for node in sums if powers else ():
+        one, other = node.op.inputs[:2]
+        for cumulated, density in ((one, other), (other, one)):
+            bells = [p for p in powers if facts.graph.rests_on(density, p)]
+            if bells and facts.graph.rests_on(cumulated, activation):
+                if not facts.graph.rests_on(density, activation):
+                    return [(activation, node)]
+    return []
 
 
 def _square(facts: Facts, node: Node | None, activation: Node) -> bool:

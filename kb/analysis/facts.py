@@ -12,7 +12,7 @@ from kb.analysis.exponentials import Exponential, exponentials_of
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
-from kb.analysis.loops import Loop, Role, blocked, loops_of, once
+from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
 from kb.analysis.symbolic import AtomKind, nested
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
@@ -160,9 +160,19 @@ class Facts:
         """True when a loop goes through a contiguous chunk of work that the block id places."""
         return blocked(loop, self.values) and not self._over_own_tile(loop)
 
+    def _one_result(self, loop: Loop) -> bool:
+        """True for a range of one sum of products, or of one softmax: nothing is written before its
+        end."""
+        if not loop.of(Role.ACCUMULATOR, Role.RUNNING_MAXIMUM) or persistent(loop, self.values):
+            return False
+        return not any(a.is_store and a.node.inside(loop.node) for a in self.accesses)
+
     def _over_own_tile(self, loop: Loop) -> bool:
-        """True for products summed over the positions of the block's own tile, as on the diagonal
-        of a mask: an access outside of the loop begins where the loop begins."""
+        """True for what is summed over the piece of an axis that is the block's own; or over the
+        positions of its own tile, as on the diagonal of a mask: an access outside of the loop
+        begins where the loop begins."""
+        if self._one_result(loop):
+            return True
         if loop.low is None or not any(p.inside(loop.node) for p in self.contractions):
             return False
         starts = [
@@ -222,12 +232,25 @@ class Facts:
     def score_products(self) -> list[Node]:
         """Products whose result goes through an exponential without being one: the scores of an
         attention."""
-        scores = [e.score for e in self.exponentials if not e.rescale and e.score]
+        scores = [
+            e.score
+            for e in self.exponentials
+            if not e.rescale and e.score and not self._counted_up(e.node)
+        ]
         return [
             product
             for product in self.contractions
             if any(self._reaches(score, product) for score in scores)
         ]
+
+    def _counted_up(self, power: Node) -> bool:
+        """True when a number is added to an exponential: a logistic function, no probability."""
+        users = {n for n in self.graph.users(power.result) if n.op.kind in (OpKind.ADD, OpKind.SUB)}
+        return any(
+            self.values.literal(self.graph.core(v)) is not None
+            for user in users
+            for v in user.op.inputs[:2]
+        )
 
     def _reaches(self, score: str, product: Node) -> bool:
         """True when a score is computed from a product by elementwise steps only."""
@@ -250,6 +273,10 @@ class Facts:
             for p in function.parameters
             if p.name in names and p.span.line > 0 and p.span.path == home
         ]
+
+    def checked(self, access: Access) -> bool:
+        """True when nothing turns the check of an access against the bounds of its array off."""
+        return access.check_bounds is None or self.flag(access.check_bounds)
 
     def flag(self, value: str | None) -> bool:
         """True when an operand is the constant True."""

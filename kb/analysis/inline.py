@@ -1,5 +1,6 @@
 """inline(kernel) -> kernel whose helper calls are replaced by the bodies of the helpers, spans
-kept; what a helper of another file does stands where the kernel's own file calls it.
+kept; what a helper of another file does stands where the kernel's own file calls it, what one
+without loops does stands at its call, too.
 
 Branches whose condition is a literal after binding (a helper called with a stage number) are
 taken, what a helper returns side by side is what the names at the call stand for, and a
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kb.analysis.fold import fold
-from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value
+from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
 from kb.ops import OpKind
 
 MAX_DEPTH = 24
@@ -52,6 +53,7 @@ class _Inliner:
     counted: dict[str, int] = field(default_factory=dict)
     home: str = ""
     site: Span | None = None
+    called: int = 0
     _copies: int = 0
     _ops: int = 0
 
@@ -85,7 +87,7 @@ class _Inliner:
         operands = tuple((role, names.get(value, value)) for role, value in op.operands)
         regions = tuple(self.region(region, names, depth, suffix) for region in op.regions)
         results = tuple(self._fresh(value, names, suffix) for value in op.results)
-        span = self.site or op.span
+        span = self.site or self._placed(op.span)
         copied = replace(op, operands=operands, regions=regions, results=results, span=span)
         known = fold(copied, self.constants)
         if known is not None:
@@ -99,6 +101,10 @@ class _Inliner:
             if copied.inputs[0] in self.lengths:
                 self.counted[copied.result] = self.lengths[copied.inputs[0]]
         return copied
+
+    def _placed(self, span: Span) -> Span:
+        """The span of an operation, with the line that calls the helper in which it stands."""
+        return replace(span, call=self.called) if self.called and not span.call else span
 
     def _item(self, op: Op, names: Names) -> bool:
         """A name for one part of a group that was put together in plain sight."""
@@ -177,11 +183,13 @@ class _Inliner:
         mark = f"_{self._copies}"
         inner: Names = {}
         head = self._bind(helper, op, names, inner, mark)
-        outer = self.site
+        outer, called = self.site, self.called
         if outer is None and helper.span.path != self.home:
             self.site = op.span
+        if not called and not any(one.kind in LOOPS for one in walk(helper.body)):
+            self.called = op.span.line
         ops = self._ops_of(body[:-1], inner, depth + 1, mark)
-        self.site = outer
+        self.site, self.called = outer, called
         returned = body[-1].inputs
         for result in op.results:
             if returned:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from api.extract import extract_file
@@ -58,3 +60,20 @@ def test_one_decision_with_all_lines(
     (found,) = [d for d in decisions if d.axis == axis and d.value == value]
     assert lines <= set(found.lines)
     assert [d.axis for d in decisions].count("tile_padding") == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        pytest.param("y = y.contiguous()", {".contiguous() on host": 2}, id="contiguous, flattened"),
+        pytest.param("y = y + 1", {"flattened view on host": 1}, id="flattened alone"),
+    ],
+)
+def test_a_view_of_a_contiguous_array_is_no_decision_of_its_own(
+    tmp_path: Path, made: str, told: dict[str, int]
+) -> None:
+    path = tmp_path / "plus.py"
+    path.write_text(TEXT.replace("    x = x.view(", f"    {made}\n    x = x.view("))
+    (kernel,) = extract_file(path).kernels
+    found = [d for d in kernel.decisions if d.axis == "layout_contract"]
+    assert {d.value: len(d.lines) for d in found} == told

@@ -53,4 +53,4 @@ def test_a_descriptor_answers_for_the_copy_engine() -> None:
 def test_the_generated_file_lists_them(site: str) -> None:
     text = generate(attention(), "triton", {"descriptor_site": site})
     listed = text[text.index("Left open") : text.index("import torch")]
-    assert "operand_layout: `as stored; transpose in the load view (order=)` is" in listed
+    assert "operand_layout: `transpose in the load view (order=)` is" in listed

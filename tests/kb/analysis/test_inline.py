@@ -126,6 +126,26 @@ def test_a_helper_of_another_file_stands_where_it_is_called() -> None:
     assert product.span == call.span
 
 
+@pytest.mark.parametrize(
+    ("body", "stands"),
+    [
+        pytest.param("    return a * 2\n", True, id="an expression"),
+        pytest.param(
+            "    for i in range(3):\n        a = a * 2\n    return a\n", False, id="loops"
+        ),
+    ],
+)
+def test_what_a_helper_without_loops_does_stands_at_its_call_too(body: str, stands: bool) -> None:
+    found = tile(
+        "x, T: Int",
+        "ct.store(x, index=(0,), tile=twice(ct.bid(0)))",
+        helpers=f"def twice(a):\n{body}",
+    )
+    (call,) = [op for op in kernel_ops(found.kernel) if op.kind == OpKind.CALL]
+    (product,) = found.graph.of(OpKind.MUL)
+    assert product.op.span.call == (call.span.line if stands else 0)
+
+
 def test_lines_of_parameters_are_notes() -> None:
     kernel = tile("x, T: Int", "ct.store(x, index=(0,), tile=ct.bid(0))").kernel
     entry = kernel.entry

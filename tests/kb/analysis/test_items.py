@@ -67,6 +67,35 @@ def test_item_loops(body: str, items: int) -> None:
             id="written out",
         ),
         pytest.param(
+            "a = tl.load(x + at)\ns = tl.sigmoid(a)\nd = s + a * s * (1 + -s)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            1,
+            id="one less the function as a sum",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ns = 1 + tl.math.tanh(a)\nd = -0.5 * s * (s - 2)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            1,
+            id="the square taken apart",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ns = 0.5 * tl.math.erf(a * 0.7071) + 0.5\n"
+            "d = s + 0.3989 * a * tl.exp(-0.5 * a * a)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            1,
+            id="error function and bell",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ntl.store(out + at, a * (0.5 * tl.math.erf(a * 0.7071) + 0.5))",
+            0,
+            id="near miss: error function, forward",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\nv = a * (1 + tl.math.tanh(a))\ntl.store(out + at, v * v)",
+            0,
+            id="near miss: the square of what was activated",
+        ),
+        pytest.param(
             "a = tl.load(x + at)\ns = tl.sigmoid(a)\n"
             "tl.store(out + at, (1 - s) * tl.load(y + at) + s * tl.load(y + n + at))",
             0,
