@@ -65,7 +65,9 @@ def test_one_decision_with_all_lines(
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        pytest.param("y = y.contiguous()", {".contiguous() on host": 2}, id="contiguous, flattened"),
+        pytest.param(
+            "y = y.contiguous()", {".contiguous() on host": 2}, id="contiguous, flattened"
+        ),
         pytest.param("y = y + 1", {"flattened view on host": 1}, id="flattened alone"),
     ],
 )
