@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER
@@ -11,11 +12,12 @@ from extractors.patterns.cases_rows_pointer import TURN_POINTER
 from extractors.patterns.cases_rows_threads import TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun
 from kb.analysis.loops import Carried, Loop, Role, accumulating, updates
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
+from kb.ir import TypeKind
 from kb.ops import OpKind
 
 _COUNTED = """__global__ void count(const float* x, int* out, int n) {
@@ -68,6 +70,34 @@ _PARTIALS = """__global__ void total(const float* x, float* out, int n) {
     }
 }
 """
+_COLUMNS = """template <int W>
+__global__ void columns(const float* x, float* part, int rows, int cols) {
+    float sums[W] = {};
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+#pragma unroll
+        for (int i = 0; i < W; ++i) sums[i] += x[row * cols + threadIdx.x * W + i];
+    }
+#pragma unroll
+    for (int i = 0; i < W; ++i) part[blockIdx.x * cols + threadIdx.x * W + i] = sums[i];
+}
+"""
+_OWN_ROW = """template <int W>
+__global__ void row(const float* x, float* out) {
+    float sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < W; ++i) sum += x[(blockIdx.x * blockDim.x + threadIdx.x) * W + i];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+MAX_DEPTH = 3
+"""Loops over the elements of a thread, one inside the other, that a sum is followed through."""
+
+MAX_HANDED = 64
+"""Values that are looked at on the way from one loop to the next."""
+
+_HANDING = VIEWS | CASTS | {OpKind.IF, OpKind.SELECT, OpKind.MUL, OpKind.FOR, OpKind.WHILE}
+_GROWING = (Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 
 
 class AccumulatorCarried(Pattern):
@@ -83,6 +113,7 @@ class AccumulatorCarried(Pattern):
         Case(NORM_BACKWARD, "single accumulator"),
         Case(PRODUCT_POINTER, "single accumulator"),
         Case(PRODUCT_THREADS, "single accumulator"),
+        Case(_COLUMNS, "single accumulator"),
     )
     near_misses = (
         NearMiss(TURN, why="nothing is carried"),
@@ -96,6 +127,7 @@ class AccumulatorCarried(Pattern):
         ),
         NearMiss(_COUNTED, why="found elements are counted, nothing is summed"),
         NearMiss(_STEPS, why="a pointer moves on by a stride"),
+        NearMiss(_OWN_ROW, why="no loop is left of the elements that a thread holds"),
         NearMiss(_ELEMENTS, why="elements of an array, each written once"),
     )
 
@@ -103,19 +135,23 @@ class AccumulatorCarried(Pattern):
         # What one thread adds up of the partial results of warps is the second stage of a sum.
         stages = second_stage(facts) if facts.of_threads else []
         combined = {row.name for node in stages for row in node.op.results}
-        for loop in facts.loops:
-            if any(other.node.inside(loop.node) and _states(other) for other in facts.loops):
-                continue
-            states = [
-                c
-                for c in _states(loop)
-                if not _elements(facts, loop, c)
-                and not _counts(facts, loop, c)
-                and (c.next not in combined or any(a.node.inside(loop.node) for a in facts.loads))
-            ]
-            if not states:
-                continue
-            yield self.decide(facts, _value(facts, loop, states), _where(facts, states))
+        found: dict[str, list[Node | None]] = {}
+        grown = {loop: self._grown(facts, loop, combined) for loop in facts.rolled_loops}
+        for loop, states in grown.items():
+            if states and not any(grown[o] and o.node.inside(loop.node) for o in grown):
+                found.setdefault(_value(facts, loop, states), []).extend(_where(facts, states))
+        for value, where in found.items():
+            yield self.decide(facts, value, where)
+
+    def _grown(self, facts: Facts, loop: Loop, combined: set[str]) -> list[Carried]:
+        """What a loop adds up of what is loaded or multiplied; not counters, not elements."""
+        return [
+            c
+            for c in _states(facts, loop)
+            if not _elements(facts, loop, c)
+            and not _counts(facts, loop, c)
+            and (c.next not in combined or any(a.node.inside(loop.node) for a in facts.loads))
+        ]
 
 
 def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
@@ -131,6 +167,9 @@ def _counts(facts: Facts, loop: Loop, state: Carried) -> bool:
     """True for what a thread counts up by a number, or moves on by a stride."""
     if facts.program is facts.source or state.role is not Role.SUM:
         return False
+    kind = next((r.type for r in loop.node.op.results if r.name == state.result), None)
+    if kind is not None and kind.kind is TypeKind.POINTER:
+        return True
     steps = updates(facts.graph, state.argument, state.next)
     added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)]
     return bool(added) and all(any(_given(facts, loop, v) for v in n.op.inputs[:2]) for n in added)
@@ -141,20 +180,61 @@ def _given(facts: Facts, loop: Loop, value: str) -> bool:
     if isinstance(facts.values.literal(value), int):
         return True
     made = facts.graph.producer(value)
+    if made is not None and made.op.kind == OpKind.ATTRIBUTE:
+        return made.op.inputs[0] in facts.constexprs
     return made is not None and not made.inside(loop.node)
 
 
-def _states(loop: Loop) -> list[Carried]:
-    roles = (Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
-    return loop.of(*roles)
+def _states(facts: Facts, loop: Loop) -> list[Carried]:
+    """What a loop adds up or takes the maximum of, itself or by the loops over the elements of a
+    thread inside of it."""
+    return [
+        c if c.role is role else replace(c, role=role)
+        for c in loop.carried
+        if (role := _role(facts, loop, c)) in _GROWING
+    ]
+
+
+def _role(facts: Facts, loop: Loop, state: Carried, depth: int = 0) -> Role:
+    if state.role is not Role.OTHER or not facts.of_threads or depth >= MAX_DEPTH:
+        return state.role
+    rolled = facts.rolled_loops
+    unrolled: dict[Node | None, Loop] = {
+        o.node: o for o in facts.loops if o.node.inside(loop.node) and o not in rolled
+    }
+    if not unrolled:
+        return state.role
+    for value in _handed(facts, state.next):
+        node = facts.graph.producer(value)
+        for c in unrolled[node].carried if node in unrolled else ():
+            if c.result == value and state.argument in _handed(facts, c.init):
+                role = _role(facts, unrolled[node], c, depth + 1)
+                if role in _GROWING:
+                    return role
+    return state.role
+
+
+def _handed(facts: Facts, value: str) -> list[str]:
+    """Values that are handed on to `value`, perhaps scaled; it first."""
+    pending, seen = [value], {value}
+    for current in pending:
+        node = facts.graph.producer(current)
+        if len(pending) > MAX_HANDED or (node is not None and node.op.kind not in _HANDING):
+            continue
+        for feed in facts.graph.feeds(current) if node is not None else ():
+            if feed not in seen:
+                seen.add(feed)
+                pending.append(feed)
+    return pending
 
 
 def _value(facts: Facts, loop: Loop, states: list[Carried]) -> str:
-    grown = loop.of(Role.ACCUMULATOR)
-    if loop.of(Role.RUNNING_MAXIMUM):
+    grown = [c for c in states if c.role is Role.ACCUMULATOR]
+    roles = {c.role for c in states}
+    if Role.RUNNING_MAXIMUM in roles:
         if grown:
             return "accumulator with running maximum and running sum"
-        if loop.of(Role.RUNNING_SUM):
+        if Role.RUNNING_SUM in roles:
             return "running maximum and running sum"
         return "running maximum"
     if len(states) > 2:

@@ -20,6 +20,12 @@ _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
 _COUNTING = frozenset({OpKind.RANGE, OpKind.STATIC_RANGE})
 _MEMORY = frozenset({OpKind.LOAD, OpKind.ASYNC_COPY, OpKind.BULK_COPY})
 _ELEMENTS = frozenset({OpKind.EXTRACT, OpKind.INSERT})
+_PLACING = CASTS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.BIT_XOR, OpKind.FLOOR_DIV,
+                    OpKind.MOD, OpKind.DIV}  # fmt: skip
+"""Operations on whole numbers that the place of an element is computed by."""
+
+MAX_PLACES = 6
+"""Steps from the variable of a loop to the place of an element."""
 
 
 def reduction_kind(kind: str) -> OpKind | None:
@@ -34,9 +40,38 @@ def combined_shuffle(graph: Graph, op: Op) -> tuple[OpKind, str] | None:
         return None
     for own, other in (op.inputs[:2], op.inputs[1::-1]):
         node = graph.producer(graph.through(other, _LOOKS))
-        if node is not None and node.op.kind == OpKind.SHUFFLE and _exchanged(node) == own:
-            return kind, own
+        if node is not None and node.op.kind == OpKind.SHUFFLE:
+            if _same(graph, _exchanged(node), own):
+                return kind, own
     return None
+
+
+def _same(graph: Graph, left: str | None, right: str) -> bool:
+    """Whether two values are one, or the same element of one array."""
+    if left == right:
+        return True
+    made = [graph.producer(value) for value in (left, right)]
+    first, second = (node.op if node is not None else None for node in made)
+    return (
+        first is not None
+        and second is not None
+        and first.kind == second.kind == OpKind.EXTRACT
+        and first.operands == second.operands
+    )
+
+
+def _element(graph: Graph, next_: str, argument: str) -> Node | None:
+    """What makes the next value of a carried one, or of the one element of it that is written."""
+    node = graph.producer(next_)
+    if node is None or node.op.kind != OpKind.INSERT or node.op.inputs[0] != argument:
+        return node
+    return graph.producer(node.op.operand("value"))
+
+
+def _held(graph: Graph, value: str) -> str:
+    """The array that a value is an element of, else the value."""
+    node = graph.producer(value)
+    return node.op.inputs[0] if node is not None and node.op.kind == OpKind.EXTRACT else value
 
 
 def _exchanged(node: Node) -> str | None:
@@ -55,9 +90,9 @@ def reducing_loop(graph: Graph, op: Op) -> tuple[OpKind, str, str] | None:
     rows = zip(body.arguments[offset:], inits, end.inputs, op.results, strict=False)
     found = []
     for argument, init, next_, result in rows:
-        node = graph.producer(next_)
+        node = _element(graph, next_, argument.name)
         combined = combined_shuffle(graph, node.op) if node is not None else None
-        if combined is not None and combined[1] == argument.name:
+        if combined is not None and _held(graph, combined[1]) == argument.name:
             found.append((combined[0], init, result.name))
     return found[0] if len(found) == 1 else None
 
@@ -94,12 +129,26 @@ def over_elements(graph: Graph, op: Op) -> bool:
         return False
     if op.regions[-1].ops[-1].kind != OpKind.YIELD:
         return False
-    users = graph.users(op.regions[-1].arguments[0].name)
     if walked.op.kind == OpKind.RANGE and any(
         inner.kind in _MEMORY for inner in op.regions[-1].ops
     ):
         return False
-    return bool(users) and all(node.op.kind in _ELEMENTS for node in users)
+    return _places_only(graph, op.regions[-1].arguments[0].name)
+
+
+def _places_only(graph: Graph, variable: str, depth: int = 0) -> bool:
+    """Whether a number, and all that is computed from it, only says which element is meant."""
+    users = graph.users(variable)
+    return (
+        bool(users)
+        and depth < MAX_PLACES
+        and all(
+            node.op.operand("index") == variable
+            if node.op.kind in _ELEMENTS
+            else node.op.kind in _PLACING and _places_only(graph, node.result, depth + 1)
+            for node in users
+        )
+    )
 
 
 def runs_along(values: Values, load: Op, loop: Op) -> bool:

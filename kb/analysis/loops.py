@@ -102,11 +102,19 @@ def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
 
 def updates(graph: Graph, argument: str, next_: str) -> list[Node]:
     """Operations on the way from a carried argument to its next value, last first."""
-    return [
-        node
-        for node in graph.upstream(next_, lambda n: not leads(graph, n.result, argument))
-        if leads(graph, node.result, argument)
-    ]
+    found: list[Node] = []
+    pending, seen = [next_], {next_}
+    for current in pending:
+        if not leads(graph, current, argument):
+            continue
+        node = graph.producer(current)
+        if node is not None and node not in found:
+            found.append(node)
+        for feed in graph.feeds(current):
+            if feed not in seen:
+                seen.add(feed)
+                pending.append(feed)
+    return found
 
 
 def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:

@@ -21,6 +21,7 @@ from kb.analysis.exchanges import (
 from kb.analysis.graph import LOOPS, Graph
 from kb.analysis.guarded import masked_load
 from kb.analysis.pairs import plainly
+from kb.analysis.registers import of_registers
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
@@ -186,7 +187,7 @@ class _Rewriter:
             self._copied(op)
 
     def _plain(self, op: Op) -> None:
-        if op.kind in _PASSED and op.inputs:
+        if op.inputs and (op.kind in _PASSED or of_registers(self.graph, op)):
             self.emit(OpKind.COPY, op.span, ("x", self.name(op.inputs[0])), result=op.result)
         elif op.kind == OpKind.INSERT and op.operand("value"):
             value = self.name(op.operand("value") or "")
@@ -287,6 +288,9 @@ class _Rewriter:
     def _once(self, op: Op) -> None:
         """A loop over the elements of a register tile: what is done with any one of them."""
         body = op.regions[-1]
+        walked = self.graph.producer(op.inputs[0])
+        if walked is not None and (first := walked.op.operand("low")):
+            self.names[body.arguments[0].name] = self.name(first)
         for argument, init in zip(body.arguments[1:], op.inputs[1:], strict=False):
             self.names[argument.name] = self.name(init)
         for inner in body.ops[:-1]:

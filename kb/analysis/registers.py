@@ -1,0 +1,47 @@
+"""Records that a thread holds in registers."""
+
+from __future__ import annotations
+
+from kb.analysis.graph import LOOPS, Graph
+from kb.ir import Op
+from kb.ops import OpKind
+
+MAX_FIELDS = 16
+"""Steps from a field to the record that it is of."""
+
+_WRITTEN = frozenset({OpKind.INSERT, OpKind.UNDEF, OpKind.ZEROS})
+_PARTS = frozenset({OpKind.ATTRIBUTE, OpKind.EXTRACT})
+
+
+def of_registers(graph: Graph, op: Op) -> bool:
+    """Whether an operation reads a field of a record that the thread itself fills."""
+    if op.kind != OpKind.ATTRIBUTE:
+        return False
+    value: str | None = op.inputs[0]
+    for _ in range(MAX_FIELDS):
+        made = graph.producer(value)
+        if made is None:
+            value = _first(graph, value)
+        elif made.op.kind in _WRITTEN:
+            return True
+        elif made.op.kind in _PARTS:
+            value = made.op.inputs[0]
+        elif made.op.kind in LOOPS:
+            place = next(i for i, r in enumerate(made.op.results) if r.name == value)
+            value = graph.inits(made)[place]
+        else:
+            return False
+        if value is None:
+            return False
+    return False
+
+
+def _first(graph: Graph, value: str | None) -> str | None:
+    """What a carried argument of a loop begins as; None for another name."""
+    around = graph.arguments.get(value) if value is not None else None
+    if around is None:
+        return None
+    loop, _, place = around
+    inits = graph.inits(loop)
+    place -= loop.op.kind == OpKind.FOR
+    return inits[place] if 0 <= place < len(inits) else None
