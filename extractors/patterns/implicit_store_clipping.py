@@ -6,18 +6,21 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
-from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.padding_policy import clips_elements, padded
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _STORE_MASK = vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)"))
+_UNCHECKED_LOAD = vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False"))
 
 
 class ImplicitStoreClipping(Pattern):
-    """Tiles are stored whole and clipped by the bounds of the array, or under a mask."""
+    """What is stored is clipped by the bounds of the array, as tiles and scattered elements are, or
+    under a mask."""
 
     name = "implicit-store-clipping"
     axis = "boundary_handling"
@@ -26,15 +29,23 @@ class ImplicitStoreClipping(Pattern):
         Case(ATTENTION, "implicit clip by array bounds"),
         Case(_STORE_MASK, "explicit store mask"),
         Case(TURN_THREADS, "explicit store mask"),
+        Case(
+            vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False")),
+            "implicit clip by array bounds",
+        ),
     )
     near_misses = (
         NearMiss(
             vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
             why="the store has no mask and no view that knows the bounds",
         ),
+        NearMiss(SOFTMAX, why="elements are gathered, too: told with their padding"),
+        NearMiss(ROW_NORM, why="the check of the loads may be compiled out: that is told"),
         NearMiss(PRODUCT_POINTER, why="loads are masked too: told with their padding"),
         NearMiss(ADD_POINTER, why="loads are masked too: told with their padding"),
-        NearMiss(ROW_NORM, why="the elements of a row are scattered one by one"),
+        NearMiss(
+            vary(SOFTMAX, ("check_bounds=True)", "check_bounds=False)")), why="nothing is checked"
+        ),
         NearMiss(PRODUCT_THREADS, why="loads are masked too: told with their padding"),
         NearMiss(ADD_THREADS, why="one branch around loads and store: told with the loads"),
     )
@@ -42,6 +53,8 @@ class ImplicitStoreClipping(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         stores = [a for a in facts.stores if not a.is_atomic]
         clipped = [a for a in stores if a.mode in BULK and self._clips(facts, a)]
+        if not padded(facts) and not any(self._elided(facts, a) for a in facts.loads):
+            clipped += [a for a in stores if clips_elements(facts, a)]
         beside = any(
             a.padding and a.mask is not None and facts.types.shape(a.value) for a in facts.loads
         )
@@ -58,6 +71,11 @@ class ImplicitStoreClipping(Pattern):
             yield self.decide(facts, "implicit clip by array bounds", clipped)
         if masked:
             yield self.decide(facts, "explicit store mask", masked)
+
+    def _elided(self, facts: Facts, access: Access) -> bool:
+        """True for a check that the compiler may drop: then that is what is told."""
+        check = access.check_bounds
+        return check is not None and not isinstance(facts.values.literal(check), bool)
 
     def _clips(self, facts: Facts, access: Access) -> bool:
         if access.mode is Mode.BLOCK_POINTER:

@@ -25,7 +25,7 @@ _VALUES = {
 }
 
 
-_CLIPPED = (
+_COPIED = (
     TILE
     + """
 @ct.kernel
@@ -39,7 +39,7 @@ def copy(x, out, T: Int):
 class PaddingPolicy(Pattern):
     """The padding of a load, or the other value of a masked load; none given is undetermined.
 
-    Stores under a mask beside such loads belong to the same decision.
+    Stores under a mask, and scattered elements that are clipped, belong to the same decision.
     """
 
     name = "out-of-bounds-padding-policy"
@@ -49,6 +49,7 @@ class PaddingPolicy(Pattern):
         Case(ATTENTION, "UNDETERMINED (hardware default)"),
         Case(PRODUCT, "ZERO"),
         Case(SOFTMAX, "NEG_INF"),
+        Case(_COPIED, "ZERO"),
         Case(ATTENTION_POINTER, "masked load other="),
         Case(ADD_POINTER, "masked load, other not given"),
         Case(FLASH_THREADS, "masked load other="),
@@ -58,25 +59,27 @@ class PaddingPolicy(Pattern):
             vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)")),
             why="nothing is masked, so nothing is padded",
         ),
-        NearMiss(_CLIPPED, why="the access says nothing and its check may be compiled out"),
+        NearMiss(
+            vary(_COPIED, ("ct.gather(x, at)", "ct.gather(x, at, check_bounds=False)")),
+            why="nothing is checked, so nothing is padded",
+        ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}
-        for access in facts.loads:
-            if (
-                access.padding
-                and not self._scalar(facts, access)
-                and not self._unchecked(facts, access)
-            ):
-                found.setdefault(_value(access), []).append(access)
+        for access in padded(facts):
+            found.setdefault(_value(access), []).append(access)
         masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
         for value, loads in found.items():
             stores = [
                 a
                 for a in facts.stores
-                if a.mask is not None and not a.is_atomic and value in masked[:1]
+                if not a.is_atomic
+                and (
+                    (a.mask is not None and value in masked[:1])
+                    or (clips_elements(facts, a) and value in list(found)[:1])
+                )
             ]
             yield self.decide(facts, value, [*loads, *stores, *self._branches(facts, loads)])
 
@@ -85,14 +88,34 @@ class PaddingPolicy(Pattern):
         guarded = {a.mask for a in loads if a.node.op.attribute("guarded")}
         return [n for mask in guarded for n in comparisons(facts, mask)]
 
-    def _scalar(self, facts: Facts, access: Access) -> bool:
-        """A single element is inside or the program is wrong."""
-        return not facts.types.shape(access.value)
 
-    def _unchecked(self, facts: Facts, access: Access) -> bool:
-        """True when the access gives no padding and only a check of bounds that may be compiled
-        out."""
-        return access.mode is Mode.ELEMENT and access.node.op.operand("padding") is None
+def padded(facts: Facts) -> list[Access]:
+    """Loads whose lanes outside the array read as something; a single element is inside or the
+    program is wrong."""
+    return [
+        a
+        for a in facts.loads
+        if a.padding and facts.types.shape(a.value) and not _unchecked(facts, a)
+    ]
+
+
+def clips_elements(facts: Facts, access: Access) -> bool:
+    """True for elements that are scattered where the array is, and nowhere else."""
+    if not _by_element(access) or access.mask is not None or not facts.checked(access):
+        return False
+    return any(extent != "1" for extent in facts.types.shape(access.value))
+
+
+def _by_element(access: Access) -> bool:
+    return access.mode is Mode.ELEMENT
+
+
+def _unchecked(facts: Facts, access: Access) -> bool:
+    """True when the access gives no padding and its check of bounds is off or may be compiled
+    out."""
+    if not _by_element(access) or access.node.op.operand("padding") is not None:
+        return False
+    return access.mask is None and not facts.checked(access)
 
 
 def _value(access: Access) -> str:
