@@ -14,6 +14,7 @@ from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
+from kb.analysis.whole_parts import asserted, quotients, sizes_of_arrays
 from kb.evidence import Lines
 from kb.ir import ParameterKind
 from kb.ops import OpKind
@@ -42,6 +43,9 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _padded,
         _vectors,
         contracts,
+        asserted,
+        quotients,
+        sizes_of_arrays,
         resources,
     ):
         for constraint in rule(facts):

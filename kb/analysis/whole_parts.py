@@ -1,0 +1,171 @@
+"""Sizes that must divide without a rest, sizes that must be those of an array, and what a kernel
+asserts, as constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Lines
+from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.ops import COMPARISONS, OpKind
+from kb.space import Constraint, implied
+
+_SHAPES = ("shape", "size", "block_shape")
+_SIGNS = {
+    OpKind.EQ: "==", OpKind.NE: "!=", OpKind.LT: "<", OpKind.LE: "<=",
+    OpKind.GT: ">", OpKind.GE: ">=",
+}  # fmt: skip
+_KNOWN = frozenset({
+    AtomKind.PARAMETER, AtomKind.EXTENT, AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV, AtomKind.MOD,
+    AtomKind.MINIMUM, AtomKind.MAXIMUM,
+})  # fmt: skip
+"""What the expressions of constraints can speak of."""
+
+MAX_PARTS = 32
+"""Conditions of one assertion that are told one by one."""
+
+
+def asserted(facts: Facts) -> Iterator[Constraint]:
+    """What the kernel asserts on every path, in the words of its parameters."""
+    for node in facts.graph.of(OpKind.STATIC_ASSERT, OpKind.DEVICE_ASSERT):
+        if facts.guards(node):
+            continue
+        pending = [node.op.operand("condition")]
+        for value in pending:
+            test = facts.graph.producer(value)
+            if test is not None and test.op.kind == OpKind.AND and len(pending) < MAX_PARTS:
+                pending.extend(test.op.inputs)
+            elif test is not None and test.op.kind in COMPARISONS:
+                sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
+                if any(side.atoms() for side in sides) and all(map(_told, sides)):
+                    yield implied(
+                        f"{_bare(sides[0])} {_SIGNS[OpKind(test.op.kind)]} {_bare(sides[1])}",
+                        "the kernel asserts it",
+                        "check it before the launch, where the message can say more",
+                        node.lines,
+                    )
+
+
+def _bare(side: Expr) -> str:
+    """The text of a side; the brackets of a lone remainder are not needed there."""
+    atom = side.atom
+    alone = atom is not None and atom.kind in (AtomKind.MOD, AtomKind.FLOOR_DIV)
+    return atom.text[1:-1] if atom is not None and alone else str(side)
+
+
+def _told(side: Expr) -> bool:
+    return all(atom.kind in _KNOWN for atom in side.atoms())
+
+
+def quotients(facts: Facts) -> Iterator[Constraint]:
+    """Sizes divided without asking for a rest, where the quotient is the extent of a tile, or the
+    number of rounds of a loop whose remaining elements nothing takes."""
+    used = [*_extents(facts), *_rounds(facts)]
+    if not used:
+        return
+    rests = {
+        (atom.args[0], atom.args[1])
+        for node in facts.graph.of(OpKind.MOD)
+        for atom in facts.values.expr(node.result).top()
+        if atom.kind is AtomKind.MOD
+    }
+    for atom, what, lines in used:
+        size, part = atom.args
+        if (size, part) in rests or not all(map(_told, atom.args)):
+            continue
+        if size.atom is not None and size.atom.kind is AtomKind.PARAMETER and _counts(part):
+            yield implied(
+                f"{size} % {part} == 0",
+                f"{size} is divided by {part} to give {what}, and nothing takes a rest",
+                "check it before the launch, or round up and mask the rest",
+                lines,
+            )
+
+
+def _counts(part: Expr) -> bool:
+    """A parameter, or a number above one."""
+    one = part.atom
+    known = one is not None and one.kind is AtomKind.PARAMETER
+    return known or (part.constant or 0) > 1
+
+
+def _extents(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
+    for node in facts.graph.nodes:
+        for role, value in node.op.operands:
+            for item in facts.values.items(value) if role in _SHAPES else ():
+                atom = facts.values.expr(item).atom
+                if atom is not None and atom.kind is AtomKind.FLOOR_DIV:
+                    yield atom, "the extent of a tile", node.lines
+
+
+def _rounds(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
+    """Loops from zero to a quotient, which no other loop begins with and no test asks for."""
+    begun = {facts.values.expr(loop.low).atom for loop in facts.loops if loop.low is not None}
+    asked = {
+        atom
+        for node in facts.graph.of(*COMPARISONS)
+        for value in node.op.inputs[:2]
+        for atom in facts.values.expr(value).top()
+    }
+    for loop in facts.loops:
+        atom = facts.values.expr(loop.high).atom if loop.high is not None else None
+        first = facts.values.expr(loop.low).constant if loop.low is not None else 0
+        if atom is not None and atom.kind is AtomKind.FLOOR_DIV and first == 0:
+            if atom not in begun and atom not in asked:
+                yield atom, "the number of rounds of a loop", loop.node.lines
+
+
+def sizes_of_arrays(facts: Facts) -> Iterator[Constraint]:
+    """Sizes that are passed beside the array whose tiles they count: told of the first array."""
+    told: set[str] = set()
+    for access in facts.accesses:
+        shape = access.shape or facts.types.shape(access.value)
+        if access.mode is not Mode.TILE or access.array is None or len(shape) != len(access.index):
+            continue
+        if facts.guards(access.node):
+            continue  # another branch may take another axis
+        for axis, (extent, index) in enumerate(zip(shape, access.index, strict=True)):
+            size = _counted(facts, access, index, extent)
+            if size is not None and size.text not in told:
+                told.add(size.text)
+                yield implied(
+                    f"{size.text} == {access.array}.shape[{axis}]",
+                    f"tiles of axis {axis} of {access.array} are counted by `{size.text}`, which "
+                    "is passed beside the array",
+                    "take the extent of the array itself",
+                    _divided(facts, size, extent) or access.node.lines,
+                )
+
+
+def _counted(facts: Facts, access: Access, index: Expr, extent: str) -> Atom | None:
+    """The size whose tiles of an extent the index goes through."""
+    highs = {
+        facts.values.expr(loop.induction).atom: facts.values.expr(loop.high)
+        for loop in facts.loops
+        if loop.induction is not None and loop.high is not None and access.node.inside(loop.node)
+    }
+    for atom in index.atoms():
+        within = highs.get(atom)
+        for one in (atom, *(within.atoms() if within is not None else ())):
+            if one.kind is AtomKind.CEIL_DIV and str(one.args[1]) == extent:
+                size = one.args[0].atom
+                if size is not None and size.kind is AtomKind.PARAMETER:
+                    return size
+    return None
+
+
+def _divided(facts: Facts, size: Atom, extent: str) -> Lines | None:
+    """Where a size is divided by the extent of a tile."""
+    for node in facts.graph.of(OpKind.CEIL_DIV, OpKind.FLOOR_DIV):
+        atom = facts.values.expr(node.result).atom
+        if atom is not None and _is_quotient(atom, size, extent):
+            return node.lines
+    return None
+
+
+def _is_quotient(atom: Atom, size: Atom, extent: str) -> bool:
+    return (
+        atom.kind is AtomKind.CEIL_DIV and atom.args[0].atom == size and str(atom.args[1]) == extent
+    )
