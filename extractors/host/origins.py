@@ -134,7 +134,35 @@ class Origins:
             last = last.value if alone and isinstance(last, ast.Starred) else None
         held = None if last is None else self._row(last, row, MAX_DEPTH)
         given = call.args if plain else []
-        return _given(call, name, position, given if held is None else held.elts)
+        found = _given(call, name, position, given if held is None else held.elts)
+        spread = () if found is not None else self.spread(call, row)
+        return next((value for key, value, _ in spread if key == name), found)
+
+    def spread(self, call: ast.Call, row: RowHint = NO_HINT) -> Iterator[tuple[str, ast.expr, int]]:
+        """Names, values and first lines of the entries of dictionaries spread into a call."""
+        for keyword in (key for key in call.keywords if key.arg is None):
+            for table in self._tables(keyword.value, row, MAX_DEPTH):
+                if isinstance(table, ast.Call):
+                    yield from ((k.arg, k.value, k.value.lineno) for k in table.keywords if k.arg)
+                    continue
+                for key, value in zip(table.keys, table.values, strict=True):
+                    if isinstance(key, ast.Constant):
+                        yield str(key.value), value, key.lineno
+
+    def _tables(self, value: ast.expr, hint: RowHint, depth: int) -> Iterator[ast.Dict | ast.Call]:
+        """The dictionaries that a name stands for: bound to it, or handed in by a caller."""
+        if isinstance(value, ast.Dict | ast.Call):
+            yield value
+        elif isinstance(value, ast.Name) and depth:
+            for made in self._sources(value, hint):
+                yield from self._tables(made, hint, depth - 1)
+
+    def _sources(self, name: ast.Name, hint: RowHint) -> list[ast.expr]:
+        """What is assigned to a name, or what callers on the way to a launch pass for it."""
+        assigned, passed = self.sources(name)
+        if len(passed) > 1:
+            passed = [one for one in passed if self._function(one) in hint.stack]
+        return assigned or passed
 
     def _row(self, value: ast.expr, hint: RowHint, depth: int) -> ast.Tuple | None:
         """The one tuple that a row of arguments is: written out, bound to a name, given back by a
@@ -142,16 +170,13 @@ class Origins:
         if isinstance(value, ast.Tuple) or not depth:
             return value if isinstance(value, ast.Tuple) else None
         if isinstance(value, ast.Name):
-            assigned, passed = self.sources(value)
+            made = self._sources(value, hint)
         elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-            assigned, passed = self._given_back(value.func), []
+            made = self._given_back(value.func)
         else:
             return None
-        if len(passed) > 1:
-            passed = [one for one in passed if self._function(one) in hint.stack]
-        made = [*assigned, *passed]
         rows = [self._row(one, hint, depth - 1) for one in made]
-        if len(made) > 1 and passed:
+        if len(rows) > 1:
             rows = [row for row in rows if row is None or len(row.elts) == hint.size]
         return rows[0] if len(rows) == 1 else None
 

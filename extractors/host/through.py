@@ -4,11 +4,10 @@ spread into it, or in a call that hands the kernel to a function which launches 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
-from extractors.host.origins import Origins, lines_of
+from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
 from kb.evidence import Lines
 
@@ -21,13 +20,14 @@ def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
         return launch.lines
-    entries = list(_entries(origins, call, name))
-    if entries:
-        return entries[0]
+    row = material.row(launch)
+    entries = ((at, lines_of(v)[1]) for key, v, at in origins.spread(call, row) if key == name)
+    entry = next(entries, None)
+    if entry is not None:
+        return entry
     if _names(call, material.signature.name):
         return launch.lines
     names = [param for param, _ in material.signature.params]
-    row = material.row(launch)
     given = origins.argument(call, name, names.index(name), row) if name in names else None
     if given is not None and not call.lineno <= given.lineno <= lines_of(call)[1]:
         return lines_of(given)
@@ -39,20 +39,6 @@ def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
         and any(_is(arg, material.signature.name) for arg in _arguments(one))
     ]
     return lines_of(handing[0]) if len(handing) == 1 else launch.lines
-
-
-def _entries(origins: Origins, call: ast.Call, name: str) -> Iterator[Lines]:
-    """The entry of a dictionary that is spread into a call."""
-    spread = [key.value for key in call.keywords if key.arg is None]
-    for value in spread:
-        made = origins.sources(value)[0] if isinstance(value, ast.Name) else [value]
-        for one in made:
-            if isinstance(one, ast.Dict):
-                for key, entry in zip(one.keys, one.values, strict=True):
-                    if isinstance(key, ast.Constant) and key.value == name:
-                        yield (key.lineno, lines_of(entry)[1])
-            elif isinstance(one, ast.Call):
-                yield from (lines_of(key.value) for key in one.keywords if key.arg == name)
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

@@ -89,6 +89,13 @@ def tuned(x):
     best = search(x)
     ct.launch(stream(), (1,), kernel, row(best))
 
+def started(x):
+    begin((x, 5), dict(size=64))
+    begin((x, 6), {"other": 1})
+
+def begin(args, options):
+    kernel[(1,)](*args, **options)
+
 def spread(x):
     held = (x, 4096)
     kernel[(1,)](*held)
@@ -103,7 +110,8 @@ def spread(x):
         pytest.param(3, 2, RowHint(3, ("backward", "launch")), "512", id="another caller"),
         pytest.param(3, 2, RowHint(), None, id="nothing tells the callers apart"),
         pytest.param(17, 1, RowHint(2), "config.tile", id="a function gives the row"),
-        pytest.param(21, 1, RowHint(2), "4096", id="a row that is spread"),
+        pytest.param(28, 1, RowHint(2), "4096", id="a row that is spread"),
+        pytest.param(24, 2, RowHint(3, ("started", "begin")), "64", id="a table handed in"),
     ],
 )
 def test_rows_of_arguments(line: int, position: int, hint: RowHint, given: str | None) -> None:
