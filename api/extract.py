@@ -258,9 +258,11 @@ def _combined(
 def _constraints(
     kernel: Kernel, found: Sequence[Constraint]
 ) -> tuple[tuple[Constraint, ...], list[Diagnostic]]:
-    """Constraints by expression, stated ones first; those beyond the grammar become notes."""
+    """Constraints by expression, stated ones first; those beyond the grammar become notes. One that
+    the program implies is checked by the host when each of its parts is."""
     kept: dict[str, Constraint] = {}
     notes: list[Diagnostic] = []
+    checked = {c.expression for c in found if c.checked_by_host}
     for constraint in sorted(found, key=lambda c: c.origin is not Origin.STATED):
         problem = _beyond_grammar(constraint.expression)
         if problem:
@@ -269,7 +271,9 @@ def _constraints(
                 Diagnostic(severity=Severity.NOTE, message=message, lines=constraint.lines)
             )
         else:
-            kept.setdefault(constraint.expression, constraint)
+            known = checked.issuperset(constraint.expression.split(" and "))
+            held = replace(constraint, checked_by_host=constraint.checked_by_host or known)
+            kept.setdefault(constraint.expression, held)
     return tuple(kept.values()), notes
 
 

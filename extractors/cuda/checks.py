@@ -31,7 +31,7 @@ c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; assert.h."""
 _STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
-_PLAIN = re.compile(r"[\w\s.()%*/+<>=!-]+")
+_PLAIN = re.compile(r"[\w\s.()\[\]%*/+<>=!-]+")
 _CALL = re.compile(r"(?!\b(?:and|or|not|bytes_of|is_power_of_two)\b)\b\w+\s*\(")
 _WORDS = frozenset({"and", "or", "not", "True", "False", "none", "bytes_of", "is_power_of_two"})
 _NUMBERS = {"INT32_MAX": "2147483647", "INT_MAX": "2147483647", "UINT32_MAX": "4294967295"}

@@ -15,6 +15,8 @@ MAX_NAMES = 200
 
 Names = dict[str, n.Expr | n.Variable]
 _AXES = ("x", "y", "z")
+_POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
+"""Methods that give the place of a tensor's elements. Source: PyTorch, ATen/core/TensorBase.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class LaunchSite:
             value = constant(given, self.names)
             chosen = [text for text, label in held.items()
                       if value is not None and constant(label, self.names) == value]  # fmt: skip
-            found |= dict.fromkeys([shown(given), *chosen], parameter)
+            tensor = _owner(given, self.names)
+            found |= dict.fromkeys([shown(given), *chosen, *tensor], parameter)
         return found
 
     def _fed(self) -> Iterator[str]:
@@ -58,6 +61,22 @@ class LaunchSite:
                     seen.add(node.text)
                     yield node.text
                     pending.append(self.names.get(node.text))
+
+
+def _owner(given: n.Expr | n.CType, names: Names) -> list[str]:
+    """The tensor whose elements a pointer is of, in a list of its own; empty for others."""
+    node: object = given
+    for _ in range(MAX_NAMES):
+        match node:
+            case n.Cast(operand=operand):
+                node = operand
+            case n.Name(text=text) if text in names:
+                node = names[text]
+            case n.Call(function=n.Field(operand=n.Name(text=text), name=name)):
+                return [text] if name in _POINTERS else []
+            case _:
+                break
+    return []
 
 
 def own_names(definition: n.Definition) -> dict[str, str]:

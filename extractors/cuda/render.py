@@ -10,6 +10,7 @@ _COMPARED = 3
 _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), _COMPARED),
            "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}  # fmt: skip
 """How tightly operators bind; others, whose order the languages see differently, are not here."""
+_EXTENTS = {"size": "shape", "stride": "stride", "sizes": "shape", "strides": "stride"}
 _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 
@@ -40,6 +41,10 @@ def _shown(node: object, depth: int) -> str:
             return f"{shown(operand, depth + 1)}.{name}"
         case n.Index(operand=operand, index=index):
             return f"{shown(operand, depth + 1)}[{shown(index, depth + 1)}]"
+        case n.Call(function=n.Field(operand=operand, name=name), arguments=arguments) if (
+            told := _of_tensor(shown(operand, depth + 1), name, arguments, depth)
+        ):
+            return told
         case n.Call(function=function, arguments=arguments):
             return shown(function, depth + 1) + _listed(arguments, depth, "()")
         case n.Cast(operand=operand):
@@ -52,6 +57,16 @@ def _shown(node: object, depth: int) -> str:
         case n.Variable(name=name):
             return name
     return "?"
+
+
+def _of_tensor(tensor: str, name: str, arguments: tuple[object, ...], depth: int) -> str:
+    """What a method tells of a tensor, in the words of constraints; empty for other methods.
+    Source: PyTorch, ATen/core/TensorBase.h; Apache TVM FFI, tvm/ffi/container/tensor.h."""
+    if name in _EXTENTS and len(arguments) == 1:
+        return f"{tensor}.{_EXTENTS[name]}[{shown(arguments[0], depth + 1)}]"
+    if name in ("is_contiguous", "IsContiguous") and not arguments:
+        return f"{tensor}.stride[-1] == 1"
+    return f"{tensor}.numel" if name == "numel" and not arguments else ""
 
 
 def _side(node: object, level: float, depth: int) -> str:

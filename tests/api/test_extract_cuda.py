@@ -80,3 +80,18 @@ def test_a_kernel_read_from_cuda_is_not_written(folder: Path) -> None:
     assert program_digest(program)
     with pytest.raises(CannotEmit, match="cuda"):
         emit_program(program, "triton")
+
+
+def test_what_the_host_checks_of_each_array_is_checked_of_all(tmp_path: Path) -> None:
+    text = (
+        "__global__ void k(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }\n"
+        "void host(Tensor a, Tensor b) {\n"
+        "  TORCH_CHECK(a.is_contiguous());\n  TORCH_CHECK(b.stride(-1) == 1);\n"
+        "  k<<<1, 32>>>(a.data_ptr<float>(), b.data_ptr<float>());\n}\n"
+    )
+    both = "x.stride[-1] == 1 and y.stride[-1] == 1"
+    for line, checked in (("", True), ("  TORCH_CHECK(b.stride(-1) == 1);\n", False)):
+        path = tmp_path / "k.cu"
+        path.write_text(text.replace(line, ""), encoding="utf-8")
+        (found,) = extract_file(path).kernels
+        assert [c.checked_by_host for c in found.constraints if c.expression == both] == [checked]

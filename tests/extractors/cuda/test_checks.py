@@ -63,6 +63,30 @@ def test_checks_before_a_launch(check: str, expected: list[str]) -> None:
     assert stated(facts(HELPERS + host)) == expected
 
 
+@pytest.mark.parametrize(("check", "expected"), [
+    pytest.param("TORCH_CHECK(a.stride(-1) == 1);", ["x.stride[-1] == 1"], id="stride"),
+    pytest.param("TORCH_CHECK(a.is_contiguous());", ["x.stride[-1] == 1"], id="contiguous"),
+    pytest.param("TORCH_CHECK(a.size(0) == rows);", ["x.shape[0] == rows"], id="extent"),
+    pytest.param("TORCH_CHECK(a.numel() < 99);", ["x.numel < 99"], id="elements"),
+    pytest.param("TORCH_CHECK(b.is_contiguous());", [], id="of another tensor"),
+    pytest.param("TORCH_CHECK(a.defined());", [], id="of another method"),
+])  # fmt: skip
+@pytest.mark.parametrize("handed", [
+    pytest.param("a.data_ptr<float>()", id="pointer"),
+    pytest.param("static_cast<float*>(a.data_ptr())", id="cast"),
+    pytest.param("at", id="by a name"),
+])  # fmt: skip
+def test_checks_of_the_tensor_whose_elements_are_handed_over(
+    check: str, expected: list[str], handed: str
+) -> None:
+    host = f"""void host(Tensor a, Tensor b, int d, int rows) {{
+      {check}
+      float* at = a.data_ptr<float>();
+      k<4><<<rows, 128>>>({handed}, d, rows);
+    }}"""
+    assert stated(facts(host)) == expected
+
+
 def test_a_size_that_the_grid_is_made_of() -> None:
     host = """void host(float* x, int size, int d) {
       TORCH_CHECK(size % 8 == 0); TORCH_CHECK(d > 0);
