@@ -9,7 +9,9 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRO
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import against_extent, sides
 from kb.analysis.loops import Loop
+from kb.analysis.splits import fixed_length, pieces
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
@@ -74,9 +76,21 @@ _SPLIT_THREADS = vary(
 )
 
 
+_MASKED = vary(
+    _SPLIT,
+    ("if last > first:", "if size > 0:"),
+    (
+        "            acc = ct.mma(s.",
+        "            at = first + j * TN + ct.arange(TN, dtype=ct.int32)\n"
+        "            s = ct.where(at[None, :] < size, s, -1.0e6)\n            acc = ct.mma(s.",
+    ),
+)
+_MASKED_POINTER = vary(_SPLIT_POINTER, ("if last > first:", "if size > 0:"))
+
+
 class FixedTripCount(Pattern):
-    """A guard compares the clipped end of a block's range, the loop inside runs over its full
-    compile-time length."""
+    """A loop over a block's own range runs over its full compile-time length; a guard around it
+    compares the clipped end of the range, or masks compare positions inside."""
 
     name = "fixed-trip-count-per-split"
     axis = "loop_extent"
@@ -85,8 +99,22 @@ class FixedTripCount(Pattern):
         Case(_SPLIT, "fixed cdiv(LEN,TILE) + mask"),
         Case(_SPLIT_POINTER, "fixed cdiv(LEN,TILE) + mask"),
         Case(_SPLIT_THREADS, "fixed cdiv(LEN,TILE) + mask"),
+        Case(_MASKED, "fixed cdiv(LEN,TILE) + mask"),
+        Case(_MASKED_POINTER, "fixed cdiv(LEN,TILE) + mask"),
     )
     near_misses = (
+        NearMiss(
+            vary(_MASKED, ("            s = ct.where(at[None, :] < size, s, -1.0e6)\n", "")),
+            why="no position is compared with an end",
+        ),
+        NearMiss(
+            vary(_MASKED_POINTER, (", mask=at[:, None] < last, other=0.0", "")),
+            why="no position is compared with an end",
+        ),
+        NearMiss(
+            vary(_MASKED_POINTER, ("at = first + j", "at = j")),
+            why="every block takes the same positions",
+        ),
         NearMiss(_EXACT, why="the loop ends where the range ends"),
         NearMiss(ATTENTION, why="the bound follows the extents"),
         NearMiss(ATTENTION_POINTER, why="the bound follows the extents"),
@@ -99,19 +127,25 @@ class FixedTripCount(Pattern):
         for loop in facts.loops:
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue
-            if not self._fixed(facts, loop):
+            if not fixed_length(facts, loop):
                 continue
             clipped = [n for g in facts.guards(loop.node) for n in self._clips(facts, loop, g)]
+            clipped = clipped or self._masked(facts, loop)
             if clipped:
                 where: list[Where] = [loop.node, *clipped]
                 yield self.decide(facts, "fixed cdiv(LEN,TILE) + mask", where)
 
-    def _fixed(self, facts: Facts, loop: Loop) -> bool:
-        """True when the bounds need compile-time parameters only."""
-        high = facts.values.expr(loop.high)
-        low = facts.values.expr(loop.low)
-        known = facts.values.compile_time
-        return bool(set(high.atoms())) and known(high) and known(low)
+    def _masked(self, facts: Facts, loop: Loop) -> list[Node]:
+        """Comparisons of the positions of a block's piece with an end, in a loop over the piece."""
+        step = facts.values.expr(loop.induction).atom
+        if step is None or all(piece.loop is not loop for piece in pieces(facts)):
+            return []
+        return [
+            n
+            for n in facts.graph.of(*COMPARISONS)
+            if n.inside(loop.node) and against_extent(facts, n)
+            if any(step in side.atoms() for side in sides(facts, n))
+        ]
 
     def _clips(self, facts: Facts, loop: Loop, guard: Node) -> list[Node]:
         """The minimum of a block's range with a runtime extent that a guard compares."""

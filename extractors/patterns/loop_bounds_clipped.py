@@ -14,13 +14,14 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_STAGED
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Lines, Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.specialise import branches
+from kb.analysis.splits import fixed_length, pieces
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -81,6 +82,19 @@ def scan(x, out, n, T: tl.constexpr, W: tl.constexpr):
         tl.store(out + i * W + cols, tl.load(x + i * W + cols) * 2.0)
 """
 )
+_PIECE = vary(
+    PRODUCT,
+    ("TK: Int):", "TK: Int, PER: Int, size: int):\n    z = ct.bid(2)"),
+    (
+        "for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):",
+        "for k in range(z * PER, min((z + 1) * PER, size)):",
+    ),
+    (
+        "ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
+        "ct.store(out, index=(z, m, n), tile=ct.reshape(acc, (1, TM, TN)))",
+    ),
+)
+_LATER = vary(DECODE_PART, ("low = share * chunk", "low = tl.maximum(share * chunk, count - hop)"))
 _ALL = vary(
     ATTENTION_POINTER,
     ("tl.minimum((x + 1) * TM, size) if TRI else size", "size"),
@@ -111,8 +125,15 @@ class LoopBoundsClipped(Pattern):
         Case(_DIAGONAL, "band clipping"),
         Case(_REST, _LOWER),
         Case(_ALL, "full extent + mask"),
+        Case(_PIECE, "clipped to valid range"),
+        Case(_LATER, _LOWER),
     )
     near_misses = (
+        NearMiss(
+            vary(_PIECE, ("min((z + 1) * PER, size)", "(z + 1) * PER")),
+            why="every block takes as many tiles",
+        ),
+        NearMiss(DECODE_PART, why="the piece begins where the block id says", value=_LOWER),
         NearMiss(
             vary(
                 PRODUCT_POINTER,
@@ -143,6 +164,7 @@ class LoopBoundsClipped(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         clipped: dict[tuple[str, Lines], list[Where]] = {}
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
+        split = [piece.loop for piece in pieces(facts)]
         for loop in facts.loops:
             if loop.range is not None and not facts.contractions:
                 ends = [] if persistent(loop, facts.values) else _least(facts, loop)
@@ -154,7 +176,10 @@ class LoopBoundsClipped(Pattern):
                 continue
             low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
             own = _own_band(facts, loop)
-            if low or high:
+            if loop in split and low:
+                if not fixed_length(facts, loop):
+                    yield self.decide(facts, "clipped to valid range", (*low, *high, loop.node))
+            elif low or high:
                 value = _LOWER if _falls(facts, loop) else _value(low, high)
                 same = clipped.setdefault((value, loop.node.lines), [])
                 same += [*low, *high, loop.node.head, *_stages(facts, loop)]
@@ -169,6 +194,10 @@ class LoopBoundsClipped(Pattern):
                 yield self.decide(facts, "full extent + mask", (loop.node,))
         for (value, _), places in clipped.items():
             yield self.decide(facts, value, places)
+        for loop in split:
+            moved = _moved(facts, loop)
+            if moved:
+                yield self.decide(facts, _LOWER, (*moved, loop.node))
         shifted = self._aligned(facts)
         if shifted:
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
@@ -258,6 +287,22 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
         if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)  # noqa: E501
         and not _decoded(facts, n)
     ]  # fmt: skip
+
+
+def _moved(facts: Facts, loop: Loop) -> list[Node]:
+    """The maxima that move the begin of a block's piece, where positions are counted from it."""
+    step = facts.values.expr(loop.induction).atom
+    places = [
+        index
+        for a in facts.loads
+        if a.node.inside(loop.node)
+        for index in a.index
+        if step is not None and step in set(index.top())
+    ]
+    begins = {a for index in places for a in index.atoms() if a.kind is AtomKind.MAXIMUM}
+    if loop.low is not None:
+        begins |= {a for a in facts.values.expr(loop.low).atoms() if a.kind is AtomKind.MAXIMUM}
+    return [n for n in facts.graph.of(OpKind.MAXIMUM) if facts.values.expr(n.result).atom in begins]
 
 
 def _own_band(facts: Facts, loop: Loop) -> list[Node]:

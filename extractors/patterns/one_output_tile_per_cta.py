@@ -1,10 +1,10 @@
-"""One output tile, or one row, per block."""
+"""One output tile, one row, or one piece of a reduced axis, per block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ATTENTION,
     POINTER,
@@ -13,7 +13,11 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_pointer import FLASH_STAGED, PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.cases_pointer import (
+    DECODE_PART,
+    FLASH_STAGED,
+    PRODUCT_PERSISTENT_POINTER,
+)
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
@@ -23,6 +27,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.locks import spins
 from kb.analysis.loops import persistent
+from kb.analysis.splits import pieces
 from kb.analysis.symbolic import AtomKind, floor_div, mul, number
 from kb.analysis.threads import WARP
 from kb.evidence import Decision
@@ -69,9 +74,32 @@ _ALONE_THREADS = """__global__ void offsets(const int* ends, int* starts, int gr
 """
 
 
+_PIECES = vary(
+    PRODUCT,
+    ("TK: Int):", "TK: Int, PER: Int):\n    z = ct.bid(2)"),
+    (
+        "for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):",
+        "for k in range(z * PER, (z + 1) * PER):",
+    ),
+    (
+        "ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
+        "ct.store(out, index=(z, m, n), tile=ct.reshape(acc, (1, TM, TN)))",
+    ),
+)
+_PIECES_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int M, int N, int K)", "int M, int N, int K, int per)"),
+    (
+        "for (int t = 0; t < K; t += T)",
+        "for (int t = blockIdx.z * per; t < (blockIdx.z + 1) * per; t += T)",
+    ),
+    ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
+)
+
+
 class OneOutputTilePerCta(Pattern):
-    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own
-    tile."""
+    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile; a
+    block may hold what its own piece of a reduced axis gives."""
 
     name = "one-output-tile-per-cta"
     axis = "work_decomposition"
@@ -87,8 +115,22 @@ class OneOutputTilePerCta(Pattern):
         Case(_SEARCHED, "one tile per CTA"),
         Case(_GROUPED_THREADS, "one row per warp"),
         Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
+        Case(DECODE_PART, "split-K / split-KV"),
+        Case(_PIECES, "split-K / split-KV"),
+        Case(_PIECES_THREADS, "split-K / split-KV"),
     )
     near_misses = (
+        NearMiss(
+            vary(DECODE_PART, ("range(low, high, T)", "range(0, count, T)"), ("< high", "< count")),
+            why="every block walks all keys",
+            value="split-K / split-KV",
+        ),
+        NearMiss(
+            vary(_PIECES, ("range(z * PER, (z + 1) * PER)", "range(PER)")),
+            why="every block sums the same part",
+            value="split-K / split-KV",
+        ),
+        NearMiss(ATTENTION, why="a mask cuts the keys off", value="split-K / split-KV"),
         NearMiss(
             vary(_SEARCHED, ("to = tl.program_id(0)", "to = low")),
             why="the search finds out where the tile goes",
@@ -121,11 +163,17 @@ class OneOutputTilePerCta(Pattern):
         stores = [a for a in placed if not a.is_atomic]
         if not stores or len(placed) != len(facts.stores):
             return
+        where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
+        loads = {a.node for a in facts.loads}
+        split = [n for piece in pieces(facts) for n in piece.bounds if n not in loads]
+        if pieces(facts):
+            yield self.decide(facts, "split-K / split-KV", [*split, *where])
+            return
         rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)
         value = "one row per CTA" if rows else "one tile per CTA"
         if any(_row_of_warp(a) for a in stores):
             value = "one row per warp"
-        yield self.decide(facts, value, [*_main(facts, stores), *_decoding(facts, stores)])
+        yield self.decide(facts, value, where)
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
         """True when a `while` loop holds stores or finds out where they go. What threads search is

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import DECODE_PART, PRODUCT_DESCRIPTOR
+from extractors.patterns.cases import (
+    ATTENTION,
+    BACKWARD_KEYS,
+    POINTER,
+    PRODUCT,
+    PRODUCT_POINTER,
+    vary,
+)
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from kb.analysis.accesses import BULK, Access
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import between_lanes, partial_reductions
-from kb.analysis.loops import Loop, Role, persistent
-from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
+from kb.analysis.idioms import partial_reductions
+from kb.analysis.splits import grown, pieces
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
-from kb.ops import COMPARISONS, OpKind
+from kb.ops import OpKind
 
 _SPLIT = vary(
     PRODUCT,
@@ -117,6 +124,8 @@ class SplitReduction(Pattern):
             why="every block walks the first keys",
         ),
         NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
+        NearMiss(BACKWARD_KEYS, why="the range begins at the block's own tile of the result"),
+        NearMiss(BACKWARD_KEYS_POINTER, why="the range begins at the block's own tile"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
         NearMiss(PRODUCT_THREADS, why="one block walks the whole reduced axis"),
     )
@@ -131,24 +140,15 @@ class SplitReduction(Pattern):
             added = [n for s in atomics for n in self._summed(facts, s)]
             if added:
                 yield self.decide(facts, "split with atomics", [*added, *atomics])
-        if any(between_lanes(facts, n) for n in facts.graph.of(*COMPARISONS)):
-            return
-        for loop in facts.loops:
-            if not facts.contractions and not loop.of(Role.RUNNING_MAXIMUM):
-                continue
-            grown = loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM)
-            bounds = self._range(facts, loop)
-            if not grown or not bounds:
-                continue
-            stores = [s for c in grown for s in facts.stored_in(c.result)]
+        for piece in pieces(facts)[:1]:
+            stores = [s for c in grown(piece.loop) for s in facts.stored_in(c.result)]
             atomics = [s for s in stores if s.is_atomic]
             if atomics:
-                yield self.decide(facts, "split with atomics", [*bounds, *atomics])
+                yield self.decide(facts, "split with atomics", [*piece.bounds, *atomics])
             elif stores:
                 yield self.decide(
-                    facts, "split, partials stored for a second stage", [*bounds, *stores]
+                    facts, "split, partials stored for a second stage", [*piece.bounds, *stores]
                 )
-            return
 
     def _summed(self, facts: Facts, store: Access) -> list[Node]:
         """Sums of products whose tiles a block id places that the sum's own place knows nothing
@@ -166,54 +166,6 @@ class SplitReduction(Pattern):
             )
             > 1
         ]
-
-    def _range(self, facts: Facts, loop: Loop) -> list[Node]:
-        """What makes the range of the loop, or the index of its loads, depend on a block id."""
-        if persistent(loop, facts.values) or loop.induction is None:
-            return []
-        if loop.low is not None and facts.values.expr(loop.low).has(AtomKind.BLOCK):
-            made = facts.graph.producer(facts.graph.core(loop.low))
-            return [n for n in (made, loop.range) if n is not None]
-        shifted = [
-            a.node
-            for a in facts.loads
-            if a.node.inside(loop.node) and self._shifted(facts, loop, a)
-        ]
-        return shifted or self._own_part(facts, loop)
-
-    def _shifted(self, facts: Facts, loop: Loop, access: Access) -> bool:
-        step = facts.values.expr(loop.induction).atom
-        if access.mode not in BULK:
-            return False
-        return any(step in set(e.top()) and e.has(AtomKind.BLOCK) for e in access.index)
-
-    def _own_part(self, facts: Facts, loop: Loop) -> list[Node]:
-        """Comparisons of positions that a loop counts from the begin of the block's part, where no
-        store takes those positions for its own."""
-        step = facts.values.expr(loop.induction).atom
-        return [
-            node
-            for node in facts.graph.of(*COMPARISONS)
-            if node.inside(loop.node) and step is not None
-            for position in map(facts.values.expr, node.op.inputs)
-            for lane in position.top()
-            if lane.kind is AtomKind.LANE
-            and position.coefficient(lane).constant == 1
-            and position.coefficient(step) == lane.args[0]
-            for block in position.top()
-            if block.kind is AtomKind.BLOCK
-            and not any(_tiles(s, block, position.coefficient(block)) for s in facts.stores)
-        ]
-
-
-def _tiles(store: Access, block: Atom, part: Expr) -> bool:
-    """True when a store writes the part of a block, lane by lane."""
-    return any(
-        mul(index.coefficient(lane), part) == index.coefficient(block)
-        for index in store.index
-        for lane in index.top()
-        if lane.kind is AtomKind.LANE
-    )
 
 
 def _blocks(access: Access) -> set[Atom]:
