@@ -37,6 +37,18 @@ def scan(x, out, last, n, s, T: tl.constexpr, KEEP: tl.constexpr):
         tl.store(last + at, h)
 """
 )
+_TOTALS = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, totals, n, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = own * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(out + at, tl.cumsum(v, axis=0), mask=at < n)
+    tl.store(totals + own, tl.sum(v, axis=0))
+"""
+)
 _SUM = vary(_STATE, ("tl.exp(h)", "tl.load(x + t * s + at) * 2.0"), ("    if KEEP:\n    ", ""))
 _KEPT = (
     POINTER
@@ -68,6 +80,7 @@ class SideOutput(Pattern):
         Case(MERGE_LOOP_THREADS, "log-sum-exp"),
         Case(_STATE, "final state"),
         Case(_KEPT, "on request"),
+        Case(_TOTALS, "total of the scanned tile"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="a product has no statistics to save"),
@@ -92,14 +105,17 @@ class SideOutput(Pattern):
             return
         asked = self._asked(facts)
         always = [s for s in facts.stores if s not in asked] or facts.stores
-        widest = max(_width(facts, s) for s in always)
-        main = [s for s in always if _width(facts, s) == widest]
-        side = [s for s in facts.stores if _width(facts, s) < widest and self._reduced(facts, s)]
-        if not any(self._reduced(facts, s) for s in main) or widest == 0:
+        widest = max(width(facts, s) for s in always)
+        main = [s for s in always if width(facts, s) == widest]
+        side = [s for s in facts.stores if width(facts, s) < widest and self._reduced(facts, s)]
+        scans = [s for s in main if facts.graph.roots(s.value, OpKind.CUMSUM, OpKind.SCAN)]
+        if not (scans or any(self._reduced(facts, s) for s in main)) or widest == 0:
             side = []
         logs = [n for s in side for n in self._logarithm(facts, s)]
         if logs:
             yield self.decide(facts, "log-sum-exp", [*logs, *side])
+        elif side and scans:
+            yield self.decide(facts, "total of the scanned tile", side)
         elif side:
             yield self.decide(facts, "statistics saved for backward", side)
         elif asked:
@@ -168,7 +184,7 @@ def _handed(facts: Facts, value: str) -> set[str]:
     return found
 
 
-def _width(facts: Facts, store: Access) -> int:
+def width(facts: Facts, store: Access) -> int:
     """Axes that a store runs over: those of its element indices, else those of its value."""
     shape = facts.types.shape(store.value)
     if store.mode is Mode.ELEMENT:

@@ -1,0 +1,171 @@
+"""What a kernel stores of the way to its output: another store takes it further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.side_output import width
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+
+_RESIDUAL = vary(
+    LAYER_NORM_POINTER,
+    ("(y, sy, x, sx,", "(y, sy, x, sx, z, kept,"),
+    (
+        "    mean = ",
+        "    v += tl.load(z + row * sx + at, mask=inside, other=0.0)\n"
+        "    tl.store(kept + row * sx + at, v, mask=inside)\n    mean = ",
+    ),
+)
+_RESIDUAL_TILE = vary(
+    ROW_NORM,
+    ("norm(x, w,", "norm(x, z, kept, w,"),
+    (
+        "    r = ct",
+        "    v = v + ct.gather(z, (row, at), check_bounds=inside)\n"
+        "    ct.scatter(kept, (row, at), v)\n    r = ct",
+    ),
+)
+_RESIDUAL_THREADS = vary(
+    LAYER_NORM_THREADS,
+    ("const half* x,", "const half* x, const half* z, half* kept,"),
+    (
+        "    float mean = ",
+        "    v += inside ? __half2float(z[row * n + at]) : 0.f;\n"
+        "    if (inside) kept[row * n + at] = __float2half(v);\n    float mean = ",
+    ),
+)
+_GATED = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, kept, out,"),
+    (
+        "    tl.store(out +",
+        "    tl.store(kept + m[:, None] * N + n[None, :], acc)\n"
+        "    acc = acc * tl.sigmoid(acc)\n    tl.store(out +",
+    ),
+)
+_LOSS = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, y, lse, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=float("-inf"))
+    top = tl.max(v, axis=0)
+    l = top + tl.log(tl.sum(tl.exp(v - top), axis=0))
+    tl.store(lse + row, l)
+    tl.store(out + row, l - tl.load(x + row * n + tl.load(y + row)))
+"""
+)
+_MIXES = REDUCTIONS | CONTRACTIONS | LOOPS | {OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT}
+_SAME = TURNS | VIEWS | CASTS
+
+
+class IntermediateStored(Pattern):
+    """A value is stored, and what is computed from it is stored in another array,
+    element by element; all arrays as wide lead to one."""
+
+    name = "intermediate-stored-beside-the-output"
+    axis = "side_output"
+    source = "Hsu et al., Liger Kernel (2024), fused residual addition: the sum is an output, too"
+    matches = (
+        Case(_RESIDUAL, "sum with the residual"),
+        Case(_RESIDUAL_TILE, "sum with the residual"),
+        Case(_RESIDUAL_THREADS),
+        Case(_GATED, "intermediate result"),
+        Case(_LOSS, "log-sum-exp"),
+    )
+    near_misses = (
+        NearMiss(LAYER_NORM_POINTER, why="the statistics are narrower than the row"),
+        NearMiss(ADD_POINTER, why="one array is stored"),
+        NearMiss(PRODUCT, why="one array is stored"),
+        NearMiss(
+            vary(_RESIDUAL, ("tl.store(kept +", "tl.store(z +")),
+            why="the sum takes the place of what was added",
+        ),
+        NearMiss(
+            vary(_GATED, ("    acc = acc * tl.sigmoid(acc)\n", "")),
+            why="the same value is stored twice",
+        ),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        read = {a.array for a in facts.loads}
+        plain = [s for s in facts.stores if not s.is_atomic and s.array not in read | {None}]
+        if len({s.array for s in plain}) < 2:
+            return
+        widest = max(width(facts, s) for s in plain)
+        plain = [s for s in plain if width(facts, s) == widest]
+        kept = [s for s in plain if any(self._onward(facts, s, other) for other in plain)]
+        last = {s.array for s in plain} - {s.array for s in kept}
+        found: dict[str, list[Where]] = {}
+        for store in kept if len(last) == 1 else ():
+            made = [n for n in facts.graph.ends(store.value, _SAME) if facts.access(n) is None]
+            if made and facts.feeding(store.value):
+                steps = [n for n in made if not n.op.regions]
+                found.setdefault(_called(facts, made), []).extend((*steps, store))
+        for value, where in found.items():
+            yield self.decide(facts, value, where)
+
+    def _onward(self, facts: Facts, store: Access, other: Access) -> bool:
+        """True when another array is given what is computed from a stored value, not in turns."""
+        one, two = (facts.graph.through(s.value, _SAME) for s in (store, other))
+        return (
+            other.array != store.array
+            and one != two
+            and one is not None
+            and two is not None
+            and not _apart(store.node, other.node)
+            and _elementwise(facts, two, one)
+            and not _elementwise(facts, one, two)
+        )
+
+
+def _called(facts: Facts, made: list[Node]) -> str:
+    """What is stored, by the operations that may make it."""
+    sums = [node.op.inputs[:2] for node in made if node.op.kind == OpKind.ADD]
+    if any(facts.held_loads(one) and facts.held_loads(other) for one, other in sums):
+        return "sum with the residual"
+    kinds = {facts.graph.kind_of(facts.graph.core(v)) for sides in sums for v in sides}
+    kinds |= {node.op.kind for node in made}
+    return "log-sum-exp" if kinds & {OpKind.LOG, OpKind.LOG2} else "intermediate result"
+
+
+def _elementwise(facts: Facts, value: str, on: str, limit: int = 2000) -> bool:
+    """True when a value is computed from another one, element by element, in one round."""
+    pending, seen = [value], {value}
+    for current in pending:
+        if current == on:
+            return True
+        if len(seen) > limit:
+            return False
+        node = facts.graph.producer(current)
+        carried = node is None and current in facts.graph.arguments
+        if carried or (node is not None and (node.op.kind in _MIXES or facts.access(node))):
+            continue
+        new = [feed for feed in facts.graph.feeds(current) if feed not in seen]
+        seen.update(new)
+        pending += new
+    return False
+
+
+def _apart(one: Node, other: Node) -> bool:
+    """True for the two sides of a branch."""
+    sides = dict(_branches(one))
+    return any(sides.get(branch, side) != side for branch, side in _branches(other))
+
+
+def _branches(node: Node) -> Iterator[tuple[Node, int]]:
+    """Branches around a node, each with its side."""
+    while node.parent is not None:
+        if node.parent.op.kind == OpKind.IF:
+            yield node.parent, node.branch
+        node = node.parent
