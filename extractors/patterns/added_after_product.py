@@ -13,14 +13,14 @@ from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_BIASED = vary(
+BIASED = vary(
     PRODUCT_POINTER,
     ("def product(a, b, out,", "def product(a, b, bias, out,"),
     ("    tl.store(out +", "    acc += tl.load(bias + n, mask=n < N)[None, :]\n    tl.store(out +"),
 )
 
 
-_BIASED_TILE = vary(
+BIASED_TILE = vary(
     PRODUCT,
     ("def product(a, b, out,", "def product(a, b, bias, out,"),
     (
@@ -30,7 +30,7 @@ _BIASED_TILE = vary(
 )
 
 
-_BIASED_THREADS = vary(
+BIASED_THREADS = vary(
     PRODUCT_THREADS,
     ("const float* __restrict__ b,", "const float* __restrict__ b, const float* bias,"),
     ("    if (m < M && n < N) out", "    acc += bias[n];\n    if (m < M && n < N) out"),
@@ -44,9 +44,9 @@ class AddedAfterProduct(Pattern):
     axis = "fusion"
     source = "NVIDIA, CUTLASS documentation, epilogues: bias addition before the store"
     matches = (
-        Case(_BIASED, "bias add"),
-        Case(_BIASED_TILE, "bias add"),
-        Case(_BIASED_THREADS, "bias add"),
+        Case(BIASED, "bias add"),
+        Case(BIASED_TILE, "bias add"),
+        Case(BIASED_THREADS, "bias add"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is added"),

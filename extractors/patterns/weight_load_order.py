@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.added_after_product import BIASED, BIASED_TILE
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import (
@@ -27,11 +28,16 @@ _LOOKED_UP = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    inside = at < n\n    at = tl.load(y + at)\n"),
 )
+_GROUPED = vary(
+    LAYER_NORM_POINTER, ("tl.load(w + at,", "tl.load(w + tl.program_id(0) % 8 * n + at,")
+)
+_GROUPED_TILE = vary(ROW_NORM, ("ct.gather(w, at,", "ct.gather(w, (row % 8, at),"))
 
 
 class WeightLoadOrder(Pattern):
-    """Loads that no block id moves do not depend on the reduction of the row, so that they may be
-    in flight with it; or they do. The same of the loads of an attention's loop and its products.
+    """Loads that no block id moves, or that meet a reduction only where it is stored, do not depend
+    on the reduction of the row, so that they may be in flight with it; or they do. The same of the
+    loads of an attention's loop and its products, and of what an epilogue loads.
 
     In which line they stand is no decision: independent statements may be exchanged.
     """
@@ -46,6 +52,10 @@ class WeightLoadOrder(Pattern):
         Case(ATTENTION_POINTER, "independent of the scores"),
         Case(ATTENTION, "independent of the scores"),
         Case(ADD_POINTER, "independent of the compute"),
+        Case(_GROUPED, "independent of the statistics"),
+        Case(_GROUPED_TILE, "independent of the statistics"),
+        Case(BIASED, "independent of the product"),
+        Case(BIASED_TILE, "independent of the product"),
         Case(ROW_NORM_CHUNKS, "weights after the statistics"),
         Case(ROW_NORM_CHUNKS_POINTER, "weights after the statistics"),
     )
@@ -70,6 +80,7 @@ class WeightLoadOrder(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         yield from self._streamed(facts)
         if facts.contractions:
+            yield from self._epilogue(facts)
             return
         if not facts.reductions:
             yield from self._elementwise(facts)
@@ -82,10 +93,44 @@ class WeightLoadOrder(Pattern):
         shared = [a for a in wide if not _own(a)]
         own = [a for a in wide if _own(a)]
         if not shared or not own:
+            own, shared = self._beside(facts, facts.reductions)
+        if not shared:
             return
         late = [a for a in shared if any(self._waits(facts, a, r) for r in facts.reductions)]
         value = "weights after the statistics" if late else "independent of the statistics"
         yield self.decide(facts, value, [*shared, *own])
+
+    def _beside(self, facts: Facts, taken: list[Node]) -> tuple[list[Access], list[Access]]:
+        """Of the loads outside of the loops of reductions or products: those that they take in; and
+        those of other arrays that none takes in and that meet one on the way to a store."""
+        into = [
+            a for a in facts.loads if any(facts.graph.rests_on(n.result, a.node) for n in taken)
+        ]
+        arrays = {a.array for a in into}
+        loops = {n.loop for n in taken}
+        met = [
+            s.value for s in facts.stores if any(facts.graph.rests_on(s.value, n) for n in taken)
+        ]
+        others = [
+            a
+            for a in facts.loads
+            if a.array not in arrays
+            and (a.loop is None or a.loop in loops)
+            and any(facts.graph.rests_on(value, a.node) for value in met)
+        ]
+        return into, others
+
+    def _epilogue(self, facts: Facts) -> Iterable[Decision]:
+        """Tiles that are added to a finished product or that scale it, after its loop."""
+        if facts.score_products:
+            return
+        _, others = self._beside(facts, facts.contractions)
+        loops = {p.loop for p in facts.contractions}
+        others = [a for a in others if facts.types.shape(a.value) and a.loop not in loops]
+        if others:
+            late = [a for a in others if any(self._waits(facts, a, p) for p in facts.contractions)]
+            value = "operands after the product" if late else "independent of the product"
+            yield self.decide(facts, value, others)
 
     def _streamed(self, facts: Facts) -> Iterable[Decision]:
         """Operands of both products of an attention that one loop loads."""
