@@ -12,7 +12,7 @@ from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
 from extractors.host.tuning import computed
-from extractors.host.values import Choice, Expr, Func, Value
+from extractors.host.values import Choice, Expr, Func, Unknown, Value
 from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -119,7 +119,9 @@ def rule_lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lin
 
 
 def by_rule(value: Value) -> bool:
-    """A number that depends on the problem by cases or by rounding."""
+    """A number that depends on the problem by cases, by rounding or by counting."""
+    if isinstance(value, Unknown):
+        return value.counted
     if isinstance(value, Choice):
         return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))
     return isinstance(value, Expr) and value.op in ("min", "max", "npow2")

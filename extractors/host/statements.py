@@ -294,18 +294,20 @@ class Statements(Assignments):
     def _once(self, node: ast.For | ast.While, frame: Frame, target: ast.expr | None) -> AnyFlow:
         """A loop whose rounds are not known: its body is read once, with everything it assigns
         unknown."""
-        names = assigned_names(node)
-        for name in names:
-            self.machine.put(
-                frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}")
+        counted = _counted(node)
+        unknown = {
+            name: Unknown(
+                f"`{name}` changes in the loop at line {node.lineno}", counted=name in counted
             )
+            for name in assigned_names(node)
+        }
+        for name, value in unknown.items():
+            self.machine.put(frame.oid, name, value)
         if isinstance(target, ast.Name):
             self.machine.put(frame.oid, target.id, sym(target.id))
         flow = self.run(node.body, frame)
-        for name in names:
-            self.machine.put(
-                frame.oid, name, Unknown(f"`{name}` changes in the loop at line {node.lineno}")
-            )
+        for name, value in unknown.items():
+            self.machine.put(frame.oid, name, value)
         flow = self._end_loop(self._continued(flow))
         return NORMAL if isinstance(flow, Flow) else flow
 
@@ -336,3 +338,12 @@ def assigned_names(node: ast.AST) -> list[str]:
         if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
     ]
     return list(dict.fromkeys(names))
+
+
+def _counted(node: ast.For | ast.While) -> set[str]:
+    """Names that a `while` loop takes further by an operation on themselves."""
+    return {
+        item.target.id
+        for item in walk(node if isinstance(node, ast.While) else ast.Pass())
+        if isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Name)
+    }

@@ -24,11 +24,13 @@ MAX_EXPRESSION_DEPTH = 60
 class Unknown:
     """A value that cannot be told from the source; `reason` says why.
 
-    `raised`: Python would raise here, which a handler around it may catch.
+    `raised`: Python would raise here, which a handler around it may catch. `counted`: a number that
+    a `while` loop makes larger or smaller until it fits.
     """
 
     reason: str
     raised: bool = False
+    counted: bool = False
 
 
 @dataclass(init=False, slots=True)
