@@ -11,51 +11,161 @@ from dataclasses import dataclass
 from math import prod
 
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Lines, Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.graph import Graph, Lines, Node
+from kb.analysis.loops import loops_of
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TileType
 from kb.ops import READS, WRITES, OpKind
+from kb.planner.evaluation import DTYPE_BYTES
+
+MAX_STEPS = 64
+"""Steps from a pointer back to what it begins at."""
 
 _MOVING = frozenset({OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST})
 
 
 @dataclass(frozen=True, slots=True)
 class WholeVectors:
-    """A size that scales the place of vectors of `elements`: it must be a multiple of them."""
+    """A size that must be a multiple of the `elements` that move at once."""
 
     size: str
     elements: int
     lines: Lines
 
 
-def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
-    """Sizes given at the launch that move a pointer before it is read as one to vectors."""
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A pointer read as one to vectors: `elements` of the type that it had before, `size` bytes."""
+
+    cast: Node
+    elements: int
+    size: int
+    accesses: tuple[Node, ...]
+
+
+def vectors(facts: Facts) -> Iterator[Vector]:
+    """Pointers of one thread that are read or written in vectors."""
     if not facts.of_threads:
         return
     graph = facts.threads
-    values = Values(graph)
-    scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
     for cast in graph.of(OpKind.POINTER_CAST):
-        elements = _elements(graph.producer(cast.op.inputs[0]), cast)
-        accesses = list(_accesses(facts, cast)) if elements > 1 else []
-        for factors, times in values.expr(cast.op.inputs[0]).terms if accesses else ():
+        elements, size = _elements(graph.producer(cast.op.inputs[0]), cast)
+        accesses = tuple(_accesses(facts, cast)) if elements > 1 else ()
+        if accesses:
+            yield Vector(cast, elements, size, accesses)
+
+
+def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
+    """Sizes given at the launch that move a pointer before it is read as one to vectors."""
+    scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
+    values: Values | None = None
+    for vector in vectors(facts):
+        values = values or Values(facts.threads)
+        for factors, times in values.expr(vector.cast.op.inputs[0]).terms:
             sizes = [a.value for a in factors if a.kind is AtomKind.PARAMETER]
-            moved = any(a.kind in (AtomKind.BLOCK, AtomKind.INDUCTION) for a in factors)
-            if moved and len(sizes) == 1 and sizes[0] in scalars and times % elements:
-                yield WholeVectors(sizes[0], elements, accesses[0].lines)
+            moved = any(a.kind in _PLACES for a in factors)
+            if moved and len(sizes) == 1 and sizes[0] in scalars and times % vector.elements:
+                yield WholeVectors(sizes[0], vector.elements, vector.accesses[0].lines)
 
 
-def _elements(below: Node | None, cast: Node) -> int:
-    """How many elements a vector holds of the type that the pointer had before; 0 when unknown."""
+_PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE)
+
+
+def vector_ends(facts: Facts) -> Iterator[WholeVectors]:
+    """Sizes that only the first element of a vector is held below: the last vector goes on past
+    them where they are no multiple of it."""
+    values: Values | None = None
+    told: set[tuple[str, int]] = set()
+    for vector in vectors(facts):
+        values = values or Values(facts.threads)
+        place = values.expr(vector.cast.op.inputs[0])
+        for size in _held_below(facts, values, vector, place):
+            if (size, vector.elements) not in told:
+                told.add((size, vector.elements))
+                yield WholeVectors(size, vector.elements, vector.accesses[0].lines)
+
+
+def _held_below(facts: Facts, values: Values, vector: Vector, place: Expr) -> Iterator[str]:
+    """Parameters that the place of the first element of a vector is compared with."""
+    graph = facts.threads
+    node = vector.accesses[0].parent
+    while node is not None:
+        if node.op.kind == OpKind.IF:
+            test = graph.producer(node.op.inputs[0])
+            if test is not None and test.op.kind == OpKind.LT:
+                first, size = (values.expr(v) for v in test.op.inputs[:2])
+                if size.atom is not None and _places(place, first, size.atom):
+                    yield size.atom.value
+        node = node.parent
+    for loop in loops_of(graph, values):
+        if not vector.accesses[0].inside(loop.node) or loop.high is None or loop.induction is None:
+            continue
+        bound, step = values.expr(loop.high).atom, values.expr(loop.step)
+        whole = loop.step is not None and _multiple(step, vector.elements)
+        if bound is not None and whole and _places(place, values.expr(loop.induction), bound):
+            yield bound.value
+
+
+def _places(place: Expr, first: Expr, size: Atom) -> bool:
+    """Whether a vector begins at `first` of its row, and `size` is a number that is passed."""
+    terms = set(place.terms)
+    rest = [factors for factors, _ in terms - set(first.terms) if factors]
+    moved = all(any(a.kind is AtomKind.PARAMETER for a in factors) for factors in rest)
+    return (
+        size.kind is AtomKind.PARAMETER
+        and set(first.terms) <= terms
+        and bool(first.terms)
+        and moved
+    )
+
+
+def _multiple(value: Expr, elements: int) -> bool:
+    """Whether a step is a number of whole vectors."""
+    return bool(value.terms) and all(number % elements == 0 for _, number in value.terms)
+
+
+def aligned_arrays(facts: Facts) -> dict[str, tuple[int, Lines]]:
+    """Arrays that are read or written in vectors, with the bytes of the largest and its lines."""
+    arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
+    found: dict[str, tuple[int, Lines]] = {}
+    for vector in vectors(facts):
+        name = _base(facts.threads, vector.cast.op.inputs[0])
+        if name in arrays and vector.size > found.get(name, (0,))[0]:
+            found[name] = vector.size, vector.accesses[0].lines
+    return found
+
+
+def _base(graph: Graph, pointer: str) -> str:
+    """The parameter that a pointer begins at."""
+    for _ in range(MAX_STEPS):
+        node = graph.producer(pointer)
+        if node is None or node.op.kind not in _MOVING or not node.op.inputs:
+            return pointer
+        pointer = node.op.inputs[0]
+    return ""
+
+
+def _elements(below: Node | None, cast: Node) -> tuple[int, int]:
+    """How many elements a vector holds of the type that the pointer had before, and its bytes; 0
+    when unknown."""
     rows = [node.op.results[0].type for node in (below, cast) if node is not None]
     if len(rows) != 2 or not all(isinstance(row, TileType) for row in rows):
-        return 0
+        return 0, 0
     before, after = rows
-    if before is None or after is None or before.dtype != after.dtype or before.shape:
-        return 0
+    if before is None or after is None or before.shape:
+        return 0, 0
     known = after.shape and all(extent.isdigit() for extent in after.shape)
-    return prod(map(int, after.shape)) if known else 0
+    count = prod(map(int, after.shape)) if known else 0
+    bits = [_bits(row.dtype) for row in (before, after)]
+    if before.dtype == after.dtype:
+        return count, count * bits[1] // 8
+    whole = all(bits) and count * bits[1] % bits[0] == 0
+    return (count * bits[1] // bits[0], count * bits[1] // 8) if whole else (0, 0)
+
+
+def _bits(dtype: str) -> int:
+    return int(8 * DTYPE_BYTES.get(dtype, 0))
 
 
 def _accesses(facts: Facts, cast: Node) -> Iterator[Node]:

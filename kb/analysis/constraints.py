@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kb.analysis.accesses import BULK, Access, Mode
-from kb.analysis.alignment import whole_vectors
+from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
 from kb.analysis.contracts import contracts
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -42,6 +42,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _aligned,
         _padded,
         _vectors,
+        _vector_ends,
         contracts,
         asserted,
         quotients,
@@ -290,6 +291,26 @@ def _vectors(facts: Facts) -> Iterator[Constraint]:
             f"{found.elements} elements move at once, and an address is a multiple of their size",
             "check the size on the host, and take another kernel for the rest",
             found.lines,
+        )
+
+
+def _vector_ends(facts: Facts) -> Iterator[Constraint]:
+    """A size that only the first element of a vector is compared with is whole vectors; arrays that
+    are read so begin at a multiple of their size."""
+    for found in vector_ends(facts):
+        yield implied(
+            f"{found.size} % {found.elements} == 0",
+            f"{found.elements} elements move at once, and only the place of the first is compared",
+            "check the size on the host, or take the rest one by one",
+            found.lines,
+        )
+    arrays = aligned_arrays(facts)
+    if arrays:
+        yield implied(
+            " and ".join(f"{name}.address % {size} == 0" for name, (size, _) in arrays.items()),
+            "vectors are read or written there, and an address is a multiple of their size",
+            "check it where a part of an array may be passed",
+            min(lines for _, lines in arrays.values()),
         )
 
 

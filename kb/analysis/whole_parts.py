@@ -101,19 +101,15 @@ def _extents(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
 
 
 def _rounds(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
-    """Loops from zero to a quotient, which no other loop begins with and no test asks for."""
-    begun = {facts.values.expr(loop.low).atom for loop in facts.loops if loop.low is not None}
-    asked = {
-        atom
-        for node in facts.graph.of(*COMPARISONS)
-        for value in node.op.inputs[:2]
-        for atom in facts.values.expr(value).top()
-    }
+    """Loops from zero, or from a place of the block, to a quotient of a size that nothing else goes
+    through or asks for."""
+    bounds = [v for loop in facts.loops for v in (loop.low, loop.high) if v is not None]
+    asked = [v for node in facts.graph.of(*COMPARISONS, OpKind.AND) for v in node.op.inputs[:2]]
+    known = [atom for value in (*bounds, *asked) for atom in facts.values.expr(value).top()]
     for loop in facts.loops:
         atom = facts.values.expr(loop.high).atom if loop.high is not None else None
-        first = facts.values.expr(loop.low).constant if loop.low is not None else 0
-        if atom is not None and atom.kind is AtomKind.FLOOR_DIV and first == 0:
-            if atom not in begun and atom not in asked:
+        if atom is not None and atom.kind is AtomKind.FLOOR_DIV and known.count(atom) == 1:
+            if atom.args[0].atom not in known:
                 yield atom, "the number of rounds of a loop", loop.node.lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extractors.cuda.read import read_cuda
-from kb.analysis.alignment import whole_vectors
+from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
 from kb.analysis.facts import Facts
 
 HEAD = "__global__ void k(const float* x, float4* out, int n, int m) {\n"
@@ -43,3 +43,43 @@ def sizes(body: str) -> set[tuple[str, int]]:
 )
 def test_sizes_that_move_vectors(body: str, expected: set[tuple[str, int]]) -> None:
     assert sizes(body) == expected
+
+
+GUARDED = """int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+if (i < n) { out[i / 4] = *reinterpret_cast<const float4*>(x + i); }"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(GUARDED, {("n", 4)}, id="the place of the first element is compared"),
+        pytest.param(GUARDED.replace("i < n", "i + 3 < n"), set(), id="that of the last one"),
+        pytest.param(
+            "for (int i = threadIdx.x * 4; i < n; i += blockDim.x * 4) "
+            "{ out[i] = *reinterpret_cast<const float4*>(x + i); }",
+            {("n", 4)},
+            id="a loop in whole vectors",
+        ),
+        pytest.param(
+            "for (int i = threadIdx.x; i < n; i += blockDim.x) "
+            "{ out[i] = *reinterpret_cast<const float4*>(x + 4 * i); }",
+            set(),
+            id="the loop counts vectors",
+        ),
+    ],
+)
+def test_sizes_that_end_within_a_vector(body: str, expected: set[tuple[str, int]]) -> None:
+    (kernel,) = read_cuda(f"{HEAD}{body}}}\n", "k.cu").kernels
+    assert {(found.size, found.elements) for found in vector_ends(Facts(kernel))} == expected
+
+
+def test_arrays_that_begin_at_whole_vectors() -> None:
+    (kernel,) = read_cuda(f"{HEAD}{GUARDED}}}\n", "k.cu").kernels
+    assert {k: size for k, (size, _) in aligned_arrays(Facts(kernel)).items()} == {"x": 16}
+
+
+def test_vectors_of_another_type() -> None:
+    text = HEAD.replace("float* x", "__nv_bfloat16* x").replace("float4* out", "int4* out")
+    body = "out[threadIdx.x] = *reinterpret_cast<const int4*>(x + blockIdx.x * n);"
+    (kernel,) = read_cuda(f"{text}{body}}}\n", "k.cu").kernels
+    assert [(f.size, f.elements) for f in whole_vectors(Facts(kernel))] == [("n", 8)]
