@@ -3,18 +3,22 @@ because they were made so."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from extractors.cuda import nodes as n
+from extractors.cuda.render import shown
 from kb.analysis.graph import Graph
 from kb.evidence import Lines
 from kb.ir import Kernel
 from kb.ops import OpKind
-from kb.space import Constraint, Launch, Origin
+from kb.space import Constraint, Launch, Origin, implied
 
 _BLOCK = ("block_x", "block_y", "block_z")
 _COUNTS = (OpKind.BLOCK_THREADS, OpKind.MUL)
 _WARP = 32
+_PRODUCT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
+_CUB_BLOCK = ("cub::Block", "::cub::Block", "hipcub::Block")
 
 
 def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
@@ -31,6 +35,35 @@ def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
                     hint="keep the threads of a block within the limit of the target",
                     lines=launch.lines,
                 )
+
+
+def block_limits(definition: n.Definition, kernel: Kernel) -> Iterator[Constraint]:
+    """Threads of a block that the kernel is compiled for: at most those of its launch bounds, and
+    as many as its block-wide primitives are made for."""
+    most = dict(kernel.entry.options).get("max_threads")
+    if most is not None and _PRODUCT.fullmatch(str(most)):
+        yield implied(
+            f"block_x * block_y * block_z <= {most}",
+            "the kernel is compiled for at most so many threads of a block",
+            "raise the launch bounds where more are launched",
+            (definition.at.line, definition.at.line),
+        )
+    for name, count, at in _primitives(definition):
+        yield implied(
+            f"block_x == {shown(count)}",
+            f"{name} is made for so many threads of a block",
+            "launch as many threads as the type says",
+            (at.line, max(at.line, at.end_line)),
+        )
+
+
+def _primitives(definition: n.Definition) -> Iterator[tuple[str, n.Expr | n.CType, n.Place]]:
+    """Types of CUB's block-wide primitives, with the threads of the x axis. Source: CUB, block-wide
+    primitives: the second template parameter is BLOCK_DIM_X."""
+    for node in n.inside(definition.body):
+        made = node.type if isinstance(node, n.Alias | n.Variable) else None
+        if made is not None and made.name.startswith(_CUB_BLOCK) and len(made.arguments) > 1:
+            yield made.name, made.arguments[1], node.at
 
 
 def whole_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constraint]:

@@ -12,12 +12,15 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_size import one_block, warps_of_blocks
 from extractors.cuda.capability import by_capability
 from extractors.cuda.checks import Check, checked, stated
-from extractors.cuda.contracts import divisors, threads_fit, whole_warps
+from extractors.cuda.chosen import by_the_host
+from extractors.cuda.contracts import block_limits, divisors, threads_fit, whole_warps
 from extractors.cuda.launch_site import LaunchSite, Names, constant, launch_of, own_names
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
+from extractors.cuda.resident import ASKED, QUERIES, Query, asking, asks_about, resident
 from extractors.cuda.vector_choice import vector_choice
 from extractors.host.facts import HostFacts
+from kb.evidence import Lines
 from kb.ir import Kernel, ParameterKind
 from kb.space import Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
 
@@ -35,7 +38,7 @@ _BLOCK = frozenset(f"block_{axis}" for axis in "xyz")
 def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     """Launches and dispatched template arguments of every kernel, by its name."""
     unit = found.library.unit
-    walker = _Walker(unit.functions)
+    walker = _Walker(unit.functions, asking(unit.functions))
     for function in (one for many in unit.functions.values() for one in many):
         walker.function(function)
     for record in (one for many in unit.records.values() for one in many):
@@ -55,7 +58,10 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
         grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
         chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
+        blocks = resident(mine, walker.queries, definition.name, found.library)
+        others = by_the_host(mine, walker.found)
         kept = [
+            *block_limits(definition, kernel),
             *threads_fit(launches),
             *whole_warps(kernel, launches),
             *(c for one in mine for c in divisors(one.names)),
@@ -65,7 +71,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
                                                             one.names))  # fmt: skip
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches,
-            decisions=(*warps, *grids, *chosen, *dict.fromkeys(vectors)),
+            decisions=(*warps, *grids, *chosen, *blocks, *others, *dict.fromkeys(vectors)),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
     return facts
@@ -131,7 +137,9 @@ class _Walker:
     """Walks host functions in order and remembers what names were last given."""
 
     functions: Mapping[str, Sequence[n.Definition]] = field(default_factory=dict)
+    asking: Mapping[str, Mapping[int, Lines]] = field(default_factory=dict)
     found: list[LaunchSite] = field(default_factory=list)
+    queries: list[Query] = field(default_factory=list)
     names: Names = field(default_factory=dict)
     guards: tuple[str, ...] = ()
     steps: int = 0
@@ -168,7 +176,8 @@ class _Walker:
             case n.If():
                 text = shown(node.condition)
                 self._walk((node.before, node.condition))
-                around, self.tests = self.tests, (*self.tests, node.condition)
+                around = self.tests
+                self.tests = around if node.static else (*around, node.condition)
                 self._scoped(node.then, (text,))
                 self._scoped(node.other, (f"not ({text})",))
                 self.tests = around
@@ -212,6 +221,7 @@ class _Walker:
                 shape = (*node.launch, None, None)[:3]
                 self._keep(kernel, shape, node.arguments, node.at)
             return
+        self._asked(node)
         name = node.function.text if isinstance(node.function, n.Name) else ""
         self.checks += tuple(self._checked_by(name, node.arguments))
         place = _LAUNCHERS.get(name)
@@ -226,6 +236,16 @@ class _Walker:
             else:
                 given = (*node.arguments[1:3], *node.arguments[4:5])
                 self._keep(kernel, given, self._pointed(node.arguments[3:4]), node.at)
+
+    def _asked(self, node: n.Call) -> None:
+        """What the runtime is asked of the device or of a kernel, and where the answer goes."""
+        name = node.function.text if isinstance(node.function, n.Name) else ""
+        if name in QUERIES or name == ASKED:
+            self.names[shown(node.arguments[0])] = node
+        for given, lines in asks_about(node, self.asking):
+            self.queries += [
+                Query(kernel.text.rpartition("::")[2], lines) for kernel in self._kernels(given)
+            ]
 
     def _checked_by(self, name: str, arguments: Sequence[n.Expr]) -> Iterator[Check]:
         """What a function of the host that is called checks before anything else can end it."""

@@ -151,3 +151,16 @@ def test_vectors_by_the_size_of_an_element(made: str, expected: str | None) -> N
     assert [(d.value, d.subject, d.lines) for d in chosen] == (
         [(expected, "N", ((4, 4),))] if expected else []
     )
+
+
+@pytest.mark.parametrize(("head", "body", "expected"), [
+    pytest.param("__launch_bounds__(16*16)", "", "block_x * block_y * block_z <= 16*16",
+                 id="launch bounds"),
+    pytest.param("", "using Sum = cub::BlockReduce<float, N>;", "block_x == N", id="alias"),
+    pytest.param("", "typedef cub::BlockLoad<bool, 256, 8> Load;", "block_x == 256", id="typedef"),
+    pytest.param("", "using Sum = cub::WarpReduce<float, 16>;", None, id="not of a block"),
+])  # fmt: skip
+def test_threads_that_a_kernel_is_made_for(head: str, body: str, expected: str | None) -> None:
+    text = KERNEL.replace("void k", f"void {head} k").replace("BODY", body)
+    (found,) = host_facts(read_cuda(text, "k.cu")).values()
+    assert [c.expression for c in found.constraints] == ([expected] if expected else [])
