@@ -11,9 +11,14 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREA
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_CHOSEN = (
+    "    kv = head // R\n",
+    "    if R > 1:\n        kv = head // R\n    else:\n        kv = head\n",
+)
 
 
 class GqaHeadSharing(Pattern):
@@ -26,11 +31,21 @@ class GqaHeadSharing(Pattern):
         Case(ATTENTION, "integer-division sharing"),
         Case(FLASH_POINTER, "integer-division sharing"),
         Case(FLASH_THREADS, "integer-division sharing"),
+        Case(vary(ATTENTION, _CHOSEN), "integer-division sharing"),
+        Case(vary(FLASH_POINTER, _CHOSEN), "integer-division sharing"),
+        Case(
+            vary(FLASH_THREADS, ("kv = head / R", "kv = R > 1 ? head / R : head")),
+            "integer-division sharing",
+        ),
     )
     near_misses = (
         NearMiss(
             vary(ATTENTION, ("kv = head // R", "kv = head")),
             why="every query head has its own key head",
+        ),
+        NearMiss(
+            vary(ATTENTION, (_CHOSEN[0], _CHOSEN[1].replace("head // R", "head"))),
+            why="every query head has its own key head on either side",
         ),
         NearMiss(BACKWARD_KEYS, why="the query head is built from the key head, not divided"),
         NearMiss(
@@ -55,7 +70,7 @@ class GqaHeadSharing(Pattern):
         if (
             quotient is None
             or head.constant is not None
-            or head.has(AtomKind.LANE)
+            or head.has(AtomKind.LANE, AtomKind.LOADED)
             or not (head.has(AtomKind.BLOCK) or head.has(AtomKind.INDUCTION))
             or (head.has(AtomKind.INDUCTION) and not self._item(facts, head))
         ):
@@ -105,8 +120,9 @@ def _products(facts: Facts) -> list[Node]:
 
 
 def _uses(facts: Facts, node: Node, index: tuple) -> bool:  # type: ignore[type-arg]
+    """True when an index holds a quotient, perhaps on one side of a choice."""
     atom = facts.values.expr(node.result).atom
-    return any(atom in set(e.top()) for e in index)
+    return any(atom in set(part.top()) for e in index for part in nested(e))
 
 
 def _same_rank(divided: list, whole: list) -> bool:  # type: ignore[type-arg]
