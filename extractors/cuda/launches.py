@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import one_block, warps_of_blocks
-from extractors.cuda.capability import by_capability
+from extractors.cuda.capability import by_capability, by_compilation
 from extractors.cuda.checks import Check, checked, stated
 from extractors.cuda.chosen import by_the_host
 from extractors.cuda.contracts import block_limits, divisors, threads_fit, whole_warps
@@ -60,6 +60,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
         blocks = resident(mine, walker.queries, definition.name, found.library)
         others = by_the_host(mine, walker.found)
+        compiled = by_compilation(kernel, found.targets)
         kept = [
             *block_limits(definition, kernel),
             *threads_fit(launches),
@@ -71,7 +72,9 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
                                                             one.names))  # fmt: skip
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches,
-            decisions=(*warps, *grids, *chosen, *blocks, *others, *dict.fromkeys(vectors)),
+            decisions=tuple(dict.fromkeys(
+                (*warps, *grids, *chosen, *compiled, *blocks, *others, *vectors)
+            )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
     return facts

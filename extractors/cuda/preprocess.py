@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
 from extractors.cuda.macros import MARK, Expander, Macro, closing, definition
+from kb.evidence import Lines
 
 MAX_MACRO = 20_000
 """Characters of a macro body; a longer one is not expanded."""
@@ -33,6 +34,9 @@ _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
 _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
 """A word alone on its line between statements: a macro of a header that is not there."""
 
+_TARGET = re.compile(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|__CUDA_ARCH_(?:FEAT|SPECIFIC|FAMILY)")
+"""A condition on which device the code is compiled for; not on whether it is for one at all."""
+
 _INLINE = re.compile(r"\b__inline__\b")
 
 
@@ -54,6 +58,7 @@ class Prepared:
     includes: list[str]
     attributes: list[Attribute]
     guessed: list[int]
+    targets: list[Lines]
     _marks: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,11 +97,14 @@ def blank(text: str) -> str:
 
 @dataclass(slots=True)
 class _Level:
-    """An open `#if`: whether this branch is read, and whether one was."""
+    """An open `#if`: whether this branch is read, whether one was, and the line where it began when
+    a condition of it asks for the target."""
 
     active: bool
     taken: bool
     outer: bool
+    line: int
+    asks: bool
 
 
 def prepare(
@@ -108,7 +116,7 @@ def prepare(
     body = reader.read(_plain(text).split("\n"))
     attributes: list[Attribute] = []
     final = _blanked(body, attributes)
-    return Prepared(final, macros, reader.includes, attributes, reader.guessed)
+    return Prepared(final, macros, reader.includes, attributes, reader.guessed, reader.targets)
 
 
 def _expands(macro: Macro) -> bool:
@@ -121,6 +129,7 @@ class _Directives:
     profile: Profile
     includes: list[str] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
+    targets: list[Lines] = field(default_factory=list)
     levels: list[_Level] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
@@ -189,7 +198,9 @@ class _Directives:
     def _branch(self, word: str, rest: str, line: int) -> None:
         if word == "endif":
             if self.levels:
-                self.levels.pop()
+                level = self.levels.pop()
+                if level.asks and level.outer:
+                    self.targets.append((level.line, line))
             return
         if word in ("elif", "else"):
             if self.levels:
@@ -197,6 +208,7 @@ class _Directives:
                 found = True if word == "else" else self._truth(rest, line, not level.taken)
                 level.active = level.outer and not level.taken and found
                 level.taken = level.taken or found
+                level.asks = level.asks or _TARGET.search(rest) is not None
             return
         outer = self.active
         if word == "if":
@@ -205,7 +217,8 @@ class _Directives:
             names = rest.split()
             defined = known(names[0], self.macros, self.profile) if names else None
             found = defined is None or defined is (word == "ifdef")
-        self.levels.append(_Level(outer and found, found, outer))
+        asks = _TARGET.search(rest) is not None
+        self.levels.append(_Level(outer and found, found, outer, line, asks))
 
     def _truth(self, condition: str, line: int, told: bool) -> bool:
         """A condition that nothing decides counts as true, and the line is noted."""

@@ -37,7 +37,7 @@ from extractors.cuda.values import UNKNOWN, Frame, Kind, Slot, Val
 from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
-from kb.evidence import Diagnostic, Severity
+from kb.evidence import Diagnostic, Lines, Severity
 from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span
 from kb.ops import OpKind
 
@@ -51,12 +51,14 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class ReadCuda:
-    """What one file holds: its kernels, its definitions, and what was not understood."""
+    """What one file holds: its kernels, its definitions, what was not understood, and where the
+    preprocessor asks for the target."""
 
     kernels: tuple[Kernel, ...]
     library: Library
     diagnostics: tuple[Diagnostic, ...]
     definitions: tuple[n.Definition, ...] = field(default=())
+    targets: tuple[Lines, ...] = field(default=())
 
 
 def no_headers(path: str, name: str) -> None:
@@ -93,7 +95,8 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         kept.append(definition)
         notes += [*problem, *opaque_notes(kernel, CUDA.file)]
     notes += _general(prepared.guessed, library.unit, kernels)
-    return ReadCuda(tuple(kernels), library, tuple(dict.fromkeys(notes)), tuple(kept))
+    told = tuple(dict.fromkeys(notes))
+    return ReadCuda(tuple(kernels), library, told, tuple(kept), tuple(prepared.targets))
 
 
 @dataclass(slots=True)

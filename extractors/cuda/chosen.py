@@ -1,0 +1,66 @@
+"""Conditions of the host on the problem that run one kernel and, where they do not hold, another,
+or the same kernel over another grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.render import shown
+from kb.evidence import AxisKind, Decision, Lines
+
+
+def by_the_host(
+    launches: Sequence[LaunchSite], every: Sequence[LaunchSite]
+) -> tuple[Decision, ...]:
+    """The decision that launches of one kernel stand under a condition whose opposite runs another
+    of `every`; with the lines of the condition and of the launches on both of its sides."""
+    lines: set[Lines] = set()
+    for mine in launches:
+        for other in every:
+            if other.function == mine.function and _differs(mine, other):
+                test = _parted(mine, other)
+                if test is not None:
+                    lines |= {place(test.at), place(mine.at), place(other.at)}
+    if not lines:
+        return ()
+    found = Decision(
+        axis="algorithm_selection", value="heuristic dispatch by shape/arch",
+        pattern="kernel-chosen-by-the-host", lines=tuple(sorted(lines)), kind=AxisKind.HOST,
+    )  # fmt: skip
+    return (found,)
+
+
+def _differs(one: LaunchSite, other: LaunchSite) -> bool:
+    """Whether two launches are of two kernels, or of one kernel over grids that are made in
+    different ways."""
+    if one.kernel.text != other.kernel.text:
+        return True
+    grids = [list(map(shown, _grid(site))) for site in (one, other)]
+    same = shown(one.kernel) == shown(other.kernel)
+    return same and grids[0] != grids[1] and all(grids)
+
+
+def _grid(site: LaunchSite) -> Iterator[n.Expr]:
+    """Extents of the grid, one name back."""
+    given = site.shape[0] if site.shape else None
+    made = site.names.get(given.text, given) if isinstance(given, n.Name) else given
+    if isinstance(made, n.Variable):
+        yield from made.arguments or ()
+    elif isinstance(made, n.Braces):
+        yield from made.items
+    elif made is not None:
+        yield made
+
+
+def _parted(one: LaunchSite, other: LaunchSite) -> n.Expr | None:
+    """The condition that holds for one launch and does not for the other, after equal ones; None
+    when they are not told apart so, or by a constant of the compiler."""
+    for mine, its in zip(one.guards, other.guards, strict=False):
+        if mine == its:
+            continue
+        text = its if mine == f"not ({its})" else mine if its == f"not ({mine})" else ""
+        return next((test for test in one.tests if text and shown(test) == text), None)
+    return None

@@ -1,0 +1,134 @@
+"""Blocks that share a multiprocessor, as the host reckons with them: it asks how many of a kernel
+fit, or counts the grid in multiprocessors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.library import Library
+from kb.evidence import AxisKind, Decision, Lines
+
+QUERIES = frozenset({
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+})  # fmt: skip
+"""Functions that tell how many blocks of a kernel, their second argument, fit on a multiprocessor.
+Source: CUDA Runtime API, occupancy."""
+
+ASKED = "cudaDeviceGetAttribute"
+_COUNT = "cudaDevAttrMultiProcessorCount"
+_FIELD = "multiProcessorCount"
+"""How the device says how many multiprocessors it has. Source: CUDA Runtime API, devices."""
+
+MAX_NAMES = 100
+"""Names that a grid is followed through."""
+
+MAX_ROUNDS = 3
+"""Functions of the host, one calling the other, that hand a kernel to the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question how many blocks of a kernel fit, with the lines where it is asked."""
+
+    kernel: str
+    lines: tuple[Lines, ...]
+
+
+def asking(functions: Mapping[str, Sequence[n.Definition]]) -> dict[str, dict[int, Lines]]:
+    """Functions of the host that ask about a kernel which they are given: for every place of such
+    a parameter the lines of the question."""
+    found: dict[str, dict[int, Lines]] = {}
+    hosts = [f for many in functions.values() for f in many if "__global__" not in f.words]
+    bodies = [(f, [c for c in n.inside(f.body) if isinstance(c, n.Call)]) for f in hosts]
+    for _ in range(MAX_ROUNDS):
+        before = sum(map(len, found.values()))
+        for function, calls in bodies:
+            places = {one.name: at for at, one in enumerate(function.parameters)}
+            for call in calls:
+                for given, _ in _asked_about(call, found):
+                    below = _below(given)
+                    if isinstance(below, n.Name) and below.text in places:
+                        known = found.setdefault(function.name, {})
+                        known.setdefault(places[below.text], place(call.at))
+        if sum(map(len, found.values())) == before:
+            break
+    return found
+
+
+def asks_about(
+    call: n.Call, found: Mapping[str, Mapping[int, Lines]]
+) -> Iterator[tuple[n.Expr, tuple[Lines, ...]]]:
+    """Arguments of a call that are asked about as kernels, with the lines of the question."""
+    for given, lines in _asked_about(call, found):
+        yield given, (place(call.at), *lines)
+
+
+def _asked_about(
+    call: n.Call, found: Mapping[str, Mapping[int, Lines]]
+) -> Iterator[tuple[n.Expr, tuple[Lines, ...]]]:
+    name = call.function.text.rpartition("::")[2] if isinstance(call.function, n.Name) else ""
+    if name in QUERIES and len(call.arguments) > 1:
+        yield call.arguments[1], ()
+    for at, lines in found.get(name, {}).items():
+        if at < len(call.arguments):
+            yield call.arguments[at], (lines,)
+
+
+def _below(node: object) -> object:
+    while isinstance(node, n.Cast | n.Unary):
+        node = node.operand
+    return node
+
+
+def resident(
+    launches: Sequence[LaunchSite], queries: Sequence[Query], name: str, library: Library
+) -> tuple[Decision, ...]:
+    """Whether the host asks how many blocks of the kernel fit on a multiprocessor, or counts them
+    by multiprocessors."""
+    lines = {line for one in queries if one.kernel == name for line in one.lines}
+    for site in launches:
+        lines |= set(_counted(site, library))
+    if not lines:
+        return ()
+    found = Decision(
+        axis="occupancy", value="grid-coupled", pattern="blocks-per-multiprocessor-by-the-grid",
+        lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
+    )  # fmt: skip
+    return (found,)
+
+
+def _counted(site: LaunchSite, library: Library) -> Iterator[Lines]:
+    """Lines where the number of multiprocessors comes into the grid."""
+    pending: list[object] = [site.shape[0] if site.shape else None]
+    seen: set[str] = set()
+    for made in pending:
+        for node in n.inside(made):
+            if (isinstance(node, n.Field) and node.name == _FIELD) or (
+                isinstance(node, n.Call) and _tells(node, library)
+            ):
+                yield place(node.at)
+            elif isinstance(node, n.Name) and node.text not in seen and len(seen) < MAX_NAMES:
+                seen.add(node.text)
+                pending += [site.names.get(node.text), site.names.get(f"&{node.text}")]
+
+
+def _tells(call: n.Call, library: Library) -> bool:
+    """Whether a call tells how many multiprocessors the device has."""
+    if not isinstance(call.function, n.Name):
+        return False
+    if call.function.text == ASKED:
+        return _names_count(call)
+    return any(_names_count(function.body) for function in library.functions(call.function.text))
+
+
+def _names_count(node: object) -> bool:
+    return any(
+        (isinstance(one, n.Name) and one.text == _COUNT)
+        or (isinstance(one, n.Field) and one.name == _FIELD)
+        for one in n.inside(node)
+    )

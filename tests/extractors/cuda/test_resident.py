@@ -1,0 +1,144 @@
+"""What the host decides around a launch: blocks that fit, another kernel; code by target."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from kb.evidence import Lines
+
+KERNEL = "__global__ void k(float* x, int n) { x[blockIdx.x] = n; }\n"
+OTHER = "__global__ void j(float* x, int n) { x[blockIdx.x] = n + 1; }\n"
+ASK = "cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, k, 128, 0)"
+
+
+def lines(text: str, axis: str, kernel: str = "k") -> list[tuple[Lines, ...]]:
+    """Lines of the decisions on an axis that the host code of a text takes for a kernel."""
+    facts = host_facts(read_cuda(text, "k.cu"))[kernel]
+    return [d.lines for d in facts.decisions if d.axis == axis]
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(
+            f"void go(float* x, int n) {{\n  int fit;\n  CHECK({ASK});\n"
+            "  k<<<fit, 128>>>(x, n);\n}\n",
+            [((4, 4),)],
+            id="asked for the kernel",
+        ),
+        pytest.param(
+            "int room(const void* f) {\n  int fit;\n"
+            "  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, f, 128, 0);\n  return fit;\n}\n"
+            "void go(float* x, int n) {\n  auto f = k;\n  int b = room((void*)f);\n"
+            "  k<<<b, 128>>>(x, n);\n}\n",
+            [((4, 4), (9, 9))],
+            id="asked by a function that is given the kernel",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  int sms;\n"
+            "  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);\n"
+            "  int b = 2 * sms;\n  k<<<b, 128>>>(x, n);\n}\n",
+            [((4, 4),)],
+            id="counted in multiprocessors",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  int sms;\n"
+            "  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0);\n"
+            "  k<<<n, 128>>>(x, sms);\n}\n",
+            [],
+            id="the number is an argument only",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  int fit;\n  "
+            + ASK.replace("k,", "j,")
+            + ";\n  k<<<n, 128>>>(x, fit);\n}\n",
+            [],
+            id="asked for another kernel",
+        ),
+    ],
+)
+def test_blocks_that_fit(host: str, found: list[tuple[Lines, ...]]) -> None:
+    assert lines(KERNEL + host, "occupancy") == found
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(
+            "void go(float* x, int n) {\n  if (n > 64) {\n    k<<<n, 32>>>(x, n);\n  } else {\n"
+            "    j<<<n, 32>>>(x, n);\n  }\n}\n",
+            [((4, 4), (5, 5), (7, 7))],
+            id="another kernel",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  if (n > 64) k<<<n, 32>>>(x, n);\n"
+            "  else k<<<1, 32>>>(x, n);\n}\n",
+            [((4, 4), (5, 5))],
+            id="another grid",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  if (n > 64) k<<<n, 32>>>(x, n);\n"
+            "  else k<<<n, 32>>>(x, 0);\n}\n",
+            [],
+            id="another argument",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  if (n > 64) k<<<n, 32>>>(x, n);\n"
+            "  j<<<n, 32>>>(x, n);\n}\n",
+            [],
+            id="one after the other",
+        ),
+        pytest.param(
+            "template <bool B> void go(float* x, int n) {\n  if constexpr (B) k<<<n, 32>>>(x, n);\n"
+            "  else j<<<n, 32>>>(x, n);\n}\n",
+            [],
+            id="a constant of the compiler",
+        ),
+    ],
+)
+def test_another_kernel(host: str, found: list[tuple[Lines, ...]]) -> None:
+    assert lines(KERNEL + OTHER + host, "algorithm_selection") == found
+
+
+BRANCH = "#if {} >= 900\n  x[0] = n;\n#else\n  x[0] = 0.f;\n#endif\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(
+            "__global__ void k(float* x, int n) {\n" + BRANCH.format("__CUDA_ARCH__") + "}\n",
+            [((2, 2), (6, 6))],
+            id="in the kernel",
+        ),
+        pytest.param(
+            "__device__ void put(float* x, int n) {\n"
+            + BRANCH.format("defined(__CUDA_ARCH__) && __CUDA_ARCH__")
+            + "}\n__global__ void k(float* x, int n) {\n  put(x, n);\n}\n",
+            [((2, 2), (6, 6))],
+            id="in a helper",
+        ),
+        pytest.param(
+            "__device__ void put(float* x, int n) {\n"
+            + BRANCH.format("__CUDA_ARCH__")
+            + "}\n__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n",
+            [],
+            id="in a function that the kernel does not call",
+        ),
+        pytest.param(
+            "__global__ void k(float* x, int n) {\n" + BRANCH.format("MODE") + "}\n",
+            [],
+            id="on something else",
+        ),
+        pytest.param(
+            "#if __CUDA_ARCH__ >= 900\n"
+            "__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n#endif\n",
+            [],
+            id="around the kernel",
+        ),
+    ],
+)
+def test_branches_on_the_target(text: str, found: list[tuple[Lines, ...]]) -> None:
+    assert lines(text, "arch_dispatch") == found
