@@ -81,12 +81,13 @@ class PaddingPolicy(Pattern):
                     or (clips_elements(facts, a) and value in list(found)[:1])
                 )
             ]
-            yield self.decide(facts, value, [*loads, *stores, *self._branches(facts, loads)])
+            tests = self._branches(facts, [*loads, *stores])
+            yield self.decide(facts, value, [*loads, *stores, *tests])
 
-    def _branches(self, facts: Facts, loads: list[Access]) -> list[Node]:
-        """The comparisons of branches of threads that loads stand under."""
-        guarded = {a.mask for a in loads if a.node.op.attribute("guarded")}
-        return [n for mask in guarded for n in comparisons(facts, mask)]
+    def _branches(self, facts: Facts, accesses: list[Access]) -> list[Node]:
+        """The comparisons of branches of threads that accesses stand under."""
+        masks = {a.mask for a in accesses} if facts.program is not facts.source else set()
+        return [n for mask in masks for n in comparisons(facts, mask)]
 
 
 def padded(facts: Facts) -> list[Access]:
