@@ -8,6 +8,7 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
+from extractors.host.passes import HANDED_ON, TAKEN
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import AxisKind, Decision, Lines
@@ -34,6 +35,8 @@ LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
 SUMMED_UP = frozenset({"reduction_split", "parameter_gradient"})
 """Axes that tell what becomes of an array which the kernel writes."""
 
+_BOTH = ParameterRole.IN_OUT
+
 GRADIENT = "parameter_gradient"
 """What a kernel that sums a gradient shows itself; the host adds up what it leaves."""
 
@@ -58,6 +61,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
+    rest = [*_handed(rest, detection)]
     rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
     found: list[Decision] = []
     for decision in program:
@@ -135,6 +139,21 @@ def _overwrites(decision: Decision, detection: Detection) -> bool:
     roles = {p.role for p in detection.parameters if p.name in shared}
     written = bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
     return written and (len(roles) > 1 or decision.axis in SUMMED_UP)
+
+
+def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
+    """Of arrays handed from kernel to kernel those that this one reads, or writes, with the
+    places: one decision for each way."""
+    roles = {p.name: p.role for p in detection.parameters}
+    kept: list[Decision] = []
+    for decision in decisions:
+        wanted = (ParameterRole.INPUT if decision.value == TAKEN else ParameterRole.OUTPUT, _BOTH)
+        if decision.pattern != HANDED_ON:
+            yield decision
+        elif roles.get(decision.subject or "") in wanted:
+            uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)
+            kept.append(replace(decision, lines=_united(decision.lines, tuple(uses))))
+    yield from _one(kept)
 
 
 def _moves(detection: Detection, parameter: str | None) -> bool:

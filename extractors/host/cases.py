@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from extractors.host import cases_partial
+from extractors.host import cases_partial, cases_passes
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -35,6 +35,7 @@ from extractors.host.samples import (
 # fmt: off
 CASES = (
     *cases_partial.CASES,
+    *cases_passes.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -308,6 +309,7 @@ _NO_RULE = {
 
 MISSES = (
     *cases_partial.MISSES,
+    *cases_passes.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

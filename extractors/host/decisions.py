@@ -39,6 +39,7 @@ from extractors.host.fallback import framework_instead
 from extractors.host.grids import coupled
 from extractors.host.layouts import by_strides
 from extractors.host.partial import stages, summed
+from extractors.host.passes import boundaries
 from extractors.host.render import leaves
 from extractors.host.through import written
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
@@ -56,6 +57,13 @@ HINTS = {
     "num_warps": ("num_warps", "worker-warp-count-hint"),
     "num_stages": ("prefetch_depth", "pipeline-stages-of-the-launch"),
 }
+
+_OF_ALL_LAUNCHES = (
+    optional, closed_form, compiled_in, chosen_kernel, framework_instead, device_branches,
+    shared_buffers, demanded_layout, guarded, by_strides, summed, stages, boundaries, coupled,
+    by_backend,
+)  # fmt: skip
+"""What is told of a kernel once, in this order."""
 
 
 def decisions_of(material: Material) -> tuple[Decision, ...]:
@@ -75,20 +83,8 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += flattened(material, launch)
         rows += split_counts(material, launch)
         rows += even_flags(material, launch)
-    rows += optional(material)
-    rows += closed_form(material)
-    rows += compiled_in(material)
-    rows += chosen_kernel(material)
-    rows += framework_instead(material)
-    rows += device_branches(material)
-    rows += shared_buffers(material)
-    rows += demanded_layout(material)
-    rows += guarded(material)
-    rows += by_strides(material)
-    rows += summed(material)
-    rows += stages(material)
-    rows += coupled(material)
-    rows += by_backend(material)
+    for told in _OF_ALL_LAUNCHES:
+        rows += told(material)
     return tuple(with_views(_joined(rows)))
 
 

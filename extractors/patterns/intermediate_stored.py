@@ -85,6 +85,7 @@ class IntermediateStored(Pattern):
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="the statistics are narrower than the row"),
+        NearMiss(LAYER_NORM_THREADS, why="the statistics are narrower than the row"),
         NearMiss(ADD_POINTER, why="one array is stored"),
         NearMiss(PRODUCT, why="one array is stored"),
         NearMiss(

@@ -1,0 +1,61 @@
+"""Cases and near misses of work that is cut into kernels: passes of a differentiable function,
+arrays handed from kernel to kernel."""
+
+from __future__ import annotations
+
+from extractors.host.cases_partial import (
+    GRADIENT,
+    GRADIENT_TILE,
+    STAGED,
+    STAGED_TILE,
+    SUMMED,
+    SUMMED_TILE,
+)
+from extractors.host.passes import HANDED_ON, LEFT, PASSES, TAKEN
+from extractors.host.samples import HostCase, HostMiss, vary
+
+_BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
+_BOTH = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return host(x)\n")
+_OWN = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return x.exp()\n")
+_SHARED = "backward by the same kernel"
+_APART = "separate backward kernel"
+_FIRST = "piece[(blocks,)](x, parts, n, 1024)\n    join[(1,)](parts"
+_EITHER = (
+    "if n > 5:\n        piece[(blocks,)](x, parts, n, 1024)\n    else:\n        join[(1,)](parts"
+)
+_LAUNCH = "(blocks,), piece, (x, parts, 1024))"
+
+CASES = (
+    HostCase(PASSES, vary(GRADIENT, _BOTH), _SHARED),
+    HostCase(PASSES, vary(GRADIENT_TILE, _BOTH), _SHARED),
+    HostCase(PASSES, vary(GRADIENT, _OWN), _APART),
+    HostCase(PASSES, vary(GRADIENT_TILE, _OWN), _APART),
+    HostCase(HANDED_ON, STAGED, TAKEN),
+    HostCase(HANDED_ON, STAGED_TILE, TAKEN),
+    HostCase(
+        HANDED_ON,
+        vary(
+            STAGED_TILE,
+            (_LAUNCH, "(1,), join, (x, parts, 1024))"),
+            ("(1,), join, (parts", "(blocks,), piece, (parts"),
+            ("piece, (parts, out, blocks)", "piece, (parts, out, 1024)"),
+        ),
+    ),
+)
+"""What must be seen."""
+
+MISSES = (
+    HostMiss(PASSES, SUMMED, "no function is differentiated"),
+    HostMiss(PASSES, GRADIENT, "the class computes nothing forward"),
+    HostMiss(PASSES, GRADIENT_TILE, "the class computes nothing forward"),
+    HostMiss(PASSES, vary(GRADIENT, _BOTH), "the forward takes the same kernel", _APART),
+    HostMiss(PASSES, vary(GRADIENT, _OWN), "the forward takes none", _SHARED),
+    HostMiss(HANDED_ON, SUMMED, "one kernel"),
+    HostMiss(HANDED_ON, SUMMED_TILE, "one kernel"),
+    HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),
+    HostMiss(
+        HANDED_ON, vary(STAGED, ("join[(1,)](parts", "join[(1,)](x")), "an input, given to both"
+    ),
+    HostMiss(HANDED_ON, STAGED, "the last kernel comes later", LEFT),
+)
+"""What must not be seen."""

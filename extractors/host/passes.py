@@ -1,0 +1,158 @@
+"""What one kernel does of a pipeline: passes of a differentiable function, arrays handed on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from extractors.host.callers import MAX_CALLERS, called, leading
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material, functions_of
+from extractors.host.origins import lines_of
+from extractors.host.render import leaves
+from extractors.host.values import Expr, Value
+from extractors.syntax.nodes import nodes_of, walk
+from kb.evidence import AxisKind, Decision, Lines
+
+PASSES = "passes-of-a-differentiable-function"
+HANDED_ON = "array-handed-from-kernel-to-kernel"
+TAKEN = "takes what an earlier kernel made"
+LEFT = "leaves its result to a later kernel"
+
+
+def boundaries(material: Material) -> Iterator[Decision]:
+    """Where the work of one function is cut into kernels."""
+    yield from _passes(material)
+    yield from _handed_on(material)
+
+
+def _passes(material: Material) -> Iterator[Decision]:
+    """Kernels that a `backward` of torch.autograd leads to: their own, or those that the `forward`
+    of the same class leads to, too."""
+    shared: set[Lines] = set()
+    apart: set[Lines] = set()
+    for forward, backward in _differentiable(material.tree) if material.launches else ():
+        ahead, back = _ways(material, forward), _ways(material, backward)
+        if back and ahead:
+            shared |= ahead | back
+        else:
+            apart |= back
+    if shared or apart:
+        yield Decision(
+            axis="kernel_boundaries",
+            value="backward by the same kernel" if shared else "separate backward kernel",
+            pattern=PASSES,
+            lines=tuple(sorted(shared or {_head(material), *apart})),
+            kind=AxisKind.DESIGN,
+        )
+
+
+def _head(material: Material) -> Lines:
+    first = material.signature.lines[0]
+    return (first, first)
+
+
+@lru_cache(maxsize=64)
+def _differentiable(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.FunctionDef], ...]:
+    """The `forward` and `backward` of every class that has both."""
+    found = []
+    for node in nodes_of(tree):
+        if isinstance(node, ast.ClassDef):
+            methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+            if "forward" in methods and "backward" in methods:
+                found.append((methods["forward"], methods["backward"]))
+    return tuple(found)
+
+
+def _ways(material: Material, method: ast.FunctionDef) -> set[Lines]:
+    """The launches that a method leads to, and its calls on the way to them."""
+    found: set[Lines] = set()
+    for launch in material.sites():
+        on_the_way = leading(material, launch)
+        if method in on_the_way:
+            later = {node.name for node in on_the_way[on_the_way.index(method) + 1 :]}
+        else:
+            later = _callers(material.tree, method, launch.stack[0]) if launch.stack else set()
+        calls = [c for c in walk(method) if isinstance(c, ast.Call) and _named(c) in later]
+        named = [c for c in calls if _takes(c, material.signature.name)]
+        if calls or _holds(method, launch.lines):
+            found |= {launch.lines, *(lines_of(call) for call in named or calls)}
+    return found
+
+
+def _callers(tree: ast.Module, method: ast.FunctionDef, first: str) -> set[str]:
+    """A function and those that call it, by name, without the methods of passes."""
+    found = {first} - {"forward", "backward"}
+    for _ in range(MAX_CALLERS if found else 0):
+        more = {n.name for n in functions_of(tree) if called(n) & found and n is not method}
+        more -= {"forward", "backward"}
+        if more <= found:
+            break
+        found |= more
+    return found
+
+
+def _takes(call: ast.Call, name: str) -> bool:
+    """True for a call that a kernel is handed to."""
+    given = [*call.args, *(key.value for key in call.keywords)]
+    return any(isinstance(one, ast.Name) and one.id == name for one in given)
+
+
+def _named(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id
+    return function.attr if isinstance(function, ast.Attribute) else ""
+
+
+def _holds(node: ast.FunctionDef, site: Lines) -> bool:
+    return node.lineno <= site[0] <= (node.end_lineno or node.lineno)
+
+
+def _handed_on(material: Material) -> Iterator[Decision]:
+    """Arrays that the host makes and hands to one kernel after the other: for each of this
+    kernel's parameters, before or after it."""
+    found: dict[tuple[str, str], set[Lines]] = {}
+    for launch in material.sites():
+        mine = {n: _made(material, value) for n, value in launch.args}
+        for other in _others(material, launch):
+            theirs = {one for _, value in other.args for one in _made(material, value)}
+            value = TAKEN if other.order < launch.order else LEFT
+            for name in (n for n, made in mine.items() if made & theirs):
+                found.setdefault((value, name), set()).update((launch.lines, other.lines))
+    for (value, name), lines in found.items():
+        yield Decision(
+            axis="kernel_boundaries",
+            value=value,
+            pattern=HANDED_ON,
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.DESIGN,
+            subject=name,
+        )
+
+
+def _others(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:
+    """Launches of other kernels that may run beside one, one for each place."""
+    held = {(guard.cond, not guard.holds) for guard in launch.path.guards}
+    found: dict[Lines, LaunchRecord] = {}
+    for event in material.of_root(launch):
+        if isinstance(event, LaunchRecord) and event.kernel.name != launch.kernel.name:
+            if not any((guard.cond, guard.holds) in held for guard in event.path.guards):
+                found.setdefault(event.lines, event)
+    return list(found.values())
+
+
+def _made(material: Material, value: Value) -> frozenset[Expr]:
+    """The tensors without a content that the host made and that a value may be, seen through
+    views."""
+    found = set()
+    for leaf in leaves(value):
+        for _ in range(MAX_CALLERS):
+            fact = material.machine.tensors.get(leaf) if isinstance(leaf, Expr) else None
+            if fact is None or fact.base is None:
+                break
+            leaf = fact.base
+        if isinstance(leaf, Expr) and fact is not None and not (fact.drawn or fact.fill):
+            found.add(leaf)
+    return frozenset(found)
