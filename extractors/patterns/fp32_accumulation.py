@@ -155,11 +155,12 @@ class Fp32Accumulation(Pattern):
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
                 fills = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS)
                 begun = [n for n in fills if n.op.kind in _FILLS]
+                last = facts.graph.producer(facts.graph.core(state.next))
+                added = [last] if last is not None and not last.op.regions else []
                 if begun:
-                    yield facts.types.dtype(begun[0].result), begun
+                    yield facts.types.dtype(begun[0].result), [*begun, *added]
                 elif begin := self._number(facts, first_value(facts, state.init)):
-                    added = facts.graph.producer(state.next)
-                    yield begin[0], [begin[1], *([added] if added is not None else [])]
+                    yield begin[0], [begin[1], *added]
 
     def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
         """A literal with a type of its own, which a sum of one thread begins with."""
