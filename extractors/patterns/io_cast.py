@@ -43,6 +43,14 @@ _CHOSEN = vary(
 )
 
 
+_BY_TYPE = vary(
+    LAYER_NORM_POINTER,
+    ("    row = ", "    if x.dtype.element_ty == tl.float16:\n        wide = tl.float32\n"
+     "    else:\n        wide = x.dtype.element_ty\n    row = "),
+    ("v = tl.load(x + row * sx + at, mask=inside, other=0.0).to(tl.float32)",
+     "v = tl.load(x + row * sx + at, mask=inside, other=0.0).to(wide)"),
+    ("(c * r * g + h).to(tl.float16)", "(c * r * g + h).to(wide)"),
+)  # fmt: skip
 _FILLED = vary(
     ADD_POINTER,
     ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "at"),
@@ -69,6 +77,7 @@ class IoCast(Pattern):
         ),
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
         Case(_CHOSEN, "downcast on store"),
+        Case(_BY_TYPE, "upcast on load, implicit cast on store"),
         Case(COPY, "stay in storage dtype"),
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
@@ -132,9 +141,7 @@ class IoCast(Pattern):
         return [
             a
             for a in facts.stores
-            if not a.is_atomic
-            and facts.types.shape(a.value)
-            and facts.types.dtype(a.value) == "f32"
+            if not a.is_atomic and facts.types.shape(a.value) and facts.types.wide(a.value)
         ]
 
     def _common(self, facts: Facts, value: str) -> list[Node]:
@@ -154,7 +161,7 @@ class IoCast(Pattern):
         found, pending = [], [value]
         for current in pending:
             for user in facts.graph.users(current):
-                if user.op.kind in CASTS and facts.types.dtype(user.result) == "f32":
+                if user.op.kind in CASTS and facts.types.wide(user.result):
                     found.append(user)
                 elif user.op.kind in VIEWS | _SEEN and len(pending) < 8:
                     pending.append(user.result)
@@ -166,7 +173,7 @@ class IoCast(Pattern):
     def _cast(self, facts: Facts, value: str) -> list[Node]:
         """The casts that hand a value on; on every side where a branch chooses the type."""
         ends = facts.graph.ends(value, VIEWS | TURNS)
-        if any(node.op.kind not in CASTS for node in ends):
+        if any(n.op.kind not in CASTS or self._by_choice(facts, n) for n in ends):
             return []
         kinds = [(facts.types.dtype(n.op.inputs[0]), facts.types.dtype(n.result)) for n in ends]
         return [
@@ -174,6 +181,10 @@ class IoCast(Pattern):
             for node, (before, after) in zip(ends, kinds, strict=True)
             if before != after or after == UNKNOWN
         ]
+
+    def _by_choice(self, facts: Facts, cast: Node) -> bool:
+        """A cast to 32-bit floats or to another type, as a flag says."""
+        return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
 
 
 def _reads(node: Node) -> bool:

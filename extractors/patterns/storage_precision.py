@@ -44,12 +44,17 @@ __global__ void plus(const half* x, const half* y, half* out, int n) {
 """
 
 
+_BESIDE_WIDE = vary(
+    ADD_POINTER,
+    ("    tl.store(", "    w = tl.load(x + at, mask=inside).to(tl.float32)\n"
+     "    tl.store(y + at, tl.exp(w), mask=inside)\n    tl.store("),
+)  # fmt: skip
 _AS_STORED = vary(SOFTMAX_POINTER, (".to(tl.float32)", ""), ("y.to(x.dtype.element_ty)", "y"))
 
 
 class StoragePrecision(Pattern):
-    """Between load and store there is arithmetic in the type of the arrays; no cast to another, no
-    matrix product, which widens by itself."""
+    """Between loads and some store there is arithmetic in the type of the arrays; no cast to
+    another, no matrix product, which widens by itself."""
 
     name = "compute-in-storage-precision"
     axis = "compute_dtype"
@@ -58,6 +63,7 @@ class StoragePrecision(Pattern):
         Case(_ROTATE, "storage dtype"),
         Case(ADD_POINTER, "storage dtype"),
         Case(_AS_STORED, "storage dtype"),
+        Case(_BESIDE_WIDE, "storage dtype"),
         Case(_HALVES_THREADS, "storage dtype"),
         Case(ADD_THREADS, "storage dtype"),
     )
@@ -72,10 +78,18 @@ class StoragePrecision(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             return
-        steps = [n for s in facts.stores for n in self._steps(facts, s.value)]
+        stores = [s for s in facts.stores if not s.is_atomic and not _cast_up(facts, s)]
+        steps = [n for s in stores for n in self._steps(facts, s.value)]
         plain = [n for n in steps if self._computes(facts, n)]
-        if plain and not any(_cast_up(facts, s) for s in facts.stores):
-            yield self.decide(facts, "storage dtype", dict.fromkeys(plain))
+        if plain:
+            casts = [n for n in facts.graph.of(*CASTS) if self._matches(facts, n, plain)]
+            yield self.decide(facts, "storage dtype", dict.fromkeys([*casts, *plain]))
+
+    def _matches(self, facts: Facts, cast: Node, steps: list[Node]) -> bool:
+        """A loaded tile that is cast to the type of another array, in which it is computed with."""
+        stored = _narrow(facts, cast.result) and bool(facts.types.shape(cast.result))
+        loaded = stored and bool(facts.held_loads(cast.op.inputs[0]))
+        return loaded and any(facts.graph.rests_on(n.result, cast) for n in steps)
 
     def _steps(self, facts: Facts, value: str) -> list[Node]:
         """Arithmetic on tiles between the loads and a stored value."""
@@ -106,7 +120,7 @@ def _cast_up(facts: Facts, store: Access) -> bool:
 
 def _narrow(facts: Facts, value: str) -> bool:
     dtype = facts.types.dtype(value)
-    return dtype.startswith("dtypeof") or dtype in _NARROW
+    return not facts.types.wide(value) and (dtype.startswith("dtypeof") or dtype in _NARROW)
 
 
 def _as_stored(facts: Facts, value: str) -> bool:

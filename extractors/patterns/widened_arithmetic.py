@@ -60,7 +60,7 @@ class WidenedArithmetic(Pattern):
     def _casts(self, facts: Facts, value: str) -> list[Node]:
         """Casts of a loaded value to 32-bit floats."""
         casts = [n for n in self._users(facts, value) if n.op.kind in CASTS]
-        return [n for n in casts if facts.types.dtype(n.result) == "f32"]
+        return [n for n in casts if facts.types.wide(n.result)]
 
     def _computed(self, facts: Facts, value: str) -> list[Node]:
         """Arithmetic that takes a value in as it is."""

@@ -60,6 +60,10 @@ class Types:
         """Extents of a value, outermost first; empty for a scalar."""
         return self.of(value).shape
 
+    def wide(self, value: str | None) -> bool:
+        """True for 32-bit floats, perhaps only where a choice at compile time says so."""
+        return "f32" in self.dtype(value).split("|")
+
     def named(self, value: str | None) -> str:
         """The dtype that a dtype-valued operand stands for."""
         node = self.graph.producer(value)

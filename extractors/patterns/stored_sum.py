@@ -1,0 +1,109 @@
+"""Whether a row's statistics are taken of a sum as it was added, or as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_LOADED = "    v += tl.load(z + row * sx + at, mask=inside, other=0.0)\n"
+_KEPT = vary(
+    LAYER_NORM_POINTER,
+    ("(y, sy, x, sx,", "(y, sy, x, sx, z,"),
+    ("    mean = ", _LOADED + "    tl.store(z + row * sx + at, v.to(tl.float16), mask=inside)\n    mean = "),  # noqa: E501
+)  # fmt: skip
+_ROUNDED = vary(
+    LAYER_NORM_POINTER,
+    ("(y, sy, x, sx,", "(y, sy, x, sx, z,"),
+    ("    mean = ", _LOADED + "    v = v.to(tl.float16)\n    tl.store(z + row * sx + at, v, mask=inside)\n"  # noqa: E501
+     "    v = v.to(tl.float32)\n    mean = "),
+)  # fmt: skip
+_KEPT_TILE = vary(
+    ROW_NORM,
+    ("norm(x, w,", "norm(x, z, w,"),
+    ("    r = ct", "    v = v + ct.gather(z, (row, at), check_bounds=inside)\n"
+     "    ct.scatter(z, (row, at), ct.astype(v, z.dtype))\n    r = ct"),
+)  # fmt: skip
+_KEPT_THREADS = vary(
+    ROW_NORM_THREADS,
+    ("norm(const half* x,", "norm(const half* x, half* z,"),
+    ("    float r =", "    if (at < n) {\n        v += __half2float(z[row * n + at]);\n"
+     "        z[row * n + at] = __float2half(v);\n    }\n    float r ="),
+)  # fmt: skip
+_LOOKS = VIEWS | TURNS
+_SUMS = frozenset({OpKind.ADD, OpKind.FMA})
+
+
+class StoredSum(Pattern):
+    """A sum of loaded tiles is stored in less than 32 bits, and a reduction that another store
+    waits for takes it in: in the 32 bits in which it was added, or after the same rounding."""
+
+    name = "statistics-of-a-stored-sum"
+    axis = "intermediate_dtype"
+    source = "Hsu et al., Liger Kernel (2024), fused residual addition and normalisation"
+    matches = (
+        Case(_KEPT, "sum kept in fp32, rounded where it is stored"),
+        Case(_KEPT_TILE, "sum kept in fp32, rounded where it is stored"),
+        Case(_KEPT_THREADS, "sum kept in fp32, rounded where it is stored"),
+        Case(_ROUNDED, "sum rounded before the statistics"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_KEPT, ("    tl.store(z + row * sx + at, v.to(tl.float16), mask=inside)\n", "")),
+            why="the sum is not stored",
+        ),
+        NearMiss(vary(_KEPT, (_LOADED, "")), why="nothing is added to what is stored again"),
+        NearMiss(LAYER_NORM_POINTER, why="the statistics are stored, no sum"),
+        NearMiss(ADD_POINTER, why="no statistics are taken of the sum"),
+        NearMiss(PRODUCT, why="the sum is a product's"),
+        NearMiss(ROW_NORM_THREADS, why="nothing is added to the row"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions or not facts.reductions or len(facts.stores) < 2:
+            return
+        for store in facts.stores:
+            if store.is_atomic or not facts.types.shape(store.value):
+                continue
+            added = [n for n in self._cores(facts, store.value) if self._adds(facts, n)]
+            taken = [r for r in facts.reductions if self._takes(facts, r, added, store)]
+            if not added or not taken:
+                continue
+            casts = self._casts(facts, store.value)
+            through = any(facts.graph.rests_on(r.result, c) for r in taken for c in casts)
+            value = (
+                "sum rounded before the statistics"
+                if through
+                else "sum kept in fp32, rounded where it is stored"
+            )
+            yield self.decide(facts, value, [*added, *casts, store, *taken])
+            return
+
+    def _cores(self, facts: Facts, value: str) -> list[Node]:
+        """The operations below casts and reshapes, on every side of a branch."""
+        return facts.graph.ends(value, _LOOKS | CASTS)
+
+    def _casts(self, facts: Facts, value: str) -> list[Node]:
+        """Casts of the sum to another type than 32-bit floats, right before a store."""
+        found = [n for n in facts.graph.ends(value, _LOOKS) if n.op.kind in CASTS]
+        return [n for n in found if not facts.types.wide(n.result)]
+
+    def _adds(self, facts: Facts, node: Node) -> bool:
+        """A sum of 32-bit floats of several arrays."""
+        arrays = {a.array for a in facts.feeding(node.result)}
+        return node.op.kind in _SUMS and facts.types.wide(node.result) and len(arrays) > 1
+
+    def _takes(self, facts: Facts, reduction: Node, added: list[Node], store: Access) -> bool:
+        """A reduction of a sum that another store waits for, but not this one."""
+        if facts.graph.rests_on(store.value, reduction):
+            return False
+        waits = any(facts.graph.rests_on(s.value, reduction) for s in facts.stores)
+        return waits and any(facts.graph.rests_on(reduction.result, n) for n in added)
