@@ -12,7 +12,7 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
-from extractors.patterns.merged_partials import MERGE_TWICE_POINTER
+from extractors.patterns.merged_partials import MERGE, MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
@@ -25,6 +25,20 @@ _BRANCHED = vary(
     (
         "    acc = acc / tot",
         "    if TRI:\n        acc = acc * 1.0\n    else:\n        acc = acc\n    acc = acc / tot",
+    ),
+)
+_LOOP = ATTENTION_POINTER[
+    ATTENTION_POINTER.index("    for n in range") : ATTENTION_POINTER.index("    acc = acc / tot")
+]
+_HALF = "".join(f"    {line}\n" for line in _LOOP.splitlines())
+_IN_TWO_LOOPS = vary(
+    ATTENTION_POINTER,
+    (
+        _LOOP,
+        "    if not TRI:\n"
+        + _HALF.replace("range(0, last", "range(0, x * TM")
+        + "    if TM > 1:\n"
+        + _HALF.replace("range(0, last", "range(x * TM, last"),
     ),
 )
 
@@ -48,12 +62,18 @@ class DeferredNormalisation(Pattern):
         Case(FLASH_THREADS, "divide once in the epilogue"),
         Case(MERGE_TWICE_POINTER, "divide once in the epilogue"),
         Case(FLASH_STAGED, "divide once in the epilogue"),
+        Case(_IN_TWO_LOOPS, "divide once in the epilogue"),
+        Case(MERGE, "divide once in the epilogue"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
         NearMiss(
             vary(SOFTMAX_TWICE_POINTER, ("tl.exp(v - top) / tot", "v / tot")),
             why="the elements are divided as they are",
+        ),
+        NearMiss(
+            vary(_IN_TWO_LOOPS, ("acc / tot[:, None]", "acc / size")),
+            why="divided by a number that no loop carried",
         ),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(MERGE_LOOP_THREADS, why="told as one reciprocal per row"),
@@ -69,7 +89,7 @@ class DeferredNormalisation(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         merge = merge_of(facts)
-        if merge is not None and merge.form is Form.TWICE:
+        if merge is not None and merge.form in (Form.TWICE, Form.RESIDENT):
             once = [n for n in merge.quotients if _whole(facts, n, merge)]
             if once:
                 yield self.decide(facts, "divide once in the epilogue", once)
@@ -114,9 +134,11 @@ class DeferredNormalisation(Pattern):
         """True when a value is one of the sums, perhaps guarded against zero."""
         if facts.graph.core(value) in sums:
             return True
-        return facts.graph.rests_on(value, loop.node) and not set(
-            facts.graph.roots(value, OpKind.MMA)
-        ).difference(n for n in facts.graph.nodes if n.inside(loop.node))
+        if not facts.graph.rests_on(value, loop.node):
+            return False
+        online = [x.node for x in facts.loops if x.of(Role.RUNNING_MAXIMUM)]
+        products = facts.graph.roots(value, OpKind.MMA)
+        return all(any(n.inside(x) for x in online) for n in products)
 
 
 def _whole(facts: Facts, quotient: Node, merge: Merge) -> bool:

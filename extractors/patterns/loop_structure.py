@@ -16,6 +16,7 @@ from extractors.patterns.cases_rows import (
 )
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
@@ -64,6 +65,8 @@ class LoopStructure(Pattern):
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
+        Case(SCAN_TILE, "no loop (resident)"),
+        Case(SCAN_POINTER, "no loop (resident)"),
         Case(_WORKING, "one loop"),
         Case(DECODE_PART, "one loop"),
         Case(
@@ -105,11 +108,14 @@ class LoopStructure(Pattern):
         if facts.program is not facts.source:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
             heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
-        reduced = [*facts.reductions, *facts.contractions]
+        reduced = [*facts.reductions, *facts.contractions, *facts.graph.of(*SCANS)]
         if inner:
             yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)
         elif not outer and reduced:
-            yield self.decide(facts, "no loop (resident)", reduced)
+            taken = [v for n in reduced for v in n.op.inputs]
+            tiles = [a for a in facts.loads if facts.types.shape(a.value)]
+            held = [a for a in tiles if any(facts.graph.rests_on(v, a.node) for v in taken)]
+            yield self.decide(facts, "no loop (resident)", [*held, *reduced])
 
     def _nested(self, loop: Loop, outer: list[Loop]) -> bool:
         """True inside another loop of the reduced axis."""

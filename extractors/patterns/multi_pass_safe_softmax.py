@@ -15,6 +15,7 @@ from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.loops import Role, persistent
+from kb.analysis.merging import LOGARITHMS
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -48,7 +49,8 @@ _STORED = (
 
 
 class MultiPassSafeSoftmax(Pattern):
-    """max, exp of the difference, sum, quotient: on one resident tile, or in three loops."""
+    """max, exp of the difference, sum, then a quotient or the logarithm of the sum: on one resident
+    tile, or in three loops."""
 
     name = "multi-pass-safe-softmax"
     axis = "softmax_scheme"
@@ -86,6 +88,10 @@ class MultiPassSafeSoftmax(Pattern):
                     n
                     for n in facts.graph.of(OpKind.DIV, OpKind.MUL)
                     if self._quotient(facts, n, e, sums)
+                ] or [
+                    n
+                    for n in facts.graph.of(*LOGARITHMS)
+                    if facts.graph.producer(facts.graph.core(n.op.inputs[0])) in sums
                 ]
                 if not quotients:
                     continue

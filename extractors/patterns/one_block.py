@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -29,8 +29,32 @@ _COUNTS = """__global__ void count(const int* x, int* out, int n) {
 """
 
 
+_TOTAL = (
+    TILE
+    + """
+@ct.kernel
+def total(x, out, n: int, T: Int):
+    sum = ct.full((T,), 0, dtype=ct.int32)
+    for i in range(ct.cdiv(n, T)):
+        sum = sum + ct.load(x, index=(i,), shape=(T,))
+    ct.store(out, index=(0,), tile=sum)
+"""
+)
+_TOTAL_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n):
+    sum = 0
+    for i in range(n):
+        sum += tl.load(x + i)
+    tl.store(out, sum)
+"""
+)
+
+
 class OneBlock(Pattern):
-    """No block asks which one it is: threads of one block do all the work, or one thread does."""
+    """No block asks which one it is: one block does all the work, or one thread does."""
 
     name = "one-block-does-everything"
     axis = "work_decomposition"
@@ -38,8 +62,18 @@ class OneBlock(Pattern):
     matches = (
         Case(_OFFSETS, "one thread does everything"),
         Case(_COUNTS, "one block does everything"),
+        Case(_TOTAL, "one block does everything"),
+        Case(_TOTAL_POINTER, "one block does everything"),
     )
     near_misses = (
+        NearMiss(
+            vary(_TOTAL, ("(out, index=(0,)", "(out, index=(ct.bid(0),)")),
+            why="the block id says where to store",
+        ),
+        NearMiss(
+            vary(_TOTAL_POINTER, ("x + i", "x + tl.num_programs(0) * i")),
+            why="the blocks are counted",
+        ),
         NearMiss(
             vary(_COUNTS, ("out[threadIdx.x]", "out[blockIdx.x * blockDim.x + threadIdx.x]")),
             why="the block id says where to store",
@@ -55,7 +89,11 @@ class OneBlock(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         asks = (OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.CLUSTER_RANK, OpKind.OPAQUE)
-        if not facts.of_threads or not facts.stores or facts.threads.of(*asks):
+        if not facts.stores or facts.threads.of(*asks):
+            return
+        if not facts.of_threads:
+            walks = [x.node for x in facts.loops if not x.node.loops]
+            yield self.decide(facts, "one block does everything", walks or facts.stores)
             return
         own = facts.threads.of(OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
         chosen = [
