@@ -46,10 +46,18 @@ class AddedAfterProduct(Pattern):
     matches = (
         Case(BIASED, "bias add"),
         Case(BIASED_TILE, "bias add"),
+        Case(
+            vary(BIASED, ("mask=n < N)[None, :]", "mask=n < N)[None, :] * M")),
+            "bias add",
+        ),
         Case(BIASED_THREADS, "bias add"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is added"),
+        NearMiss(
+            vary(BIASED, ("mask=n < N)[None, :]", "mask=n < N)[None, :] * m[:, None]")),
+            why="what is added is computed, not loaded",
+        ),
         NearMiss(ATTENTION, why="the sum that divides the product is computed, not loaded"),
         NearMiss(PRODUCT_POINTER, why="nothing is added"),
         NearMiss(PRODUCT_THREADS, why="nothing is added"),
@@ -73,9 +81,18 @@ class AddedAfterProduct(Pattern):
                 continue
             if any(facts.graph.rests_on(other, p) for p in facts.contractions):
                 continue
-            core = facts.graph.producer(facts.graph.through(other, VIEWS | CASTS))
-            access = facts.access(core) if core is not None else None
-            if access is not None and not access.is_store:
+            access = self._loaded(facts, other)
+            if access is not None:
                 stored = any(facts.graph.rests_on(s.value, node) for s in facts.stores)
                 return access if stored else None
         return None
+
+    def _loaded(self, facts: Facts, value: str) -> Access | None:
+        """The load that a value is, or that it is but for a factor without axes."""
+        node = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS))
+        if node is not None and node.op.kind == OpKind.MUL:
+            wide = [v for v in node.op.inputs[:2] if facts.types.shape(v)]
+            core = facts.graph.through(wide[0], VIEWS | CASTS) if len(wide) == 1 else None
+            node = facts.graph.producer(core)
+        access = facts.access(node) if node is not None else None
+        return access if access is not None and not access.is_store else None

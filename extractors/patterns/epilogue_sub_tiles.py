@@ -92,10 +92,12 @@ class EpilogueSubTiles(Pattern):
             if any(facts.graph.rests_on(n.op.inputs[0], p) for p in facts.contractions)
             and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
         ]
+        cut = [s for s in facts.stores if any(facts.graph.rests_on(s.value, n) for n in pieces)]
         if pieces:
-            yield self.decide(facts, "extract sub-tiles", pieces)
-            return
-        whole = [place for store in facts.stores for place in self._whole(facts, store)]
+            ways = [place for store in cut for place in self._whole(facts, store)]
+            yield self.decide(facts, "extract sub-tiles", [*pieces, *dict.fromkeys(ways)])
+        rest = [store for store in facts.stores if store not in cut]
+        whole = [place for store in rest for place in self._whole(facts, store)]
         if whole:
             yield self.decide(facts, "full-tile epilogue", dict.fromkeys(whole))
 

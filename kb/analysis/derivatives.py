@@ -31,11 +31,11 @@ def _logistic(facts: Facts, node: Node) -> bool:
     """1 / (1 + exp(x))."""
     over, under = node.op.inputs[:2]
     total = facts.graph.producer(facts.graph.through(under, _LOOKS))
-    if not _is_one(facts, over) or total is None or total.op.kind != OpKind.ADD:
+    if facts.number(over) != 1 or total is None or total.op.kind != OpKind.ADD:
         return False
     sides = total.op.inputs[:2]
     powers = [v for v in sides if facts.graph.kind_of(facts.graph.through(v, _LOOKS)) in _POWERS]
-    return len(powers) == 1 and any(_is_one(facts, v) for v in sides)
+    return len(powers) == 1 and any(facts.number(v) == 1 for v in sides)
 
 
 def _derived(facts: Facts, activation: Node) -> Node | None:
@@ -50,9 +50,9 @@ def _derived(facts: Facts, activation: Node) -> Node | None:
         if kind in _LOOKS or kind == OpKind.NEG:
             squares |= {node.result} if squares & {*sides} else set()
         elif kind in (OpKind.ADD, OpKind.SUB) and sides:
-            constants = [_constant(facts, v) for v in node.op.inputs[:2]]
+            constants = [facts.number(v) for v in node.op.inputs[:2]]
             if squares & {*sides}:
-                if any(c in (1, 1.0) for c in constants):
+                if 1 in constants:
                     return node
                 continue
             moved[node.result] = any(constants) or any(moved[v] for v in sides)
@@ -67,12 +67,6 @@ def _derived(facts: Facts, activation: Node) -> Node | None:
         if sides:
             moved.setdefault(node.result, any(moved[v] for v in sides))
     return None
-
-
-def _constant(facts: Facts, value: str) -> float | None:
-    """The number that an operand is, None for anything else."""
-    literal = facts.values.literal(facts.graph.core(value))
-    return literal if isinstance(literal, int | float) else None
 
 
 def _bell(facts: Facts, activation: Node) -> list[tuple[Node, Node]]:
@@ -105,7 +99,3 @@ def _square(facts: Facts, node: Node | None, activation: Node) -> bool:
         return False
     sides = [facts.graph.producer(facts.graph.through(v, _LOOKS)) for v in node.op.inputs[:2]]
     return all(side is activation for side in sides)
-
-
-def _is_one(facts: Facts, value: str) -> bool:
-    return facts.values.literal(facts.graph.core(value)) in (1, 1.0)

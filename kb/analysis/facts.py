@@ -246,11 +246,16 @@ class Facts:
     def _counted_up(self, power: Node) -> bool:
         """True when a number is added to an exponential: a logistic function, no probability."""
         users = {n for n in self.graph.users(power.result) if n.op.kind in (OpKind.ADD, OpKind.SUB)}
-        return any(
-            self.values.literal(self.graph.core(v)) is not None
-            for user in users
-            for v in user.op.inputs[:2]
-        )
+        return any(self.number(v) is not None for user in users for v in user.op.inputs[:2])
+
+    def number(self, value: str) -> float | None:
+        """The number that a value is, or that a tile is filled with; None for anything else."""
+        core = self.graph.core(value)
+        node = self.graph.producer(core)
+        if node is not None and node.op.kind == OpKind.FULL:
+            core = self.graph.core(node.op.operand("value"))
+        found = self.values.literal(core)
+        return found if isinstance(found, int | float) else None
 
     def _reaches(self, score: str, product: Node) -> bool:
         """True when a score is computed from a product by elementwise steps only."""
