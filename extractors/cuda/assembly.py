@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.effects import EffectReader
@@ -37,6 +38,10 @@ _COMPUTING = frozenset(_ROLES) - {OpKind.ASYNC_COPY, OpKind.LOAD, OpKind.MATRIX_
 
 _DTYPE = re.compile(r"\.(f32|f16|bf16|f64|u32|s32|b32|u64|s64|b64|u16|s16|b16|f16x2|bf16x2)")
 _CACHE = re.compile(r"\.(ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)\b")
+
+
+_LANES = re.compile(r"\.v([248])\b")
+"""Registers that one load or store moves. Source: PTX ISA, vectors as operands."""
 
 
 class AssemblyReader(EffectReader):
@@ -110,6 +115,8 @@ class AssemblyReader(EffectReader):
         if kind is OpKind.MMA:
             self._product(node, shown, inputs, attributes)
             return
+        if len(opcodes) == 1 and self._vector(node, kind, shown, inputs, attributes):
+            return
         roles = _ROLES.get(kind, ())
         if kind in _ROLES and len(inputs) > len(roles):
             inputs = inputs[-len(roles) :] if kind is OpKind.FMA else inputs
@@ -131,6 +138,38 @@ class AssemblyReader(EffectReader):
             where = self.place(target)
             if where is not None:
                 self.store(where, Val(name, of), node.at)
+
+    def _vector(
+        self, node: n.Assembly, kind: OpKind, opcode: str, inputs: list[Val],
+        attributes: list[tuple[str, Literal]],
+    ) -> bool:  # fmt: skip
+        """A load or store of several registers at one address is one access of a vector. False for
+        anything else."""
+        lanes = _LANES.search(opcode)
+        dtype = _DTYPE.search(opcode)
+        if lanes is None or dtype is None or kind not in (OpKind.LOAD, OpKind.STORE):
+            return False
+        count, loads = int(lanes[1]), kind is OpKind.LOAD
+        moved = len(node.outputs) if loads else len(inputs) - 1
+        if moved != count or (len(inputs) != 1 if loads else bool(node.outputs)):
+            return False
+        element = Kind(_ptx(dtype.group(1)))
+        whole = replace(element, shape=(str(count),))
+        where = ("pointer", inputs[0].name)
+        if not loads:
+            items = [("item", one.name) for one in inputs[1:]]
+            value = self.one(OpKind.VECTOR, items, node.at, whole)
+            operands = [where, ("value", value.name)]
+            self.writer.emit(kind, operands, node.at, (), attributes)
+            return True
+        made = self.writer.emit(kind, [where], node.at, [("", whole)], attributes)
+        rows = [("", element)] * count
+        names = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, rows)
+        for (_, target), name in zip(node.outputs, names, strict=True):
+            to = self.place(target)
+            if to is not None:
+                self.store(to, Val(name, replace_unknown(to.kind, element)), node.at)
+        return True
 
     def _output_kind(self, target: n.Expr, kind: Kind) -> Kind:
         where = self.place(target)

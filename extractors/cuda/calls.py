@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
-from extractors.cuda.overloads import own_overload, same_bodies
+from extractors.cuda.overloads import alike, own_overload, same_bodies
 from extractors.cuda.values import (
     BOOL,
     UNKNOWN,
@@ -121,7 +121,8 @@ class CallReader(BindingReader):
         return Val("")
 
     def candidates(self, function: n.Name) -> tuple[list[n.Definition], Frame | None]:
-        """Functions that a name may mean: those of the struct before the name, or free ones."""
+        """Functions that a name may mean: those of the struct before the name, or free ones. Of a
+        struct that is written for single types only, the first stands for all that look alike."""
         head, _, last = function.text.rpartition("::")
         owner = head.partition("<")[0] or self.frame.owner
         if owner:
@@ -139,6 +140,11 @@ class CallReader(BindingReader):
                 if isinstance(own, Slot | Memory):
                     self._own(frame, records[0], own, _NOWHERE)
                 return methods, frame
+            if head and not records:
+                every = self.library.records(kind.record)
+                shown = alike(m for r in every for m in r.methods if m.name == last)
+                if shown:
+                    return shown, self.of_record(every[0], (), self.frame.depth)
             if head and records:
                 return [], None
         free = [f for f in self.library.functions(last) if not f.owner or f.owner == owner]

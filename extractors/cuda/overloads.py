@@ -18,6 +18,18 @@ def same_bodies(methods: Iterable[n.Definition]) -> list[n.Definition]:
     return found[:1] if len(texts) == 1 else []
 
 
+def alike(methods: Iterable[n.Definition]) -> list[n.Definition]:
+    """The first of several methods that do the same with other types: their bodies have one form,
+    whatever is named and called there. None when they differ, or one has no body."""
+    found = list(methods)
+    forms = {_form(one) for one in found}
+    return found[:1] if len(forms) == 1 and found[0].body.body else []
+
+
+def _form(function: n.Definition) -> str:
+    return " ".join(type(one).__name__ for one in n.inside((function.parameters, function.body)))
+
+
 def _text(function: n.Definition) -> str:
     nodes = n.inside((function.parameters, function.body))
     return " ".join(type(one).__name__ + getattr(one, "text", "") for one in nodes)
