@@ -17,6 +17,7 @@ from extractors.host.samples import HostCase, HostMiss, vary
 _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
 _BOTH = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return host(x)\n")
 _OWN = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return x.exp()\n")
+_AGAIN = (_BOTH[0], _BOTH[1].replace("host(g)", "g * host(ctx.saved_tensors[0])"))
 _SHARED = "backward by the same kernel"
 _APART = "separate backward kernel"
 _FIRST = "piece[(blocks,)](x, parts, n, 1024)\n    join[(1,)](parts"
@@ -50,6 +51,8 @@ MISSES = (
     HostMiss(PASSES, GRADIENT_TILE, "the class computes nothing forward"),
     HostMiss(PASSES, vary(GRADIENT, _BOTH), "the forward takes the same kernel", _APART),
     HostMiss(PASSES, vary(GRADIENT, _OWN), "the forward takes none", _SHARED),
+    HostMiss(PASSES, vary(GRADIENT, _AGAIN), "what the forward computed is computed again"),
+    HostMiss(PASSES, vary(GRADIENT_TILE, _AGAIN), "what the forward computed is computed again"),
     HostMiss(HANDED_ON, SUMMED, "one kernel"),
     HostMiss(HANDED_ON, SUMMED_TILE, "one kernel"),
     HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),

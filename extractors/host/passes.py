@@ -35,7 +35,8 @@ def _passes(material: Material) -> Iterator[Decision]:
     for forward, backward in _differentiable(material.tree) if material.launches else ():
         ahead, back = _ways(material, forward), _ways(material, backward)
         if back and ahead:
-            shared |= ahead | back
+            again = not any(_flows_back(backward, c) for c in _calls_at(backward, back))
+            shared |= set() if again else ahead | back
         else:
             apart |= back
     if shared or apart:
@@ -79,6 +80,25 @@ def _ways(material: Material, method: ast.FunctionDef) -> set[Lines]:
         if calls or _holds(method, launch.lines):
             found |= {launch.lines, *(lines_of(call) for call in named or calls)}
     return found
+
+
+def _calls_at(method: ast.FunctionDef, lines: set[Lines]) -> list[ast.Call]:
+    return [n for n in walk(method) if isinstance(n, ast.Call) and lines_of(n) in lines]
+
+
+def _flows_back(method: ast.FunctionDef, call: ast.Call) -> bool:
+    """True for a call that is handed what flows back, or what is made of it; not for one that only
+    takes what was saved, as where the forward pass is computed again."""
+    flows = {one.arg for one in method.args.args[1:]}
+    flows |= {method.args.vararg.arg} if method.args.vararg is not None else set()
+    for made in (node for node in walk(method) if isinstance(node, ast.Assign)):
+        if made.lineno < call.lineno and flows & _names(made.value):
+            flows |= {name for target in made.targets for name in _names(target)}
+    return bool(flows & _names(call))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in walk(node) if isinstance(one, ast.Name)}
 
 
 def _callers(tree: ast.Module, method: ast.FunctionDef, first: str) -> set[str]:
