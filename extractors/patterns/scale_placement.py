@@ -21,6 +21,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
+from kb.analysis.tangents import tangents
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -59,6 +60,14 @@ def step(q, state, out, rate, TK: tl.constexpr, TV: tl.constexpr):
     tl.store(out + rows, tl.sum(s * v[None, :], axis=1))
 """
 )
+_CAPPED = vary(
+    ATTENTION_POINTER,
+    ("import triton.language as tl\n",
+     "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
+    ("out, rate,", "out, rate, cap,"),
+    ("        keep = cols[None, :] < size\n",
+     "        s = cap * libdevice.tanh(s / cap)\n        keep = cols[None, :] < size\n"),
+)  # fmt: skip
 _ELEMENTWISE = (
     VIEWS
     | CASTS
@@ -117,9 +126,14 @@ class ScalePlacement(Pattern):
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale S before max"),
+        Case(_CAPPED, "scale S before max"),
         Case(vary(ATTENTION_POINTER, ("* rate\n", "* tl.load(rate)\n")), "scale S before max"),
     )
     near_misses = (
+        NearMiss(
+            vary(_CAPPED, ("tl.trans(k)) * rate", "tl.trans(k))")),
+            why="the scores are held below a bound, not scaled",
+        ),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(
             vary(_BRANCHED, ("s = s * rate - new", "s = s - new"), ("(s, 1) * rate", "(s, 1)")),
@@ -158,7 +172,7 @@ class ScalePlacement(Pattern):
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
-        before = _scales(facts, maximum.op.inputs[0])
+        before = self._uncapped(facts, maximum.op.inputs[0])
         after = [
             n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
         ]
@@ -168,6 +182,20 @@ class ScalePlacement(Pattern):
             yield "scale folded into (s*scale - m) FMA", [*after[:1], *parts]
         elif before:
             yield "scale S before max", before
+
+    def _uncapped(self, facts: Facts, value: str) -> list[Node]:
+        """Products with a scalar on the way to a value; of scores that tanh holds below a bound,
+        those before tanh, without the bound."""
+        found = _scales(facts, value)
+        for curve, inner in tangents(facts):
+            if not facts.graph.rests_on(value, curve):
+                continue
+            last = [n for n in found if facts.graph.rests_on(n.result, curve)]
+            caps = {facts.graph.core(_scaling(facts, n)) for n in last}
+            first = [n for n in _scales(facts, inner) if _scaling(facts, n) is not None]
+            found = [n for n in found if n not in last]
+            found += [n for n in first if facts.graph.core(_scaling(facts, n)) not in caps]
+        return found
 
     def _scores(self, facts: Facts, maximum: Node) -> bool:
         return any(facts.graph.rests_on(maximum.result, p) for p in facts.score_products)
