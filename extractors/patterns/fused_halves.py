@@ -86,6 +86,34 @@ _HALVES_STRIDED = vary(
 )
 
 
+_ROTATED = (
+    POINTER
+    + """
+@triton.jit
+def rotate(x, cos, sin, out, s, D: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    inside = at < D // 2
+    c = tl.load(cos + row * D + at, mask=inside)
+    d = tl.load(sin + row * D + at, mask=inside)
+    u = tl.load(x + row * s + at, mask=inside)
+    v = tl.load(x + row * s + at + D // 2, mask=inside)
+    tl.store(out + row * s + at, u * c - v * d, mask=inside)
+    tl.store(out + row * s + at + D // 2, v * c + u * d, mask=inside)
+"""
+)
+_THIRDS = (
+    POINTER
+    + """
+@triton.jit
+def twice(x, out, T: tl.constexpr):
+    at = tl.program_id(0) * T * 3 + tl.arange(0, T)
+    u = tl.load(x + at) + tl.load(x + at + T) + tl.load(x + at + 2 * T)
+    tl.store(out + at, u)
+"""
+)
+
+
 class FusedHalves(Pattern):
     """Two loads of an array whose positions differ by an extent."""
 
@@ -96,6 +124,7 @@ class FusedHalves(Pattern):
         Case(_TWO_TILES, "halves as two tiles of an axis"),
         Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
+        Case(_ROTATED, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
@@ -111,6 +140,7 @@ class FusedHalves(Pattern):
             vary(_HALVES_STRIDED, ("< H\n", "< s\n")),
             why="a step of a window: the positions are held below another number",
         ),
+        NearMiss(_THIRDS, why="three pieces of a block, no halves"),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
@@ -121,18 +151,27 @@ class FusedHalves(Pattern):
         tiles = self._tiles(facts)
         if tiles:
             yield self.decide(facts, "halves as two tiles of an axis", tiles)
+        where: list[Where] = []
+        for first, second in self._pairs(facts):
+            where += [first, second, *self._shifts(facts, first, second)]
+        if where:
+            yield self.decide(facts, "one [.., 2H] tensor with +H column offset", where)
+
+    def _pairs(self, facts: Facts) -> list[tuple[Access, Access]]:
+        """Of every array the first two loads that lie an extent apart."""
+        found: dict[str | None, tuple[Access, Access]] = {}
         loads = facts.loads[:MOST]
         for first in loads:
             for second in loads:
                 if (
-                    first is not second
+                    first.array not in found
+                    and first is not second
                     and first.array == second.array
                     and self._apart(facts, first, second)
+                    and not any(_third(first, second, third) for third in loads)
                 ):
-                    value = "one [.., 2H] tensor with +H column offset"
-                    where: list[Where] = [first, second, *self._shifts(facts, first, second)]
-                    yield self.decide(facts, value, where)
-                    return
+                    found[first.array] = (first, second)
+        return list(found.values())
 
     def _tiles(self, facts: Facts) -> list[Access]:
         """Loads of the first and the second tile of an axis, no other one of which is loaded, that
@@ -191,5 +230,20 @@ class FusedHalves(Pattern):
         return len(bounds & {a.value for a in factors}) == 1
 
     def _extent(self, facts: Facts, difference: Expr) -> bool:
+        """One parameter, or the half of one."""
         atom = difference.atom
+        if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
+            atom = atom.args[0].atom
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _third(first: Access, second: Access, third: Access) -> bool:
+    """True when a load of the array lies as far behind the second as that behind the first, or
+    before the first."""
+    if third.array != first.array or len(third.index) != len(first.index):
+        return False
+    step, on, back = (
+        [s.sub(b, a) for a, b in zip(one.index, other.index, strict=True)]
+        for one, other in ((first, second), (second, third), (third, first))
+    )
+    return step in (on, back)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _TURN = (
     POINTER
@@ -39,16 +41,54 @@ MOST = 48
 """Accesses of a kernel that are compared with each other."""
 
 
+_APART = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, c, out, s, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.reshape(tl.load(x + row * s + tl.arange(0, 2 * T)), (T, 2))
+    u, w = tl.split(v)
+    k = tl.load(c + at)
+    tl.store(out + row * s + tl.arange(0, 2 * T), tl.interleave(u * k - w, w * k + u))
+"""
+)
+_APART_TILE = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, c, out, T: Int):
+    row = ct.bid(0)
+    v = ct.reshape(ct.load(x, index=(row, 0), shape=(1, 2 * T)), (T, 2))
+    u = ct.extract(v, index=(0, 0), shape=(T, 1))
+    w = ct.extract(v, index=(0, 1), shape=(T, 1))
+    k = ct.reshape(ct.load(c, index=(0,), shape=(T,)), (T, 1))
+    ct.store(out, index=(row, 0), tile=ct.reshape(ct.cat((u * k - w, w * k + u), 1), (1, 2 * T)))
+"""
+)
+
+
 class InterleavedPairs(Pattern):
-    """Two accesses of an array, one element apart, whose lanes step by two."""
+    """Two accesses of an array, one element apart, whose lanes step by two; or a loaded tile seen
+    as pairs and taken apart."""
 
     name = "interleaved-pairs"
     axis = "operand_layout"
     source = "Su et al., RoFormer (2021), section 3.4.2: pairs of neighbouring dimensions"
-    matches = (Case(_TURN, "interleaved"), Case(_JOIN, "interleaved"))
+    matches = (
+        Case(_TURN, "interleaved"),
+        Case(_JOIN, "interleaved"),
+        Case(_APART, "interleaved"),
+        Case(_APART_TILE, "interleaved"),
+    )
     near_misses = (
         NearMiss(vary(_TURN, ("at * 2", "at")), why="neighbours of a stencil"),
         NearMiss(vary(_JOIN, ("2 * at + 1", "2 * at + T")), why="halves of a row, a tile apart"),
+        NearMiss(
+            vary(_APART, ("(T, 2))", "(2, T))"), ("tl.split(v)", "tl.split(tl.trans(v))")),
+            why="halves of a row that are made pairs",
+        ),
         NearMiss(ADD_POINTER, why="every array is read at one place"),
         NearMiss(PRODUCT, why="whole tiles"),
     )
@@ -62,8 +102,25 @@ class InterleavedPairs(Pattern):
             if first.is_store == second.is_store and _paired(first, second)
             for access in (first, second)
         ]
-        if found:
-            yield self.decide(facts, "interleaved", found)
+        where: list[Where] = [*found, *self._taken_apart(facts)]
+        if where:
+            yield self.decide(facts, "interleaved", where)
+
+    def _taken_apart(self, facts: Facts) -> list[Node]:
+        """Where a loaded tile, seen as pairs on an axis of its own, is taken apart."""
+        found = []
+        for node in facts.graph.of(OpKind.SPLIT, OpKind.EXTRACT):
+            pairs = node.op.inputs[0]
+            taken = facts.values.items(node.op.operand("shape"))[-1:]
+            core = facts.graph.producer(facts.graph.core(pairs))
+            if (
+                facts.types.shape(pairs)[-1:] == ("2",)
+                and (node.op.kind == OpKind.SPLIT or facts.values.literal(*taken) == 1)
+                and core is not None
+                and facts.access(core) is not None
+            ):
+                found.append(node)
+        return found
 
 
 def _paired(first: Access, second: Access) -> bool:
