@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, OpKind
 
 _GATE = (
     POINTER
@@ -29,10 +29,23 @@ def gate(x, y, out, n, T: tl.constexpr):
 _ROUNDED_THREADS = vary(
     ROW_NORM_THREADS, ("__float2half(v * r * g)", "__hmul(__float2half(v * r), w[at])")
 )
+_FUNCTIONS = frozenset({
+    OpKind.EXP, OpKind.EXP2, OpKind.SIGMOID, OpKind.TANH, OpKind.ERF, OpKind.MAXIMUM,
+})  # fmt: skip
+_ACTED = vary(
+    PRODUCT_POINTER,
+    ("    tl.store(out +", "    acc = acc.to(tl.float16)\n"
+     "    acc = acc * tl.sigmoid(acc.to(tl.float32))\n    tl.store(out +"),
+)  # fmt: skip
+_ACTED_TILE = vary(
+    PRODUCT,
+    ("    ct.store(out,", "    acc = ct.maximum(ct.astype(acc, a.dtype), 0.0)\n    ct.store(out,"),
+)
 
 
 class RoundingPoint(Pattern):
-    """A computed 32-bit value is narrowed, and the narrowed value is multiplied by a loaded one."""
+    """A computed 32-bit value is narrowed, and the narrowed value is multiplied by a loaded one; or
+    a finished product is narrowed, and a function takes it before it is stored."""
 
     name = "rounding-point-selection"
     axis = "intermediate_dtype"
@@ -44,21 +57,66 @@ class RoundingPoint(Pattern):
             "rounded before the multiplication",
         ),
         Case(_ROUNDED_THREADS, "rounded before the multiplication"),
+        Case(_ACTED, "rounded before the activation"),
+        Case(_ACTED_TILE, "rounded before the activation"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="the product is rounded once, right before the store"),
         NearMiss(PRODUCT, why="the sum is rounded right before the store"),
         NearMiss(ADD_POINTER, why="nothing is rounded"),
+        NearMiss(ATTENTION, why="scores go on in 32 bits, probabilities into a product"),
+        NearMiss(
+            vary(_ACTED, ("    acc = acc.to(tl.float16)\n", "")),
+            why="the function takes 32 bits, what it gives is rounded",
+        ),
         NearMiss(ROW_NORM_THREADS, why="the product is rounded once, right before the store"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
+            yield from self._of_products(facts)
             return
         rounded = [n for n in facts.graph.of(*CASTS) if self._narrows(facts, n)]
         found = [n for n in rounded if self._multiplied(facts, n)]
         if found:
             yield self.decide(facts, "rounded before the multiplication", found)
+
+    def _of_products(self, facts: Facts) -> Iterable[Decision]:
+        """Casts of a finished product that goes through a function before it is stored, with those
+        of the function's result that is multiplied on."""
+        graph = facts.graph
+        casts = [n for n in graph.of(*CASTS) if graph.roots(n.result, *CONTRACTIONS)]
+        first = [n for n in casts if self._finished(facts, n) and self._goes_on(facts, n)]
+        if first:
+            later = [n for n in casts if self._narrows(facts, n) and self._multiplied(facts, n)]
+            after = [n for n in later if any(graph.rests_on(n.result, f) for f in first)]
+            yield self.decide(
+                facts, "rounded before the activation", dict.fromkeys([*first, *after])
+            )
+
+    def _finished(self, facts: Facts, cast: Node) -> bool:
+        """A product, or the sum of products that a loop gave, cast to less than 32 bits."""
+        if facts.types.wide(cast.result) or not self._short(facts, cast.result):
+            return False
+        ends = facts.graph.ends(cast.op.inputs[0], VIEWS | TURNS)
+        return bool(ends) and all(n.op.kind in CONTRACTIONS | LOOPS for n in ends)
+
+    def _goes_on(self, facts: Facts, cast: Node) -> bool:
+        """What was cast is taken by a function, and no other product is made of it."""
+        if any(facts.graph.rests_on(p.result, cast) for p in facts.contractions):
+            return False
+        pending = [cast.result]
+        for value in pending:
+            for user in facts.graph.users(value):
+                if user.op.kind in _FUNCTIONS and facts.stored_in(user.result):
+                    return True
+                if user.op.kind in VIEWS | CASTS | {OpKind.NEG} and len(pending) < 16:
+                    pending.append(user.result)
+        return False
+
+    def _short(self, facts: Facts, value: str) -> bool:
+        dtype = facts.types.dtype(value)
+        return dtype.startswith("dtypeof") or dtype in ("f16", "bf16")
 
     def _narrows(self, facts: Facts, node: Node) -> bool:
         """A cast of an arithmetic result to less than 32 bits or to the type of an array."""

@@ -37,13 +37,18 @@ def narrowing(facts: Facts) -> Narrowing:
 def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
     cores = facts.graph.ends(value, _LOOKS)
     casts = [core for core in cores if core.op.kind in CASTS]
-    if not any(p.loops[:1] == product.loops[:1] for p in _made(facts, product, value)):
+    if not any(_before(p, product) for p in _made(facts, product, value)):
         casts = [core for core in casts if _rounded(facts, core)]
     elif not casts and facts.types.dtype(value) == "f32":
         found.kept.append(product)
     if casts:
         found.casts += casts
         found.into.append(product)
+
+
+def _before(made: Node, product: Node) -> bool:
+    """True for a product in the same outermost loop, or in a loop that is over."""
+    return made.loops[:1] == product.loops[:1] or set(product.loops) < set(made.loops)
 
 
 def _rounded(facts: Facts, core: Node) -> bool:
@@ -55,7 +60,7 @@ def _rounded(facts: Facts, core: Node) -> bool:
 
 
 def _made(facts: Facts, product: Node, value: str) -> list[Node]:
-    """Other products that a value is computed from in the same iteration."""
+    """Other products that a value is computed from."""
     above = facts.graph.upstream(value, lambda n: n.op.kind in CONTRACTIONS)
     return [n for n in above if n.op.kind in CONTRACTIONS and n is not product]
 

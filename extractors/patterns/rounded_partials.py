@@ -1,0 +1,91 @@
+"""In which type parts of a sum meet that several blocks add to one number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import REDUCTIONS
+
+_PARTS = (
+    POINTER
+    + """
+@triton.jit
+def gather(x, total, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.atomic_add(total, tl.sum(v, axis=0).to(total.dtype.element_ty))
+"""
+)
+_PARTS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def gather(x, total, T: Int):
+    v = ct.astype(ct.load(x, index=(ct.bid(0),), shape=(T,)), ct.float32)
+    ct.atomic_add(total, (0,), ct.astype(ct.sum(v, axis=0), total.dtype))
+"""
+)
+_PARTS_THREADS = """#include <cuda_fp16.h>
+__global__ void gather(const half* x, half* total, int n) {
+    float part = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) part += __half2float(x[blockIdx.x * n + i]);
+    atomicAdd(&total[threadIdx.x], __float2half(part));
+}
+"""
+
+
+class RoundedPartials(Pattern):
+    """A part that was summed in 32 bits is cast to the type of its array right before an atomic
+    addition."""
+
+    name = "partial-sum-rounded-before-the-atomic"
+    axis = "intermediate_dtype"
+    source = "Higham, Accuracy and Stability of Numerical Algorithms (2002), section 4.2"
+    matches = (
+        Case(_PARTS, "parts rounded before the atomic addition"),
+        Case(_PARTS_TILE, "parts rounded before the atomic addition"),
+        Case(_PARTS_THREADS, "parts rounded before the atomic addition"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_PARTS, (".to(total.dtype.element_ty)", "")), why="the part is added as it is"
+        ),
+        NearMiss(
+            vary(_PARTS, ("total.dtype.element_ty", "tl.float32")), why="the part stays in 32 bits"
+        ),
+        NearMiss(vary(_PARTS_TILE, ("ct.astype(ct.sum(v, axis=0), total.dtype)", "ct.sum(v, axis=0)")), why="the part is added as it is"),  # noqa: E501
+        NearMiss(_PARTS_THREADS.replace("half* total", "float* total").replace("__float2half(part)", "part"), why="the part is added as it is"),  # noqa: E501
+        NearMiss(
+            vary(_PARTS, ("tl.atomic_add(", "tl.store(")), why="one block writes the number"
+        ),
+        NearMiss(ADD_POINTER, why="nothing is added by several blocks"),
+        NearMiss(ROW_NORM, why="nothing is added by several blocks"),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        atomics = [a for a in facts.stores if a.is_atomic]
+        found = [where for a in atomics for where in self._rounded(facts, a)]
+        if found:
+            yield self.decide(facts, "parts rounded before the atomic addition", found)
+
+    def _rounded(self, facts: Facts, atomic: Access) -> list[Node | Access]:
+        """Casts of what was summed, with the atomic."""
+        casts = [n for n in facts.graph.ends(atomic.value, VIEWS) if n.op.kind in CASTS]
+        rounds = [n for n in casts if self._narrows(facts, n)]
+        return [*rounds, atomic] if rounds else []
+
+    def _narrows(self, facts: Facts, cast: Node) -> bool:
+        """A cast of what was summed to a type that is not known to have 32 bits."""
+        dtype = facts.types.dtype(cast.result)
+        if dtype in ("f32", "f64") or dtype.startswith(("i", "u")):
+            return False
+        below = cast.op.inputs[0]
+        loops = [loop for loop in facts.loops if facts.graph.rests_on(below, loop.node)]
+        return bool(facts.graph.roots(below, *REDUCTIONS)) or bool(loops)
