@@ -11,11 +11,11 @@ from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.loops import Role
+from kb.analysis.graph import LOOPS, Node
+from kb.analysis.loops import Role, leads
 from kb.analysis.merging import merge_of, sinks
 from kb.evidence import Decision
-from kb.ops import READS
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _SINK = vary(
     ATTENTION,
@@ -43,6 +43,30 @@ _SINK_THREADS = vary(
 )
 
 
+_SINK_LAST = vary(
+    ATTENTION,
+    ("out, rate: float", "out, sinks, rate: float"),
+    (
+        "    acc = ct.truediv(acc, tot,",
+        "    sink = ct.gather(sinks, head)\n    tot = tot + ct.exp2(sink - top)\n"
+        "    acc = ct.truediv(acc, tot,",
+    ),
+)
+_SINK_RAISED = vary(
+    FLASH_POINTER,
+    ("out, rate,", "out, sinks, rate,"),
+    (
+        "    acc = acc / tot[:, None]",
+        "    sink = tl.load(sinks + head)\n    old = top\n    top = tl.maximum(top, sink)\n"
+        "    fade = tl.exp2(old - top)\n    acc = acc * fade[:, None]\n"
+        "    tot = tot * fade + tl.exp2(sink - top)\n    acc = acc / tot[:, None]",
+    ),
+)
+_SINK_LAST_THREADS = vary(
+    _SINK_THREADS,
+    ("    float sink = sinks[head];\n    float top = sink;", "    float top = -INFINITY;"),
+    ("tot = tot + exp2f(sink - top)", "tot = tot + exp2f(sinks[head] - top)"),
+)
 _SINK_MERGED = vary(
     MERGE_PAIR_THREADS,
     ("const float* lb,", "const float* lb, const float* sinks,"),
@@ -68,8 +92,9 @@ _IN_TWO_LOOPS = f"""__global__ void softmax(const float* x, float* out, int n, i
 
 
 class AttentionSink(Pattern):
-    """The running maximum starts from a loaded number, which also enters the sum after the loop; or
-    the sum of the weights of partial results takes in one that weighs nothing."""
+    """The running maximum starts from a loaded number that also enters the sum after the loop; or
+    only what follows the loop takes one in; or the sum of the weights of partial results takes in
+    one that weighs nothing."""
 
     name = "attention-sink-as-virtual-key"
     axis = "softmax_variant"
@@ -79,12 +104,23 @@ class AttentionSink(Pattern):
         Case(_SINK_POINTER, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_THREADS, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_MERGED, "sink in the denominator of the merge"),
+        Case(_SINK_LAST, "sink in the denominator after the loop"),
+        Case(_SINK_RAISED, "sink in the maximum and the denominator after the loop"),
+        Case(_SINK_LAST_THREADS, "sink in the denominator after the loop"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the maximum starts at minus infinity"),
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_POINTER, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_THREADS, why="the maximum starts at minus infinity"),
+        NearMiss(
+            vary(_SINK_LAST, ("tot = tot + ct.exp2(sink - top)", "tot = tot + sink")),
+            why="the loaded number is added as it is",
+        ),
+        NearMiss(
+            vary(_SINK_RAISED, ("tl.exp2(sink - top)", "tl.exp2(-top)")),
+            why="no loaded number is weighed",
+        ),
         NearMiss(_IN_TWO_LOOPS, why="a second loop goes on with the maximum of the first"),
         NearMiss(MERGE_PAIR_THREADS, why="every weight weighs a part"),
     )
@@ -108,6 +144,33 @@ class AttentionSink(Pattern):
                     value = "sink in the running max init + denominator in the epilogue"
                     yield self.decide(facts, value, [*loaded, *later])
                     return
+        yield from self._after(facts)
+
+    def _after(self, facts: Facts) -> Iterable[Decision]:
+        """Exponentials of a loaded number below the maximum that a loop found, perhaps raised to
+        that number, that are added to the sum of the loop after it."""
+        sums = [c.result for loop in facts.loops for c in loop.of(Role.RUNNING_SUM)]
+        maxima = [c.result for loop in facts.loops for c in loop.of(Role.RUNNING_MAXIMUM)]
+        for e in facts.exponentials if sums and maxima else ():
+            if e.node.loops or e.score is None or e.statistic is None:
+                continue
+            if facts.graph.roots(e.score, *CONTRACTIONS, *LOOPS) or not facts.feeding(e.score):
+                continue
+            if not any(leads(facts.graph, e.statistic, v) for v in maxima):
+                continue
+            added = [
+                n
+                for n in facts.graph.users(e.node.result)
+                if n.op.kind in (OpKind.ADD, OpKind.FMA)
+                and any(leads(facts.graph, n.result, v) for v in sums)
+            ]
+            if added:
+                tops = facts.graph.roots(e.statistic, OpKind.MAXIMUM)
+                raised = [n for n in tops if any(leads(facts.graph, n.result, v) for v in maxima)]
+                where = "maximum and the denominator" if raised else "denominator"
+                value = f"sink in the {where} after the loop"
+                yield self.decide(facts, value, [*raised, e.node, *added])
+                return
 
     def _later(self, facts: Facts, loop: Node, loaded: list[Node]) -> list[Node]:
         return [
