@@ -23,6 +23,7 @@ from tests.kb.analysis.support import pointer, stored, tile
         ("x.shape[1]", "x.shape[1]"),
         ("ct.num_tiles(x, axis=0, shape=(T, T))", "cdiv(x.shape[0], T)"),
         ("n << 2", "4 * n"),
+        ("n >> 2", "(n // 4)"),
     ],
 )
 def test_normal_form(written: str, meant: str) -> None:
