@@ -52,6 +52,7 @@ class TransposedOperand(Pattern):
         Case(FLASH_POINTER, _ADDRESSED),
         Case(_STRIDED, _ADDRESSED),
         Case(_SQUARED, _RESULT),
+        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(tl.trans(x * 2), y)")), _RESULT),
         Case(FLASH_STAGED, _ADDRESSED),
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
@@ -107,10 +108,11 @@ class TransposedOperand(Pattern):
     def _operand(
         self, facts: Facts, value: str | None, found: dict[tuple[str, str | None], list[Where]]
     ) -> None:
-        loads = facts.held_loads(value)
+        loads, turn = facts.held_loads(value), facts.turned(value)
         if not loads:
+            if turn is not None:
+                found.setdefault((_RESULT, None), []).append(turn)
             return
-        turn = facts.turned(value)
         if turn is not None:
             key = ("permute/transpose the loaded tile", loads[0].array)
             found.setdefault(key, []).extend((turn, *loads, *(a.made for a in loads)))
