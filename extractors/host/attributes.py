@@ -9,6 +9,7 @@ from extractors.host.events import CopyRecord, NormaliseRecord, SentinelRecord
 from extractors.host.expr import make, sym
 from extractors.host.machine import TensorFact, present
 from extractors.host.operations import text_of
+from extractors.host.render import leaves
 from extractors.host.tables import DRAWING, MEMO_METHODS, SAME_SHAPE, TEXT_METHODS
 from extractors.host.tensors import Tensors
 from extractors.host.values import (
@@ -255,7 +256,11 @@ class Attributes(Tensors):
         if name in ("t", "T"):
             return self.transposed(owner)
         if name in ("new_empty", "new_zeros", "new_full"):
-            return self.made_tensor(args[0] if args else None)
+            made = self.made_tensor(args[0] if args else None)
+            for one in leaves(made):
+                if (fact := machine.tensors.get(one)) is not None:
+                    fact.dtype = kwargs.get("dtype") or make("attr", owner, "dtype")
+            return made
         if name in SCALAR_METHODS:
             return make("call", make("attr", owner, name))
         return self.new_tensor(TensorFact(base=owner))

@@ -25,6 +25,7 @@ from extractors.host.expr import (
 )
 from extractors.host.machine import TensorFact
 from extractors.host.operations import is_callable, text_of, type_test
+from extractors.host.render import leaves
 from extractors.host.values import (
     ABSENT,
     Bound,
@@ -142,6 +143,7 @@ class Library(Containers):
                     like=args[0],
                     fill=args[1] if path.endswith("full_like") and len(args) > 1 else None,
                     drawn=path in tables.DRAWN,
+                    dtype=kwargs.get("dtype") or make("attr", args[0], "dtype"),
                 )
             )
         if path in tables.MADE:
@@ -190,8 +192,10 @@ class Library(Containers):
             else None
         )
         made = self.made_tensor(shape, fill)
-        if path in tables.DRAWN and made in self.machine.tensors:
-            self.machine.tensors[made].drawn = True
+        for one in leaves(made):
+            if (fact := self.machine.tensors.get(one)) is not None:
+                fact.drawn |= path in tables.DRAWN
+                fact.dtype = kwargs.get("dtype")
         return made
 
     def _cutile_launch(self, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:

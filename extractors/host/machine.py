@@ -16,8 +16,8 @@ from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unkn
 
 @dataclass(slots=True)
 class TensorFact:
-    """What is known of a tensor the host made: its name, extents, fill value, what it was
-    made from, and whether it holds random numbers."""
+    """What is known of a tensor the host made: its name, extents, fill value, element type, what it
+    was made from, and whether it holds random numbers."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
@@ -28,6 +28,7 @@ class TensorFact:
     partly_copied: bool = False
     drawn: bool = False
     line: int = 0
+    dtype: Value = None
 
 
 @dataclass(slots=True)

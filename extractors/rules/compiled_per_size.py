@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from extractors.host.conditions import parts
+from extractors.host.events import LaunchRecord
 from extractors.host.expr import is_sms
 from extractors.host.facts import Material
 from extractors.host.render import leaves
@@ -19,7 +20,7 @@ from kb.evidence import Finding, Severity
 from kb.knowledge import ParameterRole
 from kb.ops import READS, OpKind
 
-_ROLES = (
+ROLES = (
     ParameterRole.PROBLEM_SIZE,
     ParameterRole.SCALAR,
     ParameterRole.SCALE,
@@ -124,9 +125,9 @@ class CompiledPerSize(Rule):
             fact.name
             for fact in parameters_of(facts)
             if fact.kind == "constexpr"
-            and fact.role in _ROLES
-            and _bounds(facts, fact.name)
-            and not _needed(facts, fact.name)
+            and fact.role in ROLES
+            and ends_work(facts, fact.name)
+            and not needed(facts, fact.name)
         }
         told: set[str] = set()
         for launch in material.launches:
@@ -134,11 +135,7 @@ class CompiledPerSize(Rule):
             for name, value in launch.args:
                 if name not in free or name in told:
                     continue
-                sizes = leaves(value)
-                rows = all(one in counted for one in sizes) and not all(
-                    _innermost(material, one) for one in sizes
-                )
-                if rows or _shared(value):
+                if shares_work(material, launch, value, counted):
                     told.add(name)
                     text = material.names(launch).text(value)
                     yield self.finding(
@@ -150,6 +147,16 @@ class CompiledPerSize(Rule):
                         facts.declared(name),
                         Severity.NOTE,
                     )
+
+
+def shares_work(
+    material: Material, launch: LaunchRecord, value: Value, counted: Set[Expr] | None = None
+) -> bool:
+    """Whether a value counts rows or tiles that the grid follows, or shares them out."""
+    sizes = leaves(value)
+    counted = set(_counted(launch.grid)) if counted is None else counted
+    rows = all(one in counted for one in sizes)
+    return (rows and not all(_innermost(material, one) for one in sizes)) or _shared(value)
 
 
 def _innermost(material: Material, extent: Value) -> bool:
@@ -188,14 +195,14 @@ def _shared(value: Value) -> bool:
     return divided and any(part.op == "dim" for part in found) and any(map(is_sms, found))
 
 
-def _bounds(facts: Facts, name: str) -> bool:
+def ends_work(facts: Facts, name: str) -> bool:
     """Whether a parameter is where the work of one block ends: a loop over rows or tiles, one after
     the other. What tiles are cut from, or what multiplies indices, is a size of the model."""
     ends = [end for loop in facts.item_loops for end in (loop.low, loop.high) if end]
     return any(atom.value == name for end in ends for atom in facts.values.expr(end).atoms())
 
 
-def _needed(facts: Facts, name: str) -> bool:
+def needed(facts: Facts, name: str) -> bool:
     """Whether a parameter decides what is compiled: a branch, an unrolled loop, a type; or takes
     block indices apart, which is a number of heads and not of rows."""
     graph = facts.graph
