@@ -1,0 +1,94 @@
+"""Sequences padded to one length, whose own lengths are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import DECODE_PART
+from extractors.patterns.cases_rows import COPY
+from extractors.patterns.cases_threads import FLASH_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.evidence import Decision
+from kb.ops import COMPARISONS, OpKind
+
+_POSITIONS = (AtomKind.LANE, AtomKind.INDUCTION, AtomKind.BLOCK)
+_ORDERS = COMPARISONS - {OpKind.EQ, OpKind.NE}
+_TILE = vary(
+    ATTENTION,
+    ("out, rate: float", "out, lengths, rate: float"),
+    ("size = b.shape[2]", "size = ct.load(lengths, index=(ct.bid(1),), shape=(1,)).item()"),
+)
+_POINTER = vary(
+    ATTENTION_POINTER,
+    ("out, rate,", "out, rate, lengths,"),
+    ("    last = tl.minimum", "    size = tl.load(lengths + y)\n    last = tl.minimum"),
+)
+_THREADS = vary(
+    FLASH_THREADS,
+    ("half* out, float rate,", "half* out, const int* lengths, float rate,"),
+    ("int last = TRI ? min((x + 1) * T, size) : size;", "int last = lengths[head];"),
+)
+
+
+class LoadedLengths(Pattern):
+    """A number that the block id chooses is loaded and ends a loop or a range of positions; where
+    anything lies does not depend on it."""
+
+    name = "padded-sequences-with-loaded-lengths"
+    axis = "ragged_access"
+    source = "PyTorch documentation, torch.nn.utils.rnn.pad_packed_sequence"
+    matches = (
+        Case(_TILE, "length loaded per sequence"),
+        Case(_POINTER, "length loaded per sequence"),
+        Case(_THREADS, "length loaded per sequence"),
+        Case(DECODE_PART, "length loaded per sequence"),
+    )
+    near_misses = (
+        NearMiss(ATTENTION, why="the length is handed in"),
+        NearMiss(
+            vary(_POINTER, ("tl.load(lengths + y)", "tl.load(lengths)")),
+            why="one length for all blocks",
+        ),
+        NearMiss(
+            vary(_POINTER, ("out + y * sh", "out + size * sm + y * sh")),
+            why="the number says where the result lies",
+        ),
+        NearMiss(
+            vary(
+                _THREADS, ("int last = lengths[head];", "int last = size; rate *= lengths[head];")
+            ),
+            why="the loaded number scales scores",
+        ),
+        NearMiss(PRODUCT_POINTER, why="nothing but operands is loaded"),
+        NearMiss(COPY, why="nothing but the input is loaded"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        numbers = [a for a in facts.loads if self._chosen(facts, a)]
+        if not numbers:
+            return
+        placing = {a.array for a in facts.loads if a.value in facts.offset_loads}
+        ends = [
+            *(facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None),
+            *(end for n in facts.graph.of(*_ORDERS) for end in self._ends(facts, n.op.inputs)),
+        ]
+        held = {a.value for end in ends for a in end.atoms() if a.kind is AtomKind.LOADED}
+        found = [a for a in numbers if a.value in held and a.array not in placing]
+        if found:
+            yield self.decide(facts, "length loaded per sequence", found)
+
+    def _chosen(self, facts: Facts, access: Access) -> bool:
+        """A load of one number from a place that the block id chooses."""
+        alone = all(extent == "1" for extent in facts.types.shape(access.value))
+        placed = any(i.has(AtomKind.BLOCK) and not i.has(AtomKind.LANE) for i in access.index)
+        return alone and placed
+
+    def _ends(self, facts: Facts, sides: tuple[str, ...]) -> list[Expr]:
+        """The side of a comparison that positions are compared with."""
+        left, right = (facts.values.expr(v) for v in sides[:2])
+        pairs = ((left, right), (right, left))
+        return [end for end, place in pairs if place.has(*_POSITIONS) and not end.has(*_POSITIONS)]
