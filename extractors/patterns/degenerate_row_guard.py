@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -27,6 +27,22 @@ _PARTS = vary(
 _ASKED = (
     ("e = tl.exp(v - tl.max(v, axis=0))", "top = tl.max(v, axis=0)\n        e = tl.exp(v - top)"),
     ("y = e / d", 'y = tl.where(top == float("-inf"), 0.0, e / d)'),
+)
+_ASKED_LANES = (
+    POINTER
+    + """
+@triton.jit
+def fold(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    m = tl.full([T], -float("inf"), tl.float32)
+    z = tl.zeros([T], tl.float32)
+    for j in range(0, n, T):
+        v = tl.load(x + j + at, mask=j + at < n, other=-float("inf"))
+        top = tl.maximum(m, v)
+        z = tl.where(top == float("-inf"), z, z * tl.exp(m - top) + tl.exp(v - top))
+        m = top
+    tl.store(out + at, m + tl.log(z))
+"""
 )
 
 
@@ -60,6 +76,7 @@ class DegenerateRowGuard(Pattern):
             "clamp l >= eps",
         ),
         Case(vary(SOFTMAX_POINTER, *_ASKED), "asked for by its maximum"),
+        Case(_ASKED_LANES, "asked for by its maximum"),
         Case(FLASH_POINTER, "none (NaN)"),
         Case(FLASH_THREADS, "none (NaN)"),
     )
@@ -124,7 +141,8 @@ def _asks_maximum(facts: Facts, node: Node) -> bool:
     for value, number in (test.op.inputs[:2], test.op.inputs[1::-1]):
         if facts.values.literal(facts.graph.core(number)) == float("-inf"):
             top = facts.graph.producer(facts.graph.core(value))
-            return top is not None and bool(facts.graph.roots(value, OpKind.REDUCE_MAX))
+            running = top is not None and top.op.kind == OpKind.MAXIMUM and bool(top.loops)
+            return running or bool(top and facts.graph.roots(value, OpKind.REDUCE_MAX))
     return False
 
 

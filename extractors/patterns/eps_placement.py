@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.floors import Floor, counts, floors
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.normalisations import normalisations
 from kb.evidence import Decision
@@ -32,10 +33,37 @@ _STEP_THREADS = """__global__ void step(float* p, const float* m, const float* v
     if (at < n) p[at] -= m[at] / (sqrtf(v[at]) + e);
 }
 """
+_SMALL = 1e-2
+_LOGARITHM = (
+    POINTER
+    + """
+@triton.jit
+def surprise(x, out, n, eps, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(out + at, v * tl.log(tl.maximum(v, eps)), mask=at < n)
+"""
+)
+_LARGEST = (
+    TILE
+    + """
+@ct.kernel
+def scale(x, out, T: Int):
+    v = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    top = ct.maximum(ct.max(ct.abs(v), axis=0), 1e-10) / 448.0
+    ct.store(out, index=(ct.bid(0),), tile=v / top)
+"""
+)
+_LOGARITHM_THREADS = """__global__ void surprise(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] * logf(fmaxf(x[at], 1e-8f));
+}
+"""
 
 
 class EpsPlacement(Pattern):
-    """An addition right below the root, or right above it."""
+    """An addition right below the root, or right above it; or a lower bound of what is divided by
+    or whose logarithm is taken."""
 
     name = "epsilon-inside-the-root"
     axis = "eps_placement"
@@ -51,6 +79,9 @@ class EpsPlacement(Pattern):
         Case(RUNNING_NORM, "inside rsqrt"),
         Case(_STEP, "after sqrt"),
         Case(_STEP_THREADS, "after sqrt"),
+        Case(_LOGARITHM, "clamp"),
+        Case(_LARGEST, "clamp"),
+        Case(_LOGARITHM_THREADS, "clamp"),
         Case(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.rsqrt(tl.maximum(var, eps))")),
             "clamp",
@@ -94,6 +125,15 @@ class EpsPlacement(Pattern):
         kept = [pair for root in facts.graph.of(OpKind.SQRT) for pair in _divisors(facts, root)]
         if kept:
             yield self.decide(facts, "after sqrt", [node for pair in kept for node in pair])
+        elif not facts.contractions:
+            low = [f for f in floors(facts) if _small(f) and not counts(facts, f.bounded)]
+            if low:
+                yield self.decide(facts, "clamp", [n for f in low for n in (f.node, f.taken)])
+
+
+def _small(floor: Floor) -> bool:
+    """A number far below one, or one that is handed in."""
+    return floor.number is None or 0 < floor.number < _SMALL
 
 
 def _divisors(facts: Facts, root: Node) -> list[tuple[Node, Node]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_merges_threads import (
     GATED_THREADS,
     MERGE_LOOP_THREADS,
@@ -14,6 +14,7 @@ from extractors.patterns.cases_merges_threads import (
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.floors import counts, floors
 from kb.analysis.graph import COPIES, LOOPS, Node
 from kb.analysis.merging import merge_of
 from kb.evidence import Decision
@@ -21,6 +22,7 @@ from kb.ops import REDUCTIONS, OpKind
 
 _TESTS = frozenset({OpKind.GT, OpKind.LT, OpKind.EQ, OpKind.NE, OpKind.GE, OpKind.LE})
 _TAKEN = frozenset({OpKind.DIV, OpKind.LOG, OpKind.LOG2})
+_KEPT = (OpKind.MAXIMUM, OpKind.ADD)
 _NOTHING = MERGE_LOOP_THREADS.replace("tot > 0.f ? 1.f / tot : 0.f", "1.f / tot").replace(
     "    float top",
     "    if (count == 0) {\n        out[row * width + threadIdx.x] = 0.f;\n        return;\n    }\n"
@@ -37,13 +39,34 @@ def scale(x, out, n, T: tl.constexpr):
     tl.store(out + tl.program_id(0), tl.where(top > 1e-12, 448.0 / top, 1.0))
 """
 )
+_COUNTED = (
+    POINTER
+    + """
+@triton.jit
+def mean(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    some = tl.sum((v > 0.0).to(tl.int32), axis=0)
+    tl.store(out + tl.program_id(0), tl.sum(v, axis=0) / tl.maximum(some, 1).to(tl.float32))
+"""
+)
+_COUNTED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def mean(x, out, T: Int):
+    v = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    some = ct.sum(ct.astype(v > 0.0, ct.float32), axis=0, keepdims=True)
+    ct.store(out, index=(ct.bid(0),), tile=v / (some + 1e-6))
+"""
+)
 _DIVIDED = ("y = e / d", "y = tl.where(d > 0.0, e / d, 0.0)")
 
 
 class GuardedSum(Pattern):
     """A quotient or logarithm of a sum of exponentials, or a quotient by another reduced number,
-    that is taken where the sum is not zero, a number elsewhere; or a merge of no parts that stores
-    numbers and leaves."""
+    that is taken where the sum is not zero, a number elsewhere; a count that is bounded or shifted
+    from zero before it divides; or a merge of no parts that stores numbers and leaves."""
 
     name = "empty-sum-asked-for-before-it-divides"
     axis = "empty_row_handling"
@@ -51,6 +74,8 @@ class GuardedSum(Pattern):
     matches = (
         Case(MERGE_LOOP_THREADS, "zero where the sum is empty"),
         Case(_NOTHING, "numbers stored for no parts"),
+        Case(_COUNTED, "count kept from zero"),
+        Case(_COUNTED_TILE, "count kept from zero"),
         Case(_LARGEST, "asked for by the divisor"),
         Case(vary(SOFTMAX_POINTER, _DIVIDED), "zero where the sum is empty"),
     )
@@ -61,12 +86,20 @@ class GuardedSum(Pattern):
         NearMiss(
             vary(_LARGEST, ("448.0 / top", "448.0 / 3.0")), why="what is asked for divides nothing"
         ),
+        NearMiss(vary(_COUNTED, ("tl.maximum(some, 1)", "some")), why="the count may be zero"),
+        NearMiss(
+            vary(_COUNTED_TILE, ("v > 0.0", "v")), why="what is kept from zero counts nothing"
+        ),
         NearMiss(GATED_THREADS, why="nothing is chosen"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         guarded = [_guarded(facts, select) for select in facts.graph.of(OpKind.SELECT)]
         chosen = [n for nodes in guarded for n in nodes]
+        kept = [f for kind in _KEPT for f in floors(facts, kind) if counts(facts, f.bounded)]
+        if kept:
+            where = [n for f in kept for n in (f.node, f.taken)]
+            yield self.decide(facts, "count kept from zero", where)
         if not facts.exponentials:
             if chosen:
                 yield self.decide(facts, "asked for by the divisor", chosen)

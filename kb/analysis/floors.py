@@ -1,0 +1,89 @@
+"""Numbers that are kept from zero by a lower bound before something is divided by them, or before
+their root or logarithm is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.ops import COMPARISONS, READS, OpKind
+
+_LOOKS = VIEWS | CASTS
+_SCALED = frozenset({OpKind.MUL, OpKind.DIV})
+_ROOTS = frozenset({OpKind.LOG, OpKind.LOG2, OpKind.RSQRT})
+_REACH = 12
+"""Values looked at between the bound and what takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """`node` bounds or shifts the value `bounded`; `number` is the bound, None when a parameter
+    gives it; `taken` divides by the result, perhaps scaled, or takes its root or logarithm."""
+
+    node: Node
+    bounded: str
+    number: float | None
+    taken: Node
+
+
+def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
+    """Operations of a kind between a computed or loaded value and a number that no memory holds,
+    whose result is taken as a divisor or by a root or logarithm."""
+    found = []
+    for node in facts.graph.of(kind):
+        for bounded, low in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            number = _number(facts, low)
+            given = (
+                number is not None or facts.graph.core(low) in facts.graph.function.parameter_names
+            )
+            if not given or not facts.feeding(bounded):
+                continue
+            taken = _taken(facts, node.result)
+            if taken is not None:
+                found.append(Floor(node, bounded, number, taken))
+    return found
+
+
+def counts(facts: Facts, value: str) -> bool:
+    """True for a sum of what a comparison said of each element."""
+    sums = facts.graph.roots(value, OpKind.REDUCE_SUM)
+    return any(_compared(facts, n.op.inputs[0]) for n in sums)
+
+
+def _compared(facts: Facts, value: str) -> bool:
+    """True for a comparison, cast or masked."""
+    pending = [value]
+    for current in pending:
+        node = facts.graph.producer(facts.graph.core(current))
+        if node is not None and node.op.kind in COMPARISONS:
+            return True
+        if node is not None and node.op.kind == OpKind.BIT_AND and len(pending) < _REACH:
+            pending += node.op.inputs[:2]
+    return False
+
+
+def _number(facts: Facts, value: str) -> float | None:
+    """The number that a value is, or that a tile is filled with."""
+    core = facts.graph.core(value)
+    made = facts.graph.producer(core)
+    if made is not None and made.op.kind == OpKind.FULL:
+        core = made.op.operand("value")
+    literal = facts.values.literal(core)
+    return literal if isinstance(literal, int | float) and not isinstance(literal, bool) else None
+
+
+def _taken(facts: Facts, value: str) -> Node | None:
+    pending = [value]
+    for current in pending:
+        for user in facts.graph.users(current):
+            kind = user.op.kind
+            if kind in _ROOTS or (kind == OpKind.DIV and user.op.inputs[1] == current):
+                return user
+            others = [v for v in user.op.inputs[:2] if v != current]
+            scaled = kind in _SCALED and not any(
+                n.op.kind in READS for v in others for n in facts.graph.upstream(v)
+            )
+            if (kind in _LOOKS or scaled) and len(pending) < _REACH:
+                pending.append(user.result)
+    return None
