@@ -1,0 +1,181 @@
+"""Two arrays that one launch treats alike, such as queries and keys that are rotated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION_LSE, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.derivatives import differentiated
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, LOOPS
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ROTATED = (
+    POINTER
+    + """
+@triton.jit
+def rotate(q, k, cos, sin, s, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    c = tl.load(cos + row * T + at)
+    d = tl.load(sin + row * T + at)
+    a = tl.load(q + row * s + at)
+    b = tl.load(q + row * s + at + T)
+    tl.store(q + row * s + at, a * c - b * d)
+    tl.store(q + row * s + at + T, b * c + a * d)
+    e = tl.load(k + row * s + at)
+    f = tl.load(k + row * s + at + T)
+    tl.store(k + row * s + at, e * c - f * d)
+    tl.store(k + row * s + at + T, f * c + e * d)
+"""
+)
+_ROTATED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def rotate(q, k, cos, sin, q_out, k_out, T: Int):
+    row = ct.bid(0)
+    c = ct.load(cos, index=(row, 0), shape=(1, T))
+    d = ct.load(sin, index=(row, 0), shape=(1, T))
+    a = ct.load(q, index=(row, 0), shape=(1, T))
+    b = ct.load(q, index=(row, 1), shape=(1, T))
+    ct.store(q_out, index=(row, 0), tile=a * c - b * d)
+    ct.store(q_out, index=(row, 1), tile=b * c + a * d)
+    e = ct.load(k, index=(row, 0), shape=(1, T))
+    f = ct.load(k, index=(row, 1), shape=(1, T))
+    ct.store(k_out, index=(row, 0), tile=e * c - f * d)
+    ct.store(k_out, index=(row, 1), tile=f * c + e * d)
+"""
+)
+_ROTATED_THREADS = """
+__global__ void rotate(float* q, float* k, const float* cos, const float* sin, int h) {
+    int row = blockIdx.x;
+    int at = threadIdx.x;
+    float c = cos[row * h + at];
+    float d = sin[row * h + at];
+    float a = q[row * 2 * h + at];
+    float b = q[row * 2 * h + at + h];
+    q[row * 2 * h + at] = a * c - b * d;
+    q[row * 2 * h + at + h] = b * c + a * d;
+    float e = k[row * 2 * h + at];
+    float f = k[row * 2 * h + at + h];
+    k[row * 2 * h + at] = e * c - f * d;
+    k[row * 2 * h + at + h] = f * c + e * d;
+}
+"""
+_GATED = (
+    POINTER
+    + """
+@triton.jit
+def back(gy, x, w, y, gw, gx, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    g = tl.load(gy + at)
+    v = tl.load(x + at)
+    u = tl.load(w + at)
+    a = tl.sigmoid(v)
+    tl.store(y + at, a * u)
+    tl.store(gw + at, a * g)
+    tl.store(gx + at, g * u * a * (1 - a))
+"""
+)
+_ALIKE = "two arrays in one launch"
+_ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA})
+
+
+class ArraysAlike(Pattern):
+    """Two outputs are computed by the same operations, each from an array of its own and from one
+    that they share."""
+
+    name = "arrays-treated-alike-in-one-launch"
+    axis = "fusion"
+    source = "Hsu et al., Liger Kernel (2024), rotary embedding of queries and keys in one kernel"
+    matches = (
+        Case(_ROTATED, _ALIKE),
+        Case(_ROTATED_TILE, _ALIKE),
+        Case(_ROTATED_THREADS, _ALIKE),
+        Case(_GATED, "forward product beside the gradients"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(
+                _ROTATED,
+                ("tl.load(k + row * s + at)", "tl.load(q + row * s + at)"),
+                ("tl.load(k + row * s + at + T)", "tl.load(q + row * s + at + T)"),
+            ),
+            why="both outputs are made of the same array",
+        ),
+        NearMiss(
+            vary(
+                _ROTATED_TILE,
+                ("tile=e * c - f * d", "tile=e"),
+                ("tile=f * c + e * d", "tile=f"),
+            ),
+            why="one array is turned, the other copied",
+        ),
+        NearMiss(
+            vary(_GATED, ("tl.store(y + at, a * u)", "tl.store(y + at, a)")),
+            why="what was activated and a gradient: other operations",
+        ),
+        NearMiss(ADD_POINTER, why="one output"),
+        NearMiss(ADD_THREADS, why="one output"),
+        NearMiss(SOFTMAX, why="one output"),
+        NearMiss(NORM_BACKWARD, why="the gradients are computed by other operations"),
+        NearMiss(PRODUCT, why="one output"),
+        NearMiss(ATTENTION_LSE, why="a statistic beside the output"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        outputs: dict[str, list[Access]] = {}
+        for store in facts.stores if not facts.contractions else ():
+            if store.array is not None and not store.is_atomic:
+                outputs.setdefault(store.array, []).append(store)
+        if len(outputs) < 2:
+            return
+        ways = {
+            name: way
+            for name, stores in outputs.items()
+            if (way := _way(facts, stores)) is not None
+        }
+        for one, (taken, steps) in ways.items():
+            alike = [
+                other
+                for other, (rest, same) in ways.items()
+                if other != one and same == steps and taken & rest and taken - rest and rest - taken
+            ]
+            if alike and steps[OpKind.MUL]:
+                stores = [s for name in (one, *alike) for s in outputs[name]]
+                again = bool(differentiated(facts))
+                value = "forward product beside the gradients" if again else _ALIKE
+                yield self.decide(facts, value, facts.stores if again else stores)
+                return
+
+
+def _way(facts: Facts, stores: list[Access]) -> tuple[set[str | None], Counter[str]] | None:
+    """Arrays that stored values are computed from, and how often each arithmetic operation is on
+    the way; None where a loop carries them."""
+    taken: set[str | None] = set()
+    steps: Counter[str] = Counter()
+    pending = [store.value for store in stores]
+    seen = set(pending)
+    for value in pending:
+        node = facts.graph.producer(value)
+        if value in facts.graph.arguments or (node is not None and node.op.kind in LOOPS):
+            return None
+        if node is None:
+            continue
+        access = facts.access(node)
+        if access is not None:
+            taken.add(access.array)
+            continue
+        steps[node.op.kind] += node.op.kind in _ARITHMETIC
+        feeds = node.op.inputs[:1] if node.op.kind in CASTS else facts.graph.feeds(value)
+        new = [feed for feed in feeds if feed not in seen]
+        seen.update(new)
+        pending += new
+    return taken, +steps
