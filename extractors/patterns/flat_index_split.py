@@ -53,11 +53,21 @@ def twice(x, out, n: int, T: Int):
         ct.store(out, (i // T,), ct.load(x, (i // T,), (T,)) * 2)
 """
 )
+_CHANNEL = (
+    POINTER
+    + """
+@triton.jit
+def channel(x, w, out, n, size, count, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    tl.store(out + at, v * tl.load(w + at // size % count, mask=at < n), mask=at < n)
+"""
+)
 
 
 class FlatIndexSplit(Pattern):
-    """Positions of lanes are divided by an extent, and both quotient and remainder address
-    memory; or the quotient of a loop's positions does."""
+    """Positions of lanes are divided by an extent, and both quotient and remainder address memory,
+    or the remainder of the quotient does; or the quotient of a loop's positions."""
 
     name = "flat-index-taken-apart-by-division"
     axis = "index_derivation"
@@ -66,6 +76,7 @@ class FlatIndexSplit(Pattern):
         Case(_ROLL, "recomputed div"),
         Case(_ROLL_TILE, "recomputed div"),
         Case(_GROUPS, "recomputed div"),
+        Case(_CHANNEL, "recomputed div"),
         Case(_TILES, "recomputed div"),
     )
     near_misses = (
@@ -77,6 +88,7 @@ class FlatIndexSplit(Pattern):
             vary(_ROLL_TILE, ("at // width, (at % width + by) % width", "0, (at + by) % width")),
             why="a position is wrapped, nothing is taken apart",
         ),
+        NearMiss(vary(_CHANNEL, ("at // size % count", "at % count")), why="wrapped"),
         NearMiss(vary(_GROUPS, ("at // size", "at")), why="one weight per element"),
         NearMiss(
             vary(_TILES, ("range(0, n, T)", "range(n)"), ("i // T", "i")), why="tiles are counted"
@@ -96,6 +108,16 @@ class FlatIndexSplit(Pattern):
         used = [n for n in kept if any(facts.graph.rests_on(v, n) for v in places)]
         if {n.op.kind for n in used} == {OpKind.FLOOR_DIV, OpKind.MOD}:
             yield self.decide(facts, "recomputed div", used)
+        else:
+            inner = [
+                n
+                for node in parts
+                if node.op.kind == OpKind.MOD and any(facts.graph.rests_on(v, node) for v in places)
+                for n in (facts.graph.producer(facts.graph.core(node.op.inputs[0])), node)
+                if _middle(facts, node)
+            ]
+            if inner:
+                yield self.decide(facts, "recomputed div", inner)
         divided = divided_positions(facts)
         if divided:
             yield self.decide(facts, "recomputed div", divided)
@@ -104,6 +126,12 @@ class FlatIndexSplit(Pattern):
         """A quotient or remainder of positions by a number that the program is given."""
         over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
         return over.has(AtomKind.LANE) and under.constant is None and not under.has(AtomKind.LANE)
+
+
+def _middle(facts: Facts, node: Node) -> bool:
+    """The remainder of a quotient: the number in the middle of a flat index."""
+    made = facts.graph.producer(facts.graph.core(node.op.inputs[0]))
+    return made is not None and made.op.kind == OpKind.FLOOR_DIV
 
 
 def divided_positions(facts: Facts) -> list[Node]:

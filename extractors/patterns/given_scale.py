@@ -32,6 +32,16 @@ def pack(x, out, scale, n, T: tl.constexpr):
     tl.store(out + at, v.to(tl.float8e4nv), mask=at < n)
 """
 )
+_CLAMPED = vary(
+    _GIVEN_POINTER,
+    ("tl.minimum(tl.maximum(v, -448.0), 448.0)", "tl.clamp(v, min=-448.0, max=448.0)"),
+)
+_RANGE = vary(
+    _GIVEN_POINTER,
+    ("scale, n,", "scale, n, low, high,"),
+    ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", ""),
+    ("v.to(tl.float8e4nv)", "tl.clamp(v, low, high).to(tl.float8e4nv)"),
+)
 
 
 class GivenScale(Pattern):
@@ -43,6 +53,8 @@ class GivenScale(Pattern):
     source = "Micikevicius et al., FP8 Formats for Deep Learning (2022), section 3: scale, saturate"
     matches = (
         Case(_GIVEN, "given scale, clamped to the range of the type"),
+        Case(_CLAMPED, "given scale, clamped to the range of the type"),
+        Case(_RANGE, "given scale, clamped to the range of the type"),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
     )
     near_misses = (
@@ -51,6 +63,9 @@ class GivenScale(Pattern):
         NearMiss(
             vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", "")),
             why="scaled, but not clamped",
+        ),
+        NearMiss(
+            vary(_RANGE, (").to(tl.float8e4nv)", ")")), why="a number between two others stays one"
         ),
         NearMiss(ROW_NORM_THREADS, why="scaled by what the row itself gives"),
         NearMiss(
@@ -61,16 +76,22 @@ class GivenScale(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: list[Node] = []
-        for outer in facts.graph.of(*_CLAMPS):
+        for outer in facts.graph.of(*_CLAMPS, OpKind.CLAMP):
             for inner, low, high in self._inside(facts, outer):
                 scaled = self._scaled(facts, inner, (low, high))
-                if scaled and self._opposite(facts, low, high) and facts.stored_in(outer.result):
+                held = self._opposite(facts, low, high) or self._range(facts, outer, low, high)
+                if scaled and held and facts.stored_in(outer.result):
                     found += [outer, inner, *scaled]
         if found:
             yield self.decide(facts, "given scale, clamped to the range of the type", found)
 
     def _inside(self, facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
-        """The opposite clamp below one, with the bounds of both."""
+        """The opposite clamp below one, with the bounds of both; or the one that has two."""
+        if outer.op.kind == OpKind.CLAMP:
+            low, high = outer.op.operand("low"), outer.op.operand("high")
+            if low is not None and high is not None:
+                yield outer, low, high
+            return
         sides = outer.op.inputs[:2]
         for this, bound in (sides, sides[::-1]):
             inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
@@ -89,6 +110,13 @@ class GivenScale(Pattern):
             if made is not None and made.op.kind == OpKind.NEG:
                 return facts.graph.core(made.op.inputs[0]) == facts.graph.core(that)
         return False
+
+    def _range(self, facts: Facts, outer: Node, low: str, high: str) -> bool:
+        """Two bounds that the caller gives, of what is cast before it is stored."""
+        given = {p.name for p in facts.kernel.entry.parameters}
+        return {low, high} <= given and any(
+            u.kind in CASTS for u in facts.graph.users(outer.result)
+        )
 
     def _scaled(self, facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
         """The product or quotient of a tile and a given number right below a clamp."""

@@ -11,6 +11,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.specialise import branches
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 _FLAGGED = (
@@ -98,6 +99,7 @@ class OperandUnderFlag(Pattern):
             sides = [side_of(access.node, chosen) for access in accesses]
             around = [b for access in accesses for b in facts.guards(access.node)]
             heads = [branch.head for branch in around if branch in chosen]
+            heads += facts.declared(*(n for b in around if b in chosen for n in _flags(facts, b)))
             if not one_side(facts, sides):
                 continue
             if not any(access.is_store for access in accesses):
@@ -109,6 +111,14 @@ class OperandUnderFlag(Pattern):
             where = [place for places in found.values() for place in places]
             value = _READ if read else _WRITTEN
             yield self.decide(facts, value, where, ", ".join(sorted(found)))
+
+
+def _flags(facts: Facts, branch: Node) -> set[str]:
+    """The compile-time parameters that a branch asks for."""
+    asked = facts.values.expr(branch.op.inputs[0])
+    atoms = {a.value for a in asked.atoms() if a.kind is AtomKind.PARAMETER}
+    named = {v for n in facts.graph.upstream(branch.op.inputs[0]) for v in n.op.inputs}
+    return (atoms | named | {branch.op.inputs[0]}) & facts.constexprs
 
 
 Side = tuple[Node, int]
