@@ -23,6 +23,12 @@ class OccupancyHint(Pattern):
         Case(vary(SOFTMAX, ("occupancy=4", "occupancy=ct.ByTarget(sm_90=4)")), "ByTarget"),
         Case(FLASH_THREADS, "fixed: 1"),
         Case(FLASH_THREADS.replace("(1024, 1)", "(1024)"), "launch bounds, threads only"),
+        Case(
+            FLASH_THREADS.replace("__global__", "template <int W>\n__global__").replace(
+                "(1024, 1)", "(1024, W > 1 ? 2 : 4)"
+            ),
+            "tuned",
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the decorator has no options"),
@@ -37,7 +43,8 @@ class OccupancyHint(Pattern):
                 text = "ByTarget" if isinstance(value, str) else f"fixed: {value}"
                 # The decorator stands on the line above the function.
                 yield self.decide(facts, text, ((max(entry.span.line - 1, 1), entry.span.line),))
-            elif name == "min_blocks" and isinstance(value, int):
-                yield self.decide(facts, f"fixed: {value}", (head_of(entry),))
+            elif name == "min_blocks" and value is not None:
+                text = f"fixed: {value}" if isinstance(value, int) else "tuned"
+                yield self.decide(facts, text, (head_of(entry),))
             elif name == "max_threads" and "min_blocks" not in dict(entry.options):
                 yield self.decide(facts, "launch bounds, threads only", (head_of(entry),))

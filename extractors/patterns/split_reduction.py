@@ -101,6 +101,7 @@ class SplitReduction(Pattern):
         ),
         Case(_VECTOR, "split with atomics"),
         Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
+        Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
         Case(_OWN_PART, "split, partials stored for a second stage"),
     )
@@ -127,7 +128,11 @@ class SplitReduction(Pattern):
         NearMiss(BACKWARD_KEYS, why="the range begins at the block's own tile of the result"),
         NearMiss(BACKWARD_KEYS_POINTER, why="the range begins at the block's own tile"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
-        NearMiss(PRODUCT_THREADS, why="one block walks the whole reduced axis"),
+        NearMiss(
+            _SPLIT_THREADS,
+            why="every block walks a part of the reduced axis",
+            value="serial reduction in one CTA",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -140,6 +145,8 @@ class SplitReduction(Pattern):
             added = [n for s in atomics for n in self._summed(facts, s)]
             if added:
                 yield self.decide(facts, "split with atomics", [*added, *atomics])
+        elif facts.of_threads and not atomics:
+            yield from self._serial(facts)
         for piece in pieces(facts)[:1]:
             stores = [s for c in grown(piece.loop) for s in facts.stored_in(c.result)]
             atomics = [s for s in stores if s.is_atomic]
@@ -149,6 +156,13 @@ class SplitReduction(Pattern):
                 yield self.decide(
                     facts, "split, partials stored for a second stage", [*piece.bounds, *stores]
                 )
+
+    def _serial(self, facts: Facts) -> Iterable[Decision]:
+        """One loop of the block, which no block id bounds, adds up every product."""
+        loops = [loop for loop, _ in facts.accumulators()]
+        bounds = [facts.values.expr(v) for loop in loops for v in (loop.low, loop.high) if v]
+        if loops and bounds and not any(b.has(AtomKind.BLOCK) for b in bounds):
+            yield self.decide(facts, "serial reduction in one CTA", [loop.node for loop in loops])
 
     def _summed(self, facts: Facts, store: Access) -> list[Node]:
         """Sums of products whose tiles a block id places that the sum's own place knows nothing

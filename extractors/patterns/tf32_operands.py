@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
-from kb.ops import READS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _NAMED = {"tf32": "tf32", "tf32x3": "3xTF32", "ieee": "ieee fp32 (no tensor core)", "bf16x3": "bf16x3",  # noqa: E501
           "bf16x6": "bf16x6"}  # fmt: skip
@@ -32,7 +33,8 @@ _INSTRUCTION = """__global__ void product(const unsigned* a, const unsigned* b, 
 
 
 class Tf32Operands(Pattern):
-    """A cast of loads to tf32, or the precision option of the product."""
+    """A cast of loads to tf32, the precision option of the product, or a product that threads add
+    up themselves in 32-bit floats."""
 
     name = "tf32-down-conversion-of-fp32-operands"
     axis = "mma_operand_precision"
@@ -47,18 +49,22 @@ class Tf32Operands(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),  # noqa: E501
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),  # noqa: E501
 Case(_INSTRUCTION, "tf32"),
+        Case(PRODUCT_THREADS, "ieee fp32 (no tensor core)"),
 Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="bf16x3")')), "bf16x3"),
     )  # fmt: skip
     near_misses = (
         NearMiss(PRODUCT, why="operands enter as they were loaded"),
         NearMiss(PRODUCT_POINTER, why="operands enter as they were loaded"),
-        NearMiss(PRODUCT_THREADS, why="operands enter as they were loaded"),
+        NearMiss(ADD_THREADS, why="nothing is multiplied"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node]] = {}
+        by_hand = facts.of_threads and not facts.threads.of(*CONTRACTIONS)
         for product in facts.contractions:
             value = self._option(facts, product)
+            if by_hand and facts.types.dtype(product.result) == "f32":
+                value = "ieee fp32 (no tensor core)"
             if value is not None:
                 found.setdefault(value, []).append(product)
             for role in ("lhs", "rhs"):

@@ -48,6 +48,7 @@ class TileExtents(Pattern):
         Case(ROW_NORM, "compile-time parameter"),
         Case(PRODUCT, "compile-time parameter"),
         Case(PRODUCT_THREADS, "compile-time parameter"),
+        Case(PRODUCT_THREADS.replace("template <int T>", "#define T 16"), "constant"),
     )
     near_misses = (
         NearMiss(_SINGLE, why="single numbers have no extent"),
@@ -68,7 +69,17 @@ class TileExtents(Pattern):
                 names = {atom.value for atom in values.expr(extent).atoms()} & facts.constexprs
                 for name in names:
                     found.setdefault(name, []).append(node)
+        fixed = [] if found else [n for n in arrays if facts.contractions and _number(values, n)]
+        if fixed:
+            yield self.decide(facts, "constant", fixed)
         if found:
             given = [p.span.lines for p in facts.kernel.entry.parameters if p.name in found]
             where: list[Where] = [*given, *(node for nodes in found.values() for node in nodes)]
             yield self.decide(facts, "compile-time parameter", where, ", ".join(sorted(found)))
+
+
+def _number(values: Values, node: Node) -> bool:
+    """Whether an array in shared memory has extents that are plain numbers."""
+    extents = values.items(node.op.operand("shape"))
+    shared = node.op.attribute("space") == "shared"
+    return shared and bool(extents) and all(values.expr(e).constant for e in extents)

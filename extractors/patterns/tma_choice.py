@@ -11,6 +11,8 @@ from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, Node
+from kb.analysis.shared import SharedMemory
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -18,6 +20,7 @@ _COPIES = (
     (OpKind.ASYNC_COPY, "asynchronous copies by threads"),
     (OpKind.BULK_COPY, "bulk copies by the copy engine"),
 )
+_HELD = CASTS | {OpKind.COPY, OpKind.EXTRACT, OpKind.BITCAST}
 _ASYNC = """#include <cuda_pipeline.h>
 __global__ void turn(const float4* x, float4* out) {
     __shared__ float4 buf[256];
@@ -32,7 +35,7 @@ __global__ void turn(const float4* x, float4* out) {
 
 class TmaChoice(Pattern):
     """The flag of an access that allows or forbids the tensor memory accelerator; or copies into
-    shared memory that no register holds."""
+    shared memory that no register holds; or, of a product, those that registers hold."""
 
     name = "per-access-tma-opt-in-opt-out"
     axis = "copy_engine"
@@ -42,11 +45,12 @@ class TmaChoice(Pattern):
         Case(vary(NORM_PERSISTENT, ("allow_tma=False", "allow_tma=True")), "allow_tma=True"),
         Case(PRODUCT_DESCRIPTOR, "tensor descriptors"),
         Case(_ASYNC, "asynchronous copies by threads"),
+        Case(PRODUCT_THREADS, "loads through registers"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the compiler may choose"),
         NearMiss(PRODUCT_POINTER, why="the compiler may choose"),
-        NearMiss(PRODUCT_THREADS, why="the compiler may choose"),
+        NearMiss(_ASYNC, why="no register holds what is copied", value="loads through registers"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -68,3 +72,19 @@ class TmaChoice(Pattern):
             copies = facts.threads.of(kind)
             if copies:
                 yield self.decide(facts, value, copies)
+        staged = _staged(facts) if facts.of_threads and facts.contractions else []
+        if staged:
+            yield self.decide(facts, "loads through registers", staged)
+
+
+def _staged(facts: Facts) -> list[Node]:
+    """Stores to shared memory of what was just loaded, with their loads."""
+    shared = SharedMemory(facts.threads)
+    found: list[Node] = []
+    for store in facts.threads.of(OpKind.STORE):
+        value = facts.threads.through(store.op.operand("value"), _HELD)
+        for load in facts.threads.ends(value, _HELD):
+            if load.op.kind == OpKind.LOAD and shared.holds(store.op):
+                if not shared.holds(load.op):
+                    found += [load, store]
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
+from kb.analysis.symbolic import AtomKind
 from kb.analysis.values import Values
 from kb.ir import Op
 from kb.ops import OpKind
@@ -16,6 +17,8 @@ _KINDS = {
     OpKind.MUL: OpKind.REDUCE_PROD,
 }
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
+
+_POINTED = frozenset({OpKind.POINTER_CAST, OpKind.COPY, OpKind.SHARED_ADDRESS})
 
 _COUNTING = frozenset({OpKind.RANGE, OpKind.STATIC_RANGE})
 _MEMORY = frozenset({OpKind.LOAD, OpKind.ASYNC_COPY, OpKind.BULK_COPY})
@@ -153,9 +156,21 @@ def _places_only(graph: Graph, variable: str, depth: int = 0) -> bool:
 
 def runs_along(values: Values, load: Op, loop: Op) -> bool:
     """Whether the variable of a loop walks neighbouring elements of what a load reads."""
-    step = values.expr(loop.regions[-1].arguments[0].name).atom
-    address = values.expr(load.operand("pointer") or load.inputs[0])
-    return step is not None and address.coefficient(step).constant == 1
+    variable = values.expr(loop.regions[-1].arguments[0].name)
+    pointer = values.graph.through(load.operand("pointer") or load.inputs[0], _POINTED)
+    address = values.expr(pointer or load.inputs[0])
+    steps = [a for a in variable.top() if a.kind in (AtomKind.INDUCTION, AtomKind.COUNT)]
+    if len(steps) != 1:
+        return False
+    step = steps[0]
+    if any(
+        atom.kind is AtomKind.MOD and step in atom.args[0].atoms()
+        and address.coefficient(atom).constant == 1
+        for atom in address.top()
+    ):  # fmt: skip
+        return True
+    moved = address.coefficient(step).constant
+    return bool(moved) and moved == variable.coefficient(step).constant
 
 
 def _factors(graph: Graph, added: Node, argument: str) -> tuple[str, str] | None:

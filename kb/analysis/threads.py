@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from kb.analysis.blocked_products import tile_product
 from kb.analysis.exchanges import (
     combined_shuffle,
-    dot_product,
     over_elements,
     reducing_loop,
     reduction_kind,
@@ -269,7 +269,7 @@ class _Rewriter:
 
     def _loop(self, op: Op) -> None:
         reducing = reducing_loop(self.graph, op)
-        product = dot_product(self.graph, self.shared, op)
+        product = tile_product(self.graph, self.shared, op)
         if reducing is not None:
             kind, value, result = reducing
             self._reduced(kind, value, result, op.span)
