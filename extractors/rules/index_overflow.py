@@ -195,7 +195,7 @@ class IndexOverflow(Rule):
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
-        if _limited(subject.host.material):
+        if limited(subject.host.material):
             return
         facts, widths = subject.facts, Widths(subject.facts)
         found: dict[Node, None] = {}
@@ -209,7 +209,7 @@ class IndexOverflow(Rule):
             products = [
                 node
                 for node in short_products(facts, widths, access)
-                if _grows(subject, facts.values.expr(node.result))
+                if grows_with_work(subject, facts.values.expr(node.result))
             ]
             found.update(dict.fromkeys(products))
             if products:
@@ -291,7 +291,7 @@ def _addressed(facts: Facts, node: Node) -> Iterator[Access]:
             yield access
 
 
-def _grows(subject: Subject, product: symbolic.Expr) -> bool:
+def grows_with_work(subject: Subject, product: symbolic.Expr) -> bool:
     """Whether the number of blocks that a product counts grows with the problem: a grid of one
     block per multiprocessor does not."""
     material = subject.host.material
@@ -318,7 +318,7 @@ def _of_problem(value: Value) -> bool:
     )
 
 
-def _limited(material: Material | None) -> bool:
+def limited(material: Material | None) -> bool:
     """Whether the host looks at the range of 32 bits anywhere on the way to a launch."""
     if material is None:
         return False

@@ -139,7 +139,8 @@ class PaddedLanes:
 
     def _argument(self, value: str, axis: int) -> Outside:
         """A parameter is a number for all lanes; a carried tile is what earlier steps made it."""
-        if extent_at(self.facts, value, axis) in ("", "1"):
+        names = self.facts.kernel.entry.parameter_names
+        if value in names or extent_at(self.facts, value, axis) in ("", "1"):
             return UNIFORM
         return Outside(Lanes.CARRIED) if value in self.facts.graph.arguments else UNKNOWN
 

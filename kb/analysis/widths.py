@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kb.analysis.accesses import Access
@@ -101,6 +101,28 @@ def _declared(parameter: Parameter) -> int | None:
 def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]:
     """Products in the offset of an access that are computed in 32 bits although they grow with the
     grid and with a size that the host passes."""
+    yield from _short(facts, widths, access, _grows)
+
+
+def short_counts(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]:
+    """Products of a block index with the size of a tile in the offset of an access, in 32 bits:
+    they count the elements of an array that is gone through as one row."""
+    yield from _short(facts, widths, access, _of_tile)
+
+
+def _of_tile(facts: Facts, product: Node, moved: bool) -> bool:
+    """A product of a block index and a number that is known before the launch."""
+    left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
+    return any(
+        one.atom is not None and one.atom.kind is AtomKind.BLOCK and facts.values.compile_time(by)
+        for one, by in ((left, right), (right, left))
+    )
+
+
+def _short(
+    facts: Facts, widths: Widths, access: Access, asked: Callable[[Facts, Node, bool], bool]
+) -> Iterator[Node]:
+    """Products in the offset of an access that are computed in 32 bits and that are asked for."""
     if any(len(f) > 1 and access.array in {a.value for a in f} for e in access.index
            for f, _ in e.terms):  # fmt: skip
         return  # what looks like the array is a factor: the base of the offset is not known
@@ -115,7 +137,7 @@ def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Nod
         if widths.width(value) == 64:
             return  # the outer part of the offset was widened, the rest stays within it
         if node.op.kind == OpKind.MUL:
-            if widths.width(node.result) == 32 and _grows(facts, node, moved):
+            if widths.width(node.result) == 32 and asked(facts, node, moved):
                 found.append(node)
         elif node.op.kind in _SUMS:
             for feed in node.op.inputs:
