@@ -122,7 +122,7 @@ class Op:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Operand values in order."""
-        return tuple(value for _, value in self.operands)
+        return tuple([value for _, value in self.operands])
 
     def operand(self, role: str) -> str | None:
         """The value that plays `role`, None when the operand is absent."""

@@ -360,10 +360,19 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
         current = pending.pop()
         if isinstance(current, tuple):
             pending.extend(reversed(current))
-        elif isinstance(current, Expr | Stmt):
+        elif isinstance(current, _TREES):
             yield current
-            pending.extend(
-                value
-                for name in reversed([f.name for f in fields(current)])
-                if isinstance(value := getattr(current, name), tuple | Expr | Stmt)
-            )
+            kind = type(current)
+            if kind not in _LAST_FIRST:
+                _LAST_FIRST[kind] = tuple(f.name for f in reversed(fields(kind)))
+            for name in _LAST_FIRST[kind]:
+                value = getattr(current, name)
+                if isinstance(value, _PARTS):
+                    pending.append(value)
+
+
+_LAST_FIRST: dict[type, tuple[str, ...]] = {}
+"""Fields of each kind of node; asking the class each time takes most of a walk."""
+
+_TREES = (Expr, Stmt)
+_PARTS = (tuple, Expr, Stmt)

@@ -62,7 +62,9 @@ class FlattenedSideBuffer(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        flat = [a for a in facts.accesses if _beside(facts, a) and _linear(facts, a)]
+        widest = max((len(facts.types.shape(a.value)) for a in facts.accesses), default=0)
+        axes = max((len(a.index) for a in facts.accesses), default=0)
+        flat = [a for a in facts.accesses if _beside(facts, a, widest, axes) and _linear(facts, a)]
         if flat:
             where: list[Where] = [*flat, *(n for a in flat for n in _made(facts, a))]
             yield self.decide(facts, "1-D linear index scatter/gather", where)
@@ -71,14 +73,11 @@ class FlattenedSideBuffer(Pattern):
             yield self.decide(facts, "N-D index scatter", apart)
 
 
-def _beside(facts: Facts, access: Access) -> bool:
+def _beside(facts: Facts, access: Access, widest: int, axes: int) -> bool:
     """A row of elements or pointers beside wider tiles, or beside elements of several axes."""
-    if access.mode not in (Mode.POINTER, Mode.ELEMENT):
-        return False
-    widths = [len(facts.types.shape(a.value)) for a in facts.accesses]
-    axes = [len(a.index) for a in facts.accesses if access.mode is Mode.ELEMENT]
-    row = access.mode is Mode.ELEMENT or len(facts.types.shape(access.value)) == 1
-    return row and max((*widths, *axes)) > 1
+    if access.mode is Mode.ELEMENT:
+        return max(widest, axes) > 1
+    return access.mode is Mode.POINTER and len(facts.types.shape(access.value)) == 1 < widest
 
 
 def _scattered(facts: Facts, access: Access) -> bool:
