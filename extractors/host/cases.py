@@ -266,6 +266,7 @@ CASES = (
     HostCase("kernel-chosen-by-the-target", vary(TWO_POINTER, ("x.shape[1] > 4096", "torch.cuda.get_device_capability()[0] >= 10")), "if capability"),
     HostCase("architecture-dispatched-tuning-space", tile(BY_DEVICE, "x, w, out, 1024, True, size"), "if capability"),
     HostCase("architecture-dispatched-tuning-space", pointer(BY_DEVICE, "x, w, out, 1024, True, size"), "if capability"),
+    HostCase("architecture-dispatched-tuning-space", pointer(vary(BY_DEVICE, ("torch.cuda.get_device_capability()[0]", "10 if torch.cuda.is_available() else 9"), ("size = 1024 if device_grade() >= 10 else 512", "size = min(1024 if device_grade() >= 10 else 512, triton.next_power_of_2(x.shape[1]))")), "x, w, out, 1024, True, size"), "if capability"),
     HostCase("closed-form-tile-heuristic", tile(SAVED, "x, w, out, 1024, True, ctx.span"), "heuristic(shape)"),
     HostCase("closed-form-tile-heuristic", pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])"), "heuristic(shape)"),
     HostCase("closed-form-tile-heuristic", tile(COUNTED, "x, w, out, 1024, True, size"), "heuristic(shape)"),

@@ -16,6 +16,8 @@ PROPERTIES = "device properties"
 TARGET = "device target"
 OTHER_VENDORS = ("xpu", "hpu", "npu", "mps", "musa", "mlu")
 
+_AVAILABLE = frozenset(f"torch.{one}.is_available" for one in ("cuda", *OTHER_VENDORS))
+
 QUESTIONS = frozenset({"get_device_capability", "get_device_properties", "get_current_target"})
 """Functions of PyTorch and Triton that tell what the target is."""
 
@@ -47,7 +49,8 @@ def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
 
 def asks(path: str) -> bool:
     """True for a call that asks which device there is or what it can do."""
-    return "." in path and path.rpartition(".")[2] in QUESTIONS
+    module, _, name = path.rpartition(".")
+    return bool(module) and (name in QUESTIONS or path in _AVAILABLE)
 
 
 def answer(path: str, profile: TargetProfile | None) -> Value:

@@ -66,11 +66,14 @@ def device_branches(material: Material) -> Iterator[Decision]:
             conds |= dict.fromkeys(_asked_of(value))
     for search in material.searches:
         conds |= dict.fromkeys(cond for case in search.cases for cond, _ in case.conds)
+        for _, value in search.hints if isinstance(search.hints, tuple) else ():
+            conds |= dict.fromkeys(_asked_of(value))
     lines = {
         lines_of(test)
         for cond in conds
-        if on_device(material, cond)
-        for test in material.machine.asked.get(cond, ())
+        for term in (cond, *_terms(cond))
+        if on_device(material, term)
+        for test in material.machine.asked.get(term, ())
     }
     if lines:
         yield Decision(
@@ -83,7 +86,7 @@ def device_branches(material: Material) -> Iterator[Decision]:
 
 
 def _asked_of(value: Value) -> Iterator[Expr]:
-    """Conditions of the cases of a value."""
+    """Conditions of the cases of a value, or of what it is computed from."""
     pending = [value]
     for _ in range(MAX_PARTS):
         if not pending:
@@ -92,6 +95,8 @@ def _asked_of(value: Value) -> Iterator[Expr]:
         if isinstance(one, Choice):
             yield one.cond
             pending += [one.then, one.other]
+        elif isinstance(one, Expr):
+            pending += one.args
 
 
 def chosen_kernel(material: Material) -> Iterator[Decision]:

@@ -192,15 +192,19 @@ class FusedHalves(Pattern):
         return found
 
     def _shifts(self, facts: Facts, first: Access, second: Access) -> list[Node]:
-        """The additions that move one half off the other: of a parameter, on the way to one of the
-        two addresses alone."""
+        """The additions that move one half off the other, on the way to one of the two addresses
+        alone."""
+        offsets = [d for d in _differences(first, second) if d != s.ZERO]
         names = facts.graph.function.parameter_names
         return [
             n
             for n in facts.graph.of(OpKind.ADD)
-            if any(facts.graph.core(v) in names for v in n.op.inputs[:2])
-            and facts.graph.rests_on(first.base, n) != facts.graph.rests_on(second.base, n)
-            and facts.values.expr(n.result).has(AtomKind.LANE)
+            if facts.values.expr(n.result).has(AtomKind.LANE)
+            and _reaches(facts, first, n) != _reaches(facts, second, n)
+            and any(
+                facts.graph.core(v) in names or facts.values.expr(v) in offsets
+                for v in n.op.inputs[:2]
+            )
         ]
 
     def _apart(self, facts: Facts, first: Access, second: Access) -> bool:
@@ -208,8 +212,7 @@ class FusedHalves(Pattern):
         tile."""
         if first.array is None or len(first.index) != len(second.index):
             return False
-        differences = [s.sub(b, a) for a, b in zip(first.index, second.index, strict=True)]
-        moved = [d for d in differences if d != s.ZERO]
+        moved = [d for d in _differences(first, second) if d != s.ZERO]
         return len(moved) == 1 and (
             self._extent(facts, moved[0]) or self._strided(facts, moved[0], first)
         )
@@ -242,8 +245,15 @@ def _third(first: Access, second: Access, third: Access) -> bool:
     before the first."""
     if third.array != first.array or len(third.index) != len(first.index):
         return False
-    step, on, back = (
-        [s.sub(b, a) for a, b in zip(one.index, other.index, strict=True)]
-        for one, other in ((first, second), (second, third), (third, first))
-    )
-    return step in (on, back)
+    step = _differences(first, second)
+    return step in (_differences(second, third), _differences(third, first))
+
+
+def _differences(one: Access, other: Access) -> list[Expr]:
+    """How far another access is from one on each axis."""
+    return [s.sub(b, a) for a, b in zip(one.index, other.index, strict=True)]
+
+
+def _reaches(facts: Facts, access: Access, node: Node) -> bool:
+    """True when the address of an access is computed from a node."""
+    return any(facts.graph.rests_on(value, node) for value in (access.base, *access.address))
