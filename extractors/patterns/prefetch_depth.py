@@ -15,7 +15,6 @@ from kb.analysis.accesses import Access
 from kb.analysis.buffers import turned_over
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -144,7 +143,7 @@ def _of_copies(wait: Node) -> bool:
 
 def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:
     """Copies in a loop that a barrier waits for, by the number of buffers that they go round."""
-    values, found = Values(facts.threads), dict[str, list[Node]]()
+    found: dict[str, list[Node]] = {}
     if not facts.threads.of(OpKind.BARRIER_WAIT):
         return found
     for copy in (c for c in copies if c.loop):
@@ -152,8 +151,8 @@ def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:
         count = s.number(1)
         if made is not None and made.op.kind == OpKind.ADVANCE:
             made = facts.threads.producer(made.op.operand("pointer"))
-            shape = values.items(made.op.operand("shape")) if made is not None else ()
-            count = values.expr(shape[0]) if shape else s.number(0)
+            shape = facts.thread_values.items(made.op.operand("shape")) if made is not None else ()
+            count = facts.thread_values.expr(shape[0]) if shape else s.number(0)
         if made is not None and made.op.kind == OpKind.ALLOCATE and count != s.number(0):
             found.setdefault(f"num_stages {count}", []).append(copy)
     return found
@@ -166,7 +165,7 @@ def _stages(facts: Facts, wait: Node) -> str:
     number = made.op.attribute("value") if made is not None else 0
     if isinstance(number, int):
         return "manual double buffering" if number == 1 else f"num_stages {number + 1}"
-    return f"num_stages {s.add(Values(facts.threads).expr(given or ''), s.number(1))}"
+    return f"num_stages {s.add(facts.thread_values.expr(given or ''), s.number(1))}"
 
 
 def _depth(facts: Facts, access: Access) -> str:

@@ -60,7 +60,7 @@ class SearchedWork(Pattern):
         if facts.program is not facts.source:
             return
         for loop in facts.graph.of(OpKind.WHILE, OpKind.FOR):
-            middles = [n for n in facts.graph.nodes if self._halves(facts, n, loop)]
+            middles = [n for n in facts.graph.of(*_HALF) if self._halves(facts, n, loop)]
             loads = [
                 a
                 for a in facts.loads

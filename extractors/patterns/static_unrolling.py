@@ -9,7 +9,6 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
-from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -71,7 +70,7 @@ class StaticUnrolling(Pattern):
 
     def _left(self, facts: Facts) -> list[Where]:
         """Loops of a thread whose rounds are known when the kernel is compiled."""
-        values, found = Values(facts.threads), list[Where]()
+        values, found = facts.thread_values, list[Where]()
         for node in facts.threads.of(OpKind.FOR):
             walked = facts.threads.producer(facts.threads.through(node.op.inputs[0], VIEWS))
             if walked is None or walked.op.operand("loop_unroll_factor"):

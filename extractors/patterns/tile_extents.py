@@ -63,7 +63,7 @@ class TileExtents(Pattern):
                 if extent in facts.constexprs:
                     found.setdefault(extent, []).append(node)
         arrays = [] if facts.program is facts.source else facts.threads.of(OpKind.ALLOCATE)
-        values = Values(facts.threads) if arrays else facts.values
+        values = facts.thread_values if arrays else facts.values
         for node in arrays:
             for extent in values.items(node.op.operand("shape")):
                 names = {atom.value for atom in values.expr(extent).atoms()} & facts.constexprs

@@ -76,7 +76,7 @@ class UnmaskedAccesses(Pattern):
         starts at the own thread keeps any of them inside."""
         graph = facts.threads
         tests = [n for n in graph.of(*_ORDERED) if graph.roots(n.result, *_OWN)]
-        values = Values(graph)
+        values = facts.thread_values
         loops = [n for n in graph.of(OpKind.RANGE) if _strided(graph, values, n)]
         placed = [
             n

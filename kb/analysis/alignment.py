@@ -59,9 +59,8 @@ def vectors(facts: Facts) -> Iterator[Vector]:
 def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
     """Sizes given at the launch that move a pointer before it is read as one to vectors."""
     scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
-    values: Values | None = None
     for vector in vectors(facts):
-        values = values or Values(facts.threads)
+        values = facts.thread_values
         for factors, times in values.expr(vector.cast.op.inputs[0]).terms:
             sizes = [a.value for a in factors if a.kind is AtomKind.PARAMETER]
             moved = any(a.kind in _PLACES for a in factors)
@@ -75,10 +74,9 @@ _PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE)
 def vector_ends(facts: Facts) -> Iterator[WholeVectors]:
     """Sizes that only the first element of a vector is held below: the last vector goes on past
     them where they are no multiple of it."""
-    values: Values | None = None
     told: set[tuple[str, int]] = set()
     for vector in vectors(facts):
-        values = values or Values(facts.threads)
+        values = facts.thread_values
         place = values.expr(vector.cast.op.inputs[0])
         for size in _held_below(facts, values, vector, place):
             if (size, vector.elements) not in told:

@@ -62,6 +62,11 @@ class Facts:
         return Values(self.graph)
 
     @cached_property
+    def thread_values(self) -> Values:
+        """Integer meaning of the values of one thread."""
+        return self.values if self.threads is self.graph else Values(self.threads)
+
+    @cached_property
     def types(self) -> Types:
         """Types of values."""
         return Types(self.graph, self.values, self.kernel.dialect)
