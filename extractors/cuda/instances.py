@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
 
+MAX_HANDED = 4
+"""Functions of the host, one calling the other, that hand a template argument on."""
+
 
 def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
     """The struct behind each type parameter of a kernel, where all that the file instantiates the
@@ -25,6 +28,45 @@ def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
                if len(given) == 1 and next(iter(given))}  # fmt: skip
     return {name: several[0] for name, several in records.items()
             if len(several) == 1 and not several[0].specialised}  # fmt: skip
+
+
+def codes(definition: n.Definition, library: Library) -> dict[str, n.Definition]:
+    """The function behind each template parameter that a kernel calls, where the host of the file
+    says so; of several, the one that is given last in the file."""
+    called = {
+        one.function.text
+        for one in n.inside(definition.body)
+        if isinstance(one, n.Call) and isinstance(one.function, n.Name)
+    }
+    found: dict[str, n.Definition] = {}
+    for place, parameter in enumerate(definition.template):
+        if parameter.dtype != "typename" and parameter.name in called:
+            for name in _given(definition.name, place, library.unit):
+                several = [f for f in library.functions(name) if not f.owner]
+                if len(several) == 1:
+                    found[parameter.name] = several[0]
+    return found
+
+
+def _given(name: str, place: int, unit: n.Unit, depth: int = 0) -> Iterator[str]:
+    """What host code gives for one template parameter of a function, in the order of the file;
+    through the template parameters of functions that only hand it on."""
+    functions = sorted(
+        (f for many in unit.functions.values() for f in many if "__global__" not in f.words),
+        key=lambda f: f.at.line,
+    )
+    for function in functions if depth < MAX_HANDED else ():
+        own = [one.name for one in function.template]
+        for node in n.inside(function.body):
+            if not isinstance(node, n.Name) or len(node.arguments) <= place:
+                continue
+            if node.text.rpartition("::")[2] != name:
+                continue
+            written = _named(node.arguments[place])
+            if written in own:
+                yield from _given(function.name, own.index(written), unit, depth + 1)
+            elif written:
+                yield written
 
 
 def _named(given: n.CType | n.Expr | None) -> str:

@@ -30,10 +30,10 @@ from dataclasses import dataclass, field
 from extractors.cuda import nodes as n
 from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
-from extractors.cuda.instances import traits
+from extractors.cuda.instances import codes, traits
 from extractors.cuda.library import Library, Load, gather
 from extractors.cuda.parse import parse
-from extractors.cuda.values import UNKNOWN, Frame, Kind, Slot, Val
+from extractors.cuda.values import UNKNOWN, Callee, Frame, Kind, Slot, Val
 from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
@@ -148,6 +148,8 @@ def _kernel(
     try:
         with reader.writer.region() as opened:
             parameters = tuple(_parameters(definition, reader))
+            for given, code in codes(definition, library).items():
+                reader.frame.bind(given, Callee((code,)))
             _body(definition, reader)
         body = opened.region
     except (InputError, RecursionError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
@@ -11,7 +11,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Lines
 from kb.evidence import Decision
-from kb.ir import Function, walk
+from kb.ir import Function, Op, walk
 from kb.ops import ATOMICS, CONTRACTIONS, READS, WRITES, OpKind
 
 MAX_CALLS = 4
@@ -40,6 +40,24 @@ def product(a, b, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.const
 """  # fmt: skip
 
 
+_OUTLINED_THREADS = (
+    PRODUCT_THREADS.replace("__global__", "__device__").replace("product(", "body(")
+    + """template <int T>
+__global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
+    body<T>(a, b, out, M, N, K);
+}
+"""
+)
+_GIVEN_THREADS = """__device__ void twice(const float* x, float* out, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = 2.f * x[i];
+}
+template <void (*body)(const float*, float*, int)>
+__global__ void rows(const float* x, float* out, int n) {
+    body(x + blockIdx.x * n, out + blockIdx.x * n, n);
+}
+void launch(const float* x, float* out, int m, int n) { rows<twice><<<m, 256>>>(x, out, n); }
+"""
+
 _ACTIVATED = vary(PRODUCT, ("ct.astype(acc,", "ct.astype(leak(acc),")).replace(
     "@ct.kernel", "def leak(v):\n    return ct.where(v > 0.0, v, v * 0.1)\n\n@ct.kernel"
 )
@@ -60,6 +78,8 @@ class SharedBody(Pattern):
         Case(_OUTLINED, "_impl helper + thin entry"),
         Case(_OUTLINED_POINTER, "_impl helper + thin entry"),
         Case(FLASH_STAGED, "loop in a helper"),
+        Case(_OUTLINED_THREADS, "_impl helper + thin entry"),
+        Case(_GIVEN_THREADS, "_impl helper + thin entry"),
         Case(_ACTIVATED, "steps in a helper"),
         Case(_ACTIVATED_POINTER, "steps in a helper"),
     )
@@ -90,6 +110,18 @@ class SharedBody(Pattern):
             yield self.decide(facts, value, dict.fromkeys(lines))
         elif parts:
             yield self.decide(facts, "steps in a helper", dict.fromkeys(parts))
+        elif calls := _read_in_place(own):
+            yield self.decide(facts, "_impl helper + thin entry", [(at, at) for at in calls])
+
+
+def _read_in_place(own: Sequence[Op]) -> list[int]:
+    """Lines of the calls, read in place, that hold every access and every loop of a kernel; empty
+    when the kernel itself has one, or no call has a loop."""
+    told = [op for op in own if op.kind in _MEMORY or op.kind in LOOPS]
+    calls = sorted({op.span.call for op in told})
+    looped = any(op.kind in LOOPS for op in told)
+    stored = any(op.kind in WRITES or op.kind in ATOMICS for op in told)
+    return calls if looped and stored and calls[0] > 0 and len(calls) <= MAX_CALLS else []
 
 
 def _reaches(facts: Facts, helper: Function, calls: int) -> bool:
