@@ -40,6 +40,13 @@ _BOTH = ParameterRole.IN_OUT
 GRADIENT = "parameter_gradient"
 """What a kernel that sums a gradient shows itself; the host adds up what it leaves."""
 
+CONTRACT = "layout_contract"
+COMPACT = frozenset({"strides-of-rows-as-arguments", "compact-strides-computed-from-the-sizes"})
+"""Patterns of arrays that have an axis without a stride."""
+
+CONTIGUOUS = "host-contiguity-alignment-normalisation"
+"""The pattern of a host that makes arrays contiguous."""
+
 SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
 """Axes that the grid of the launch belongs to."""
 
@@ -50,7 +57,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     The grid that the host gives belongs to how the program shares out its work. Where a host rule
     chooses extents of tiles, that choice is the decision, and the program shows where they enter.
     """
-    program = detection.decisions
+    program: Sequence[Decision] = detection.decisions
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents
     rules = [
@@ -62,6 +69,9 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     ]
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
     rest = [*_handed(rest, detection)]
+    relied = [d for d in program if d.pattern in COMPACT and d.file is None]
+    program = [_strided(d, rest, facts) for d in program]
+    rest = [_relied(d, relied) for d in rest]
     rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
     found: list[Decision] = []
     for decision in program:
@@ -154,6 +164,27 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
             uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)
             kept.append(replace(decision, lines=_united(decision.lines, tuple(uses))))
     yield from _one(kept)
+
+
+def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> Decision:
+    """How arrays must lie, where the program relies on it, with the lines where the host hands
+    strides over; and where it makes the axis contiguous that has none."""
+    if decision.axis != CONTRACT or decision.file is not None:
+        return decision
+    names = (decision.subject or "").split(", ")
+    lines: list[tuple[Lines, ...]] = []
+    if (made := facts.material) is not None:
+        lines += [made.given(site, name) for site in made.sites() for name in names]
+    if decision.pattern in COMPACT:
+        lines += [other.lines for other in rest if other.pattern == CONTIGUOUS]
+    return replace(decision, lines=_united(decision.lines, *lines))
+
+
+def _relied(decision: Decision, relied: Sequence[Decision]) -> Decision:
+    """Where the host makes arrays contiguous, with the places of the program that rely on it."""
+    if decision.pattern != CONTIGUOUS or decision.file is not None:
+        return decision
+    return replace(decision, lines=_united(decision.lines, *(d.lines for d in relied)))
 
 
 def _moves(detection: Detection, parameter: str | None) -> bool:

@@ -117,6 +117,19 @@ class Material:
         value = self.origins.argument(call, name, names.index(name), self.row(launch))
         return self.origins.assigned(value) if isinstance(value, ast.Name) else ()
 
+    def given(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        """Lines of what a launch hands over for a parameter, and of what assigns to it when it is a
+        variable."""
+        return self._told("given", self._given, launch, name)
+
+    def _given(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        call = self.origins.call_at(launch.lines) if self.origins else None
+        names = [param for param, _ in self.signature.params]
+        if call is None or self.origins is None or name not in names:
+            return ()
+        value = self.origins.argument(call, name, names.index(name), self.row(launch))
+        return (lines_of(value), *self._bound(launch, name)) if value is not None else ()
+
     def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines of the keyword that hands a launch a hint, and where its value was made."""
         return self._told("handed", self._handed, launch, name)

@@ -62,26 +62,30 @@ class ArgumentStrides(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.program is not facts.source:
             return
-        given = given_strides(facts)
-        found: dict[str, set[str]] = {}
-        loaded: dict[str, None] = {}
-        dense: set[str | None] = set()
-        for access in facts.accesses:
-            named, looked_up = _strides(facts, access)
-            loaded |= dict.fromkeys(looked_up)
-            if access.array is not None:
-                found.setdefault(access.array, set()).update(named & given)
-                dense |= {access.array} if _side_by_side(facts, access) else set()
-        tiles = {a.array for a in facts.accesses if facts.types.shape(a.value)} - dense
-        free = [strides for array, strides in found.items() if array in tiles]
-        names = {name for strides in free if len(strides) > 1 for name in strides}
+        names = free_strides(facts)
         if not names <= shared_strides(facts):
             where: list[Where] = [*facts.declared(*names)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))
+        loaded = dict.fromkeys(v for access in facts.accesses for v in _strides(facts, access)[1])
         bounds = {a.value for expr in compared_with(facts) for a in expr.atoms()}
         made = [facts.graph.producer(name) for name in loaded if name not in bounds]
         if made:
             yield self.decide(facts, "strides loaded from memory", made)
+
+
+def free_strides(facts: Facts) -> set[str]:
+    """Parameters that are strides of arrays of which every axis has one."""
+    given = given_strides(facts)
+    found: dict[str, set[str]] = {}
+    dense: set[str | None] = set()
+    for access in facts.accesses:
+        if access.array is not None:
+            named, _ = _strides(facts, access)
+            found.setdefault(access.array, set()).update(named & given)
+            dense |= {access.array} if _side_by_side(facts, access) else set()
+    tiles = {a.array for a in facts.accesses if facts.types.shape(a.value)} - dense
+    free = [strides for array, strides in found.items() if array in tiles]
+    return {name for strides in free if len(strides) > 1 for name in strides}
 
 
 def _side_by_side(facts: Facts, access: Access) -> bool:

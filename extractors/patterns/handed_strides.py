@@ -65,9 +65,9 @@ class HandedStrides(Pattern):
         names, extents = _factors(facts)
         names -= extents
         if len(names) > 1:
-            names -= compared(facts) | _measured(facts)
+            names -= compared(facts) | measured(facts)
         if len(names) > 1:
-            where: list[Where] = [*facts.declared(*names), *_products(facts, names)]
+            where: list[Where] = [*facts.declared(*names), *products(facts, names)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))
 
 
@@ -90,7 +90,7 @@ def _factors(facts: Facts) -> tuple[set[str], set[str]]:
     return single, several
 
 
-def _measured(facts: Facts) -> set[str]:
+def measured(facts: Facts) -> set[str]:
     """Parameters that are divided by, counted up to, or turned into numbers with a fraction."""
     found: set[str] = set()
     for node in facts.graph.of(*_MEASURING, *CASTS):
@@ -102,7 +102,7 @@ def _measured(facts: Facts) -> set[str]:
     return found
 
 
-def _products(facts: Facts, names: set[str]) -> list[Node]:
+def products(facts: Facts, names: set[str]) -> list[Node]:
     """The products with the strides."""
     through = CASTS | COPIES
     return [

@@ -52,3 +52,49 @@ def test_host_adds_up_what_the_kernel_wrote(
     assert any(d.axis == "reduction_split" for d in found.host.decisions)
     splits = [d for d in told_together(detection, found.host) if d.subject is not None]
     assert any(d.axis == "reduction_split" for d in splits) is told
+
+
+_ROWS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(x, out, down, far, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    tl.store(out + row * far + at, tl.load(x + row * down + at, mask=at < n), mask=at < n)
+
+
+def host(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy[(x.shape[0],)](
+        x,
+        out,
+        x.stride(0),
+        out.stride(0),
+        x.shape[1],
+        T=1024,
+    )
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param(
+            (), [{8, 11, 15}, {8, 11, 15, 20, 21}], id="rows apart, elements side by side"
+        ),
+        pytest.param((("row * far", "row * n"), ("row * down", "row * n")), [{15}], id="no stride"),
+    ],
+)
+def test_contract_of_strides_is_told_with_the_host(
+    changes: tuple[tuple[str, str], ...], told: list[set[int]]
+) -> None:
+    found = subject(vary(_ROWS, *changes))
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    lines = [{a for a, _ in d.lines} for d in decisions if d.axis == "layout_contract"]
+    assert sorted(lines, key=len) == told
