@@ -16,8 +16,9 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, READS, OpKind
 
 _INSIDE = vary(
     NORM_PERSISTENT,
@@ -61,6 +62,34 @@ def turn(q, k, c, qo, ko, H: Int, T: Int):
     ct.store(ko, index=(i, 0, 0), tile=b * r)
 """
 )
+_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def scale(x, rate, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    r = tl.load(rate + row)
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + row * n + at, mask=at < n)
+        tl.store(out + row * n + at, v * r, mask=at < n)
+"""
+)
+_HEADS = (
+    POINTER
+    + """
+@triton.jit
+def turn(q, k, c, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    head = tl.program_id(1)
+    at = tl.arange(0, T)
+    r = tl.load(c + row * T + at)
+    a = tl.load(q + (row * n + head) * T + at)
+    b = tl.load(k + (row * n + head) * T + at)
+    tl.store(q + (row * n + head) * T + at, a * r)
+    tl.store(k + (row * n + head) * T + at, b * r)
+"""
+)
 _RELOADED = vary(
     GROUPED_POINTER,
     ("            own = t", "            wide = tl.load(sizes + g)\n            own = t"),
@@ -74,11 +103,12 @@ _DESCRIBED = vary(
     ("tl.store(out + at, tl.load(x + at, mask=m[:, None] < rows), mask=m[:, None] < rows)",
      "to.store([own // wide * TM, own % wide * TN], tl.load(x + at, mask=m[:, None] < rows))"),
 )  # fmt: skip
+_MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 
 
 class WeightHoisted(Pattern):
     """A load outside a loop over work items, or over parts of one that go their own ways, feeds
-    what the loop stores."""
+    what the loop stores; or one is loaded once for several arrays that are stored."""
 
     name = "weight-hoisted-out-of-the-persistent-loop"
     axis = "invariant_residency"
@@ -91,6 +121,8 @@ class WeightHoisted(Pattern):
         Case(vary(_STRIPS, *_AGAIN), "reload per item"),
         Case(NORM_PERSISTENT_POINTER, "load once per CTA"),
         Case(_TURNED, "load once per CTA"),
+        Case(_HEADS, "load once per CTA"),
+        Case(_ROWS, "load once per CTA"),
         Case(_RELOADED, "reload per item"),
         Case(_DESCRIBED, "once per problem"),
         Case(NORM_PERSISTENT_THREADS, "load once per CTA"),
@@ -105,6 +137,12 @@ class WeightHoisted(Pattern):
             why="what was loaded is where a carried tile begins",
         ),
         NearMiss(vary(_TURNED, ("ct.store(ko,", "ct.store(qo,")), why="one array alone is stored"),
+        NearMiss(
+            vary(_HEADS, ("c + row * T", "c + (row * n + head) * T")),
+            why="every head has a tile of its own",
+        ),
+        NearMiss(vary(_HEADS, ("b * r", "a * r")), why="both arrays take the same loads in"),
+        NearMiss(vary(_ROWS, ("v * r", "tl.where(at < r, v, 0.0)")), why="a length, no factor"),
         NearMiss(GROUPED_POINTER, why="the number of rows is all that a problem brings"),
         NearMiss(SOFTMAX, why="every load belongs to its row"),
         NearMiss(PRODUCT_PERSISTENT, why="every load belongs to its tile"),
@@ -114,7 +152,8 @@ class WeightHoisted(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         yield from self._problems(facts)
-        spread = [a for a in facts.loads if self._spread(facts, a)]
+        told: list[list[Node]] = []
+        spread = self._spread(facts)
         if spread:
             yield self.decide(facts, "load once per CTA", spread)
         for loop in facts.loops:
@@ -126,12 +165,12 @@ class WeightHoisted(Pattern):
             before = [
                 a
                 for a in facts.loads
-                if not a.node.inside(loop.node) and facts.types.shape(a.value)
-                and (items or set(a.node.loops) <= set(loop.node.loops))
-            ]  # fmt: skip
-            kept = [a for a in before if any(facts.graph.rests_on(s.value, a.node) for s in inside)]
-            if kept:
-                where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
+                if not a.node.inside(loop.node) and set(a.node.loops) <= set(loop.node.loops)
+            ]
+            kept = self._held(facts, before, inside)
+            where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
+            if where and where not in told:
+                told.append(where)
                 yield self.decide(facts, "load once per CTA", where)
             again = [
                 a for a in facts.loads if a.node.inside(loop.node) and self._still(facts, a, loop)
@@ -139,20 +178,52 @@ class WeightHoisted(Pattern):
             if again:
                 yield self.decide(facts, "reload per item", again)
 
-    def _spread(self, facts: Facts, access: Access) -> bool:
-        """A tile that is spread over wider ones, and that the values of several arrays rest on,
-        where nothing is repeated."""
-        if facts.loops or facts.reductions or facts.contractions:
-            return False
-        own = _axes(facts, access.value)
-        wider = [
-            n
-            for n in facts.graph.of(OpKind.MUL)
-            for v in n.op.inputs[:2]
-            if own and facts.held_loads(v) == [access] and _axes(facts, n.result) > own
+    def _held(self, facts: Facts, loads: list[Access], stores: list[Access]) -> list[Access]:
+        """Tiles that stored values rest on, and single numbers that they are computed with."""
+        single = any(not facts.types.shape(a.value) for a in loads)
+        taken = {a for s in stores for a in self._taken(facts, s)} if single else set()
+        return [
+            a
+            for a in loads
+            if a in taken
+            or (
+                facts.types.shape(a.value)
+                and any(facts.graph.rests_on(s.value, a.node) for s in stores)
+            )
         ]
-        stored = {s.array for s in facts.stores if facts.graph.rests_on(s.value, access.node)}
-        return bool(wider) and len(stored) > 1
+
+    def _taken(self, facts: Facts, store: Access) -> list[Access]:
+        """Loads that a stored value is computed from; not what says where they read, how often a
+        loop runs or which lanes count."""
+        ranges = {loop.range for loop in facts.loops}
+        above = facts.graph.upstream(
+            store.value, lambda n: n.op.kind in READS | COMPARISONS or n in ranges
+        )
+        found = [facts.access(n) for n in above if n.op.kind in READS]
+        return [a for a in found if a is not None]
+
+    def _spread(self, facts: Facts) -> list[Access]:
+        """Tiles that are moved by less than what is stored with them, in several arrays of which
+        each takes in loads of its own: they are loaded once for all of these."""
+        stores = [s for s in facts.stores if s.array is not None and facts.types.shape(s.value)]
+        if facts.contractions or facts.reductions or len({s.array for s in stores}) < 2:
+            return []
+        taken: dict[str | None, set[Access]] = {}
+        for store in stores:
+            taken.setdefault(store.array, set()).update(self._taken(facts, store))
+        shared = [
+            a
+            for a in facts.loads
+            if facts.types.shape(a.value) and sum(a in loads for loads in taken.values()) > 1
+        ]
+        found = []
+        for access in shared:
+            users = [name for name, loads in taken.items() if access in loads]
+            own = [taken[n] - set().union(*(taken[m] for m in users if m != n)) for n in users]
+            places = [s for s in stores if s.array in users]
+            if sum(map(bool, own)) > 1 and all(_spreads(facts, access, s) for s in places):
+                found.append(access)
+        return found
 
     def _problems(self, facts: Facts) -> Iterable[Decision]:
         """What belongs to a problem, in a loop over problems around one over their tiles: numbers
@@ -206,6 +277,20 @@ class WeightHoisted(Pattern):
         step = facts.values.expr(loop.induction).atom
         moved = {facts.values.expr(c.argument).atom for c in loop.carried} | {step}
         return not any(a in moved for e in access.index for a in e.atoms())
+
+
+def _spreads(facts: Facts, load: Access, store: Access) -> bool:
+    """True when fewer block ids and loop steps move a load than a store, or the same ones and the
+    load has fewer axes."""
+    first, second = _moved(load), _moved(store)
+    fewer = _axes(facts, load.value) < _axes(facts, store.value)
+    return first < second or (first == second and fewer)
+
+
+def _moved(access: Access) -> frozenset[str]:
+    """Block ids and loop steps that move an access."""
+    atoms = (atom for index in access.index for atom in index.atoms())
+    return frozenset(atom.text for atom in atoms if atom.kind in _MOVING)
 
 
 def _axes(facts: Facts, value: str) -> int:
