@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
@@ -127,4 +127,11 @@ class Determinism(Pattern):
 
     def _float(self, facts: Facts, value: str) -> bool:
         dtype = facts.types.dtype(value)
-        return dtype.startswith(("f", "bf", "dtypeof")) and bool(facts.feeding(value))
+        known = dtype.startswith(("f", "bf", "dtypeof"))
+        known |= dtype == UNKNOWN and self._point(facts, value)
+        return known and bool(facts.feeding(value))
+
+    def _point(self, facts: Facts, value: str) -> bool:
+        """True for a value of unknown type that is computed from a number with a point."""
+        constants = facts.graph.roots(value, OpKind.CONST)
+        return any(isinstance(n.op.attribute("value"), float) for n in constants)

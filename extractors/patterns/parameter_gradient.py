@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
+from kb.analysis.rebuilt import normalised
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import REDUCTIONS, OpKind
 
 _ATOMIC = vary(
     NORM_BACKWARD,
@@ -35,6 +37,28 @@ LOCKED = vary(
 _CLAIMED = vary(LOCKED, ("    acc += tl.load(parts + cols, mask=cols < N)\n", ""))
 
 
+_ADDS = (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
+_CHANNELS = (
+    POINTER
+    + """
+@triton.jit
+def back(x, gy, w, mean, rstd, gx, gw, n, k, T: tl.constexpr, kind: tl.constexpr):
+    row = tl.program_id(0)
+    m = tl.load(mean + row)
+    r = tl.load(rstd + row)
+    at = tl.arange(0, T)
+    for c in range(k):
+        total = 0.0
+        v = tl.load(x + row * n + c * T + at)
+        g = tl.load(gy + row * n + c * T + at)
+        h = (v - m) * r
+        total += tl.sum(g * h, axis=0)
+        tl.atomic_add(gw + c, total.to(kind))
+        tl.store(gx + row * n + c * T + at, (g * tl.load(w + c) - h * total) * r)
+"""
+)
+
+
 class ParameterGradient(Pattern):
     """A sum over the rows of a block is stored for a second stage, or added to one row by an
     atomic."""
@@ -48,9 +72,14 @@ class ParameterGradient(Pattern):
         Case(NORM_BACKWARD_POINTER, "per-CTA partials then reduce"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partials then reduce"),
         Case(LOCKED, "lock + accumulate"),
+        Case(_CHANNELS, "atomics"),
     )
     near_misses = (
         NearMiss(_CLAIMED, why="the last block's sum stays", value="lock + accumulate"),
+        NearMiss(
+            vary(_CHANNELS, ("tl.atomic_add(gw + c, total.to(kind))", "tl.store(gw + c, total)")),
+            why="one block owns the channel",
+        ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(SOFTMAX_CHUNKS, why="the sum belongs to one row"),
@@ -74,7 +103,7 @@ class ParameterGradient(Pattern):
             if not s.node.inside(loop.node) and facts.graph.core(s.value) == c.result
         ]
         rows = [s for s, loop in stored if any(o.node.inside(loop.node) for o in facts.stores)]
-        atomics = [s for s in rows if s.is_atomic]
+        atomics = [s for s in rows if s.is_atomic] or self._added(facts)
         own = [s for s in rows if any(e.has(AtomKind.BLOCK) for e in s.index) and not s.is_atomic]
         locked = locked_sums(facts)
         if locked:
@@ -84,3 +113,11 @@ class ParameterGradient(Pattern):
             yield self.decide(facts, "atomics", atomics)
         elif own:
             yield self.decide(facts, "per-CTA partials then reduce", own)
+
+    def _added(self, facts: Facts) -> list[Access]:
+        """Atomic additions of reductions, where rows are stored that were normalised anew."""
+        added = [s for s in facts.stores if s.node.op.kind in _ADDS]
+        plain = any(not s.is_atomic and facts.types.shape(s.value) for s in facts.stores)
+        if not added or not plain or not normalised(facts):
+            return []
+        return [s for s in added if facts.graph.roots(s.value, *REDUCTIONS)]
