@@ -96,12 +96,12 @@ class OperandUnderFlag(Pattern):
         read: dict[str, list[Where]] = {}
         written: dict[str, list[Where]] = {}
         for array, accesses in arrays.items():
-            sides = [side_of(access.node, chosen) for access in accesses]
-            around = [b for access in accesses for b in facts.guards(access.node)]
-            heads = [branch.head for branch in around if branch in chosen]
-            heads += facts.declared(*(n for b in around if b in chosen for n in _flags(facts, b)))
-            if not one_side(facts, sides):
+            if not one_side(facts, [side_of(access.node, chosen) for access in accesses]):
                 continue
+            guards = (b for access in accesses for b in facts.guards(access.node) if b in chosen)
+            around = list(dict.fromkeys(guards))
+            heads = [branch.head for branch in around]
+            heads += facts.declared(*(n for b in around for n in _flags(facts, b)))
             if not any(access.is_store for access in accesses):
                 read[array] = [*heads, *accesses]
             elif all(access.is_store for access in accesses):
