@@ -9,6 +9,9 @@ from kb.dialects.cuda import CUDA
 
 MAX_VISITS = 60_000
 
+_LEAVES = (n.Name, n.Constant)
+"""What most of a tree is made of, and writes nothing by itself."""
+
 
 class EffectReader(OperatorReader):
     """Answers `assigned` by walking syntax in the frame that is open."""
@@ -28,6 +31,8 @@ class EffectReader(OperatorReader):
         visits[0] += 1
         if visits[0] > MAX_VISITS:
             found.update(self.names)
+            return hidden
+        if isinstance(node, _LEAVES):
             return hidden
         match node:
             case tuple():
@@ -111,6 +116,10 @@ class EffectReader(OperatorReader):
         if isinstance(function, n.Name) and frame.find(function.text) is None:
             known = self.library.functions(function.text)
             if known and all(_by_value(one, index) for one in known):
+                return False
+        if isinstance(function, n.Field):
+            methods = self.library.methods(function.name)
+            if methods and all(_by_value(one, index) for one in methods):
                 return False
         if isinstance(argument, n.Name):
             bound = frame.find(argument.text)
