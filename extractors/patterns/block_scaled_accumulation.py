@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
@@ -111,7 +112,7 @@ class BlockScaledAccumulation(Pattern):
                 )
         if inside:
             yield self.decide(facts, "per-K-block promotion acc += dot*scale", inside)
-        elif after:
+        if after:
             yield self.decide(facts, "scale in epilogue", after)
 
     def _chain(self, facts: Facts, product: Node) -> list[Node]:
@@ -144,12 +145,20 @@ class BlockScaledAccumulation(Pattern):
             seen.add(node)
             for value, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
                 narrow = len([e for e in facts.types.shape(other) if e != "1"]) < 2
-                plain = facts.access(
-                    facts.graph.producer(facts.graph.through(other, VIEWS | CASTS)) or node
-                )
-                if plain is None or plain.is_store:
-                    continue
-                lanes = {a.value for e in plain.index for a in e.atoms() if a.kind is AtomKind.LANE}
-                if facts.graph.rests_on(value, product) and (narrow or len(lanes) == 1):
-                    found.append(node)
+                scales = self._loaded(facts, other)
+                if scales and facts.graph.rests_on(value, product):
+                    if narrow or all(len(_lanes(scale)) < 2 for scale in scales):
+                        found.append(node)
         return found
+
+    def _loaded(self, facts: Facts, value: str) -> list[Access]:
+        """The loads that a scale is, or that it is the product of."""
+        made = facts.graph.producer(facts.graph.core(value))
+        if made is None or made.op.kind != OpKind.MUL:
+            return facts.held_loads(value)
+        sides = [facts.held_loads(v) for v in made.op.inputs[:2]]
+        return [load for side in sides for load in side] if all(sides) else []
+
+
+def _lanes(access: Access) -> set[str]:
+    return {a.value for e in access.index for a in e.atoms() if a.kind is AtomKind.LANE}

@@ -1,0 +1,133 @@
+"""Operands of a product that are unpacked, and scaled by groups, before they are multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ops import REDUCTIONS, OpKind
+
+_BITS = frozenset({OpKind.SHIFT_RIGHT, OpKind.BIT_AND})
+_SCALES = frozenset({OpKind.MUL, OpKind.FMA})
+_SHIFTS = frozenset({OpKind.SUB, OpKind.ADD})
+
+WEIGHTS = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, scales, zeros, out,"),
+    ("acc += tl.dot(x, y)",
+     "u = (y >> ((k[:, None] % 8) * 4)) & 15\n"
+     "        g = tl.load(scales + t * N + n[None, :])\n"
+     "        z = tl.load(zeros + t * N + n[None, :])\n"
+     "        acc += tl.dot(x, ((u - z) * g).to(tl.float16))"),
+)  # fmt: skip
+_ROW = (
+    POINTER
+    + """
+@triton.jit
+def gemv(a, x, scales, out, n, k, TN: tl.constexpr, TK: tl.constexpr):
+    rows = tl.program_id(0) * TN + tl.arange(0, TN)
+    cols = tl.arange(0, TK)
+    w = tl.load(a + rows[:, None] * k + cols[None, :] // 8)
+    u = (w >> ((cols[None, :] % 8) * 4)) & 15
+    g = tl.load(scales + rows[:, None])
+    v = tl.load(x + cols)
+    tl.store(out + rows, tl.sum(u * g * v[None, :], axis=1), mask=rows < n)
+"""
+)
+
+
+class DequantisedOperand(Pattern):
+    """Bits of a loaded word become numbers, which are multiplied by loaded scales before the
+    product."""
+
+    name = "operand-dequantised-before-the-product"
+    axis = "quant_scaling"
+    source = "Frantar et al., GPTQ (2022), section 4: groups of weights"
+    matches = (
+        Case(WEIGHTS, "dequantised before the product"),
+        Case(_ROW, "dequantised before the product"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(WEIGHTS, ("((u - z) * g).to(tl.float16)", "u.to(tl.float16)")),
+            why="unpacked, but not scaled",
+        ),
+        NearMiss(
+            vary(WEIGHTS, ("((u - z) * g)", "((y - z) * g)")),
+            why="numbers that are multiplied by others: nothing tells that they were rounded",
+        ),
+        NearMiss(PRODUCT_POINTER, why="operands are multiplied as they are loaded"),
+        NearMiss(PRODUCT, why="operands are multiplied as they are loaded"),
+        NearMiss(ADD_POINTER, why="no product"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found = [n for operand in unpacked_operands(facts) for n in scaled(facts, operand)]
+        if found:
+            yield self.decide(facts, "dequantised before the product", found)
+
+
+def unpacked_operands(facts: Facts) -> list[list[Node]]:
+    """Of every operand that is computed from bits of loaded words: the operations from the bits up
+    to the product, nearest to it first."""
+    words = [n for n in facts.graph.of(*_BITS) if _word(facts, n)]
+    if not words:
+        return []
+    found = [_way(facts, value, words) for value in _operands(facts)]
+    return [way for way in found if way]
+
+
+def scaled(facts: Facts, way: list[Node]) -> list[Node]:
+    """Steps of an operand that multiply it by loaded numbers, and those that move its zero, with
+    the loads; none when nothing is multiplied."""
+    steps = [n for n in way if n.op.kind in _SCALES and _loaded(facts, n, way)]
+    if not steps:
+        return []
+    steps += [n for n in way if n.op.kind in _SHIFTS and _loaded(facts, n, way)]
+    loads = [a.node for n in steps for v in _others(n, way) for a in facts.held_loads(v)]
+    return [*steps, *loads]
+
+
+def _operands(facts: Facts) -> Iterable[str]:
+    for product in facts.contractions:
+        yield from (v for role in ("lhs", "rhs") if (v := product.op.operand(role)))
+    for total in facts.graph.of(OpKind.REDUCE_SUM):
+        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+        if made is not None and made.op.kind == OpKind.MUL:
+            yield from made.op.inputs[:2]
+
+
+def _word(facts: Facts, node: Node) -> bool:
+    """Bits that are taken out of a loaded number, not of a mask."""
+    inputs = node.op.inputs[:2]
+    return facts.types.dtype(node.result) != "i1" and any(
+        bool(facts.held_loads(v)) or facts.graph.kind_of(facts.graph.core(v)) in _BITS
+        for v in inputs
+    )
+
+
+def _way(facts: Facts, operand: str, words: list[Node]) -> list[Node]:
+    """What stands between the bits of words and an operand; nothing past loads and reductions."""
+    stops = {*words}
+
+    def stop(node: Node) -> bool:
+        return node in stops or facts.access(node) is not None or node.op.kind in REDUCTIONS
+
+    way = [*facts.graph.upstream(operand, stop)]
+    if not any(node in stops for node in way):
+        return []
+    return [n for n in way if any(n in stops or facts.graph.rests_on(n.result, w) for w in words)]
+
+
+def _others(node: Node, way: list[Node]) -> list[str]:
+    made = {n.result for n in way}
+    return [v for v in node.op.inputs if v not in made]
+
+
+def _loaded(facts: Facts, node: Node, way: list[Node]) -> bool:
+    return any(facts.held_loads(v) for v in _others(node, way))
