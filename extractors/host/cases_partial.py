@@ -182,6 +182,7 @@ _LAID = "host-contiguity-alignment-normalisation"
 CASES = (
     HostCase(_MERGED, GROUPS, "second kernel"),
     HostCase(_MERGED, GROUPS_TILE, "second kernel"),
+    HostCase(_MERGED, vary(GROUPS, ("([64, n]", "([n, 64]")), "second kernel"),
     HostCase(_SECOND, vary(GROUPS, ("\ndef host(", _GIVEN)), "second kernel"),
     HostCase(_SECOND, vary(GROUPS_TILE, ("\ndef host(", _GIVEN)), "second kernel"),
     HostCase(_TARGETS, _DEMANDED, "if capability"),

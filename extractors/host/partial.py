@@ -92,7 +92,8 @@ def _adds_up(call: ast.Call, name: str) -> bool:
 
 def stages(material: Material) -> Iterator[Decision]:
     """Arrays with one element for each block of another kernel, which this one, on fewer blocks,
-    is launched after; or with an axis more than what this one makes of them."""
+    is launched after; or with an axis more, the first or the last, than what this one makes of
+    them."""
     found: set[Lines] = set()
     gradient = False
     first: set[Lines] = set()
@@ -160,7 +161,11 @@ def _shared(material: Material, before: LaunchRecord, after: LaunchRecord) -> li
         and leaf in given & taken
         and (fact := material.machine.tensors.get(leaf)) is not None
         and fact.dims is not None
-        and (_factors(fact.dims) == blocks if blocks else fact.dims[1:] in outcomes)
+        and (
+            _factors(fact.dims) == blocks
+            if blocks
+            else fact.dims[1:] in outcomes or fact.dims[:-1] in outcomes
+        )
     ]
 
 

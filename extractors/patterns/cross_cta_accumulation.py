@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART
 from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
@@ -16,6 +16,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions, recomputed
 from kb.analysis.locks import locked_sums, spins
 from kb.analysis.loops import Role
+from kb.analysis.splits import grown, pieces, shared_out
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -47,6 +48,7 @@ class CrossCtaAccumulation(Pattern):
         Case(BACKWARD_KEYS, "exclusive ownership"),
         Case(BACKWARD_KEYS_POINTER, "exclusive ownership"),
         Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
+        Case(DECODE_PART, "per-CTA partial buffer + second stage"),
     )
     near_misses = (
         NearMiss(
@@ -102,6 +104,12 @@ class CrossCtaAccumulation(Pattern):
             kept = [a for a in facts.stores if not a.is_atomic]
             if kept:
                 yield self.decide(facts, "per-CTA partial buffer + second stage", [*parts, *kept])
+            return
+        split = [s for p in (pieces(facts) or shared_out(facts))[:1] for c in grown(p.loop)
+                 for s in facts.stored_in(c.result)]  # fmt: skip
+        if split:
+            if not any(s.is_atomic for s in split):
+                yield self.decide(facts, "per-CTA partial buffer + second stage", split)
             return
         for loop in facts.loops:
             for state in loop.of(Role.SUM):

@@ -82,7 +82,8 @@ class DeferredCrossLaneReduction(Pattern):
         deferred: list[Node] = []
         every: list[Node] = []
         for loop in facts.loops:
-            items = persistent(loop, facts.values)
+            stored = any(a.node.inside(loop.node) for a in facts.stores)
+            items = stored and persistent(loop, facts.values)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
                 if items and facts.types.shape(state.argument):
                     continue

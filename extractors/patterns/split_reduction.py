@@ -20,7 +20,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.splits import grown, pieces
+from kb.analysis.splits import grown, pieces, shared_out
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -82,6 +82,34 @@ def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
 )
 
 
+_STRIDED = vary(
+    PRODUCT_POINTER,
+    ("TK: tl.constexpr):", "TK: tl.constexpr, P: tl.constexpr):\n    z = tl.program_id(2)"),
+    ("k = tl.arange", "k = z * TK + tl.arange"),
+    ("tl.cdiv(K, TK)", "tl.cdiv(K, TK * P)"),
+    ("pa += TK", "pa += TK * P"),
+    ("pb += TK * sb", "pb += TK * P * sb"),
+    ("out + m[", "out + z * M * N + m["),
+)
+_WRAPPED = vary(
+    PRODUCT_POINTER,
+    ("TK: tl.constexpr):", "TK: tl.constexpr, per):\n    z = tl.program_id(2)"),
+    ("k = tl.arange(0, TK)", "k = (z * per + tl.arange(0, TK)) % K"),
+    ("tl.cdiv(K, TK)", "tl.cdiv(per, TK)"),
+    ("out + m[", "out + z * M * N + m["),
+)
+
+
+_COLUMNS_THREADS = """__global__ void columns(const float* x, float* parts, int rows, int cols) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (col >= cols) return;
+    float acc = 0.f;
+    for (int row = blockIdx.y; row < rows; row += gridDim.y) acc += x[row * cols + col];
+    parts[blockIdx.y * cols + col] = acc;
+}
+"""
+
+
 class SplitReduction(Pattern):
     """A block id that chooses a range of the reduced axis also chooses where the partial result
     goes."""
@@ -104,11 +132,38 @@ class SplitReduction(Pattern):
         Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
         Case(_OWN_PART, "split, partials stored for a second stage"),
+        Case(_COLUMNS_THREADS, "split, partials stored for a second stage"),
+        Case(
+            _COLUMNS_THREADS.replace(
+                "parts[blockIdx.y * cols + col] = acc", "atomicAdd(parts + col, acc)"
+            ),
+            "split with atomics",
+        ),
+        Case(_STRIDED, "split, partials stored for a second stage"),
+        Case(_WRAPPED, "split, partials stored for a second stage"),
     )
     near_misses = (
         NearMiss(
             vary(_VECTOR, ("k = tl.program_id(1) * TK + ", "k = ")),
             why="every block sums the whole axis",
+        ),
+        NearMiss(
+            _COLUMNS_THREADS.replace("acc += x[row * cols + col]", "parts[row * cols + col] = acc"),
+            why="rows are written one by one, nothing is added up",
+        ),
+        NearMiss(
+            vary(_STRIDED, ("z * M * N + m[", "m[")),
+            why="nothing says where the parts go",
+            value="split, partials stored for a second stage",
+        ),
+        NearMiss(
+            vary(
+                _WRAPPED,
+                ("a + m[", "a + z * M * sa + m["),
+                ("z * per + ", ""),
+                ("b + k[", "b + z * K * sb + k["),
+            ),
+            why="one matrix for each number",
         ),
         NearMiss(LAYER_NORM_POINTER, why="every row is reduced by one block"),
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
@@ -147,7 +202,8 @@ class SplitReduction(Pattern):
                 yield self.decide(facts, "split with atomics", [*added, *atomics])
         elif facts.of_threads and not atomics:
             yield from self._serial(facts)
-        for piece in pieces(facts)[:1]:
+        split = [] if parts else shared_out(facts)
+        for piece in (pieces(facts) or split)[:1]:
             stores = [s for c in grown(piece.loop) for s in facts.stored_in(c.result)]
             atomics = [s for s in stores if s.is_atomic]
             if atomics:

@@ -10,8 +10,8 @@ from kb.analysis.accesses import BULK, Access, AccessReader, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, Role, persistent
-from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, sub
-from kb.ops import COMPARISONS
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, of, sub
+from kb.ops import COMPARISONS, OpKind
 
 _PARTS = (AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV, AtomKind.MOD)
 Chosen = tuple[Atom, Expr]
@@ -33,7 +33,7 @@ def pieces(facts: Facts) -> list[Piece]:
     loops = [
         loop
         for loop in facts.loops
-        if grown(loop)
+        if loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM)
         and (facts.contractions or loop.of(Role.RUNNING_MAXIMUM))
         and not any(a.node.inside(loop.node) for a in facts.stores)
     ]
@@ -49,9 +49,25 @@ def pieces(facts: Facts) -> list[Piece]:
     return found
 
 
+def shared_out(facts: Facts) -> list[Piece]:
+    """Loops that stride over rows by the number of blocks and add them up: the block id chooses
+    where the partial result goes, which is all that the loop leaves."""
+    found = []
+    for loop in facts.loops:
+        states = loop.of(Role.SUM, Role.ACCUMULATOR, Role.RUNNING_SUM)
+        if not states or loop.low is None or not persistent(loop, facts.values):
+            continue
+        if any(a.node.inside(loop.node) for a in facts.stores):
+            continue
+        stores = [s for c in states for s in facts.stored_in(c.result)]
+        if any(_slots(facts, stores, c, p) for c, p in _numbers(facts.values.expr(loop.low))):
+            found.append(Piece(loop, tuple(n for n in (loop.range,) if n is not None)))
+    return found
+
+
 def grown(loop: Loop) -> list[Carried]:
     """What a loop adds up."""
-    return loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM)
+    return loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM) or loop.of(Role.SUM)
 
 
 def fixed_length(facts: Facts, loop: Loop) -> bool:
@@ -80,7 +96,7 @@ def _range(facts: Facts, loop: Loop) -> tuple[list[Node], list[Chosen]]:
         if step in set(e.top())
         for c in _numbers(e)
     ]
-    found = shifted or _own_part(facts, loop, step)
+    found = shifted or _own_part(facts, loop, step) or _own_lanes(facts, loop)
     return list(dict.fromkeys(n for n, _ in found)), [c for _, c in found]
 
 
@@ -99,6 +115,68 @@ def _own_part(facts: Facts, loop: Loop, step: Atom) -> list[tuple[Node, Chosen]]
         for block, part in _numbers(position)
         if not any(_tiles(s, block, part) for s in facts.stores)
     ]
+
+
+def _own_lanes(facts: Facts, loop: Loop) -> list[tuple[Node, Chosen]]:
+    """Loads of a loop that all begin where one number says: so many pieces on as it counts, each as
+    long as the lanes that the loop goes along; or, under the extent of the axis, as what its rounds
+    are counted by."""
+    loads = [a for a in facts.loads if a.node.inside(loop.node) and facts.types.shape(a.value)]
+    if len(loads) < 2 or any(a.mode is not Mode.POINTER for a in loads):
+        return []
+    counted = facts.values.expr(loop.high).atoms() if loop.high is not None else ()
+    lengths = {of(atom) for atom in counted if atom.kind is AtomKind.PARAMETER}
+    found = [
+        [
+            (a.node, (number, part))
+            for index in a.index
+            for expr, lane in _along(facts, loop, index)
+            for number, part in _numbers(expr)
+            for length in (lane.args[0], *(lengths if expr != index else ()))
+            if part == mul(expr.coefficient(lane), length)
+        ]
+        for a in loads
+    ]
+    common = set.intersection(*({number for _, (number, _) in each} for each in found))
+    common = {n for n in common if not any(_tiles(s, n, ONE) for s in facts.stores)}
+    return [
+        (made, chosen)
+        for each in found
+        for load, chosen in each
+        if chosen[0] in common
+        for made in _begins(facts, load, *chosen) or [load]
+    ]
+
+
+def _begins(facts: Facts, load: Node, number: Atom, part: Expr) -> list[Node]:
+    """Where a load's address says how far on its piece begins."""
+    start = mul(of(number), part)
+    above = facts.graph.upstream(load.op.operand("pointer") or "")
+    return [n for n in above if n.op.kind == OpKind.MUL and facts.values.expr(n.result) == start]
+
+
+def _along(facts: Facts, loop: Loop, index: Expr) -> Iterator[tuple[Expr, Atom]]:
+    """The lanes of an index that a loop goes along: alone, or under a remainder."""
+    rounds = [
+        index.coefficient(atom)
+        for atom in index.top()
+        if atom.value in (loop.induction, loop.node.result)
+        and atom.kind in (AtomKind.INDUCTION, AtomKind.COUNT)
+    ]
+    held = [(x.args[0], index.coefficient(x)) for x in index.top() if x.kind is AtomKind.MOD]
+    for expr, unit in [(index, ONE), *held]:
+        for lane in expr.top():
+            one = mul(unit, expr.coefficient(lane)) if lane.kind is AtomKind.LANE else None
+            tile = mul(one, lane.args[0]) if one is not None else None
+            if one is None or tile is None:
+                continue
+            if any(_goes(step, one, tile) for step in rounds):
+                yield expr, lane
+
+
+def _goes(step: Expr, one: Expr, tile: Expr) -> bool:
+    """True for steps along an axis: of single positions, of whole tiles, or of so many tiles."""
+    return step in (one, tile) or any(step == mul(tile, of(atom)) for atom in step.atoms())
 
 
 def _numbers(expr: Expr) -> Iterator[Chosen]:

@@ -18,7 +18,7 @@ from kb.analysis.exchanges import (
     reduction_kind,
     runs_along,
 )
-from kb.analysis.graph import LOOPS, Graph
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph
 from kb.analysis.guarded import masked_load
 from kb.analysis.pairs import plainly
 from kb.analysis.registers import of_registers
@@ -333,7 +333,7 @@ class _Rewriter:
 
     def _apart(self, low: str, span: Span) -> tuple[str, str]:
         """The start of a strided loop as what all threads share and what is the thread's own."""
-        made = self.graph.producer(low)
+        made = self.graph.producer(self.graph.through(low, COPIES | CASTS))
         if made is not None and made.op.kind == OpKind.ADD:
             sides = [self.name(value) for value in made.op.inputs[:2]]
             common = [value for value in sides if value not in self.lanes]
