@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, TILE
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 _TAPS = (
@@ -45,6 +47,30 @@ def smooth(x, out, T: Int):
 )
 
 
+_POOL = (
+    POINTER
+    + """
+@triton.jit
+def pool(x, out, n, K: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    sum = tl.zeros([T], tl.float32)
+    for i in tl.range(K):
+        sum += tl.load(x + (at + i) * n)
+    tl.store(out + at, sum / K)
+"""
+)
+_POOL_TILE = (
+    TILE
+    + """
+@ct.kernel
+def pool(x, out, K: Int, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    sum = ct.full((T,), 0.0, dtype=ct.float32)
+    for i in range(K):
+        sum = sum + ct.gather(x, (at + i,))
+    ct.scatter(out, (at,), sum)
+"""
+)
 _TAPS_THREADS = """__global__ void smooth(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at + 2 < n) out[at] = x[at] + 2.f * x[at + 1] + x[at + 2];
@@ -53,7 +79,8 @@ _TAPS_THREADS = """__global__ void smooth(const float* x, float* out, int n) {
 
 
 class OverlappingWindows(Pattern):
-    """Loads of an array whose positions differ by small numbers."""
+    """Loads of an array whose positions differ by small numbers; or one load in a loop whose rounds
+    shift it along its own lanes."""
 
     name = "overlapping-window-loads"
     axis = "stencil_access"
@@ -62,8 +89,22 @@ class OverlappingWindows(Pattern):
         Case(_TAPS, "k shifted loads"),
         Case(_TAPS_TILE, "k shifted loads"),
         Case(_TAPS_THREADS, "k shifted loads"),
+        Case(_POOL, "one shifted load per tap"),
+        Case(_POOL_TILE, "one shifted load per tap"),
     )
     near_misses = (
+        NearMiss(
+            vary(_POOL, ("x + (at + i) * n", "x + (at + i * T) * n")),
+            why="every round reads the next tile",
+        ),
+        NearMiss(
+            vary(_POOL, ("x + (at + i) * n", "x + at + i * n")),
+            why="every round reads another row",
+        ),
+        NearMiss(
+            vary(_POOL, ("range(K)", "range(n)")),
+            why="the number of rounds is known at run time only",
+        ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),
         NearMiss(ADD_THREADS, why="two arrays"),
@@ -78,6 +119,39 @@ class OverlappingWindows(Pattern):
             near = [a for a in loads if any(self._near(a, b) for b in loads)]
             if len(near) > 1:
                 yield self.decide(facts, "k shifted loads", near)
+        taps = [
+            a
+            for group in groups.values()
+            for a in group
+            if any(self._tap(facts, x, a) for x in facts.loops if a.node.inside(x.node))
+        ]
+        if taps:
+            yield self.decide(facts, "one shifted load per tap", taps)
+
+    def _tap(self, facts: Facts, loop: Loop, access: Access) -> bool:
+        """True when every round moves the positions of all lanes on by less than a tile, along the
+        axis of the lanes, a number of times that is known beforehand."""
+        high, low = facts.values.expr(loop.high), facts.values.expr(loop.low)
+        step = facts.values.expr(loop.induction).atom
+        if loop.step is not None and facts.values.expr(loop.step) != s.ONE:
+            return False
+        if loop.high is None or step is None or not facts.values.compile_time(s.sub(high, low)):
+            return False
+        for index in access.index:
+            by = index.coefficient(step)
+            for lane in index.top() if by.terms else ():
+                if lane.kind is not AtomKind.LANE or (along := index.coefficient(lane)) == s.ZERO:
+                    continue
+                tile = s.mul(along, lane.args[0])
+                if tile == by or (high.constant or 2) < 2:
+                    continue
+                strides = [
+                    {a for f, _ in e.terms for a in f if not facts.values.compile_time(s.of(a))}
+                    for e in (along, by)
+                ]
+                if strides[0] == strides[1] and (strides[0] or along == by == s.ONE):
+                    return True
+        return False
 
     def _near(self, first: Access, second: Access) -> bool:
         if len(first.index) != len(second.index):

@@ -26,7 +26,7 @@ from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Carried, Loop, Role, leads
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 MAX_ENDS = 32
 """Operations that one decision shows at most."""
@@ -40,6 +40,19 @@ def highest(x, out, n):
     for i in range(n):
         top = tl.maximum(top, tl.load(x + own + i))
     tl.store(out + tl.program_id(0), top)
+"""
+)
+_TAPS = (
+    POINTER
+    + """
+@triton.jit
+def pool(x, out, n: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    top = tl.full([T], 0, tl.int32)
+    for i in tl.static_range(n):
+        v = tl.load(x + at + i)
+        top = tl.where(v > top, v, top)
+    tl.store(out + at, top)
 """
 )
 
@@ -61,6 +74,7 @@ class ReductionScheme(Pattern):
         Case(PRODUCT, "sequential loop into an accumulator"),
         Case(ROW_NORM_THREADS, "one reduction over a resident row"),
         Case(_NUMBERS, "sequential loop into an accumulator"),
+        Case(_TAPS, "sequential loop into an accumulator"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
@@ -69,6 +83,10 @@ class ReductionScheme(Pattern):
             why="a loop that counts and reads nothing",
         ),
         NearMiss(ADD, why="nothing is reduced"),
+        NearMiss(
+            vary(_TAPS, ("tl.store(out + at, top)", "tl.store(out + at, tl.load(x + top))")),
+            why="the loop finds out where to read",
+        ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
         NearMiss(
             ROW_NORM_CHUNKS_THREADS,
@@ -125,16 +143,24 @@ class ReductionScheme(Pattern):
                 c
                 for loop in facts.loops
                 for c in loop.of(Role.SUM, Role.RUNNING_MAXIMUM)
-                if not facts.types.shape(c.argument) and self._reads(facts, loop, c)
+                if loop not in facts.item_loops and self._reads(facts, loop, c)
             ]
             if single:
                 value = "sequential loop into an accumulator"
                 yield self.decide(facts, value, self._ends(facts, [c.next for c in single]))
 
     def _reads(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
-        """True when each step takes in what it loads, and the outcome is stored."""
+        """True when each step takes in what it loads, wherever that lies, and the outcome is
+        stored."""
         loads = [a for a in facts.feeding(carried.next) if a.node.inside(loop.node)]
-        return bool(loads) and bool(facts.stored_in(carried.result))
+        placed = (v for a in loads for v in a.address)
+        if not loads or any(leads(facts.graph, v, carried.argument) for v in placed):
+            return False
+        return any(
+            n is loop.node
+            for s in facts.stored_in(carried.result)
+            for n in facts.graph.upstream(s.value, lambda n: n.op.kind in READS)
+        )
 
     def _partial(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
         """True when a reduction takes the carried sum in after the loop, or each step adds a

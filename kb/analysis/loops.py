@@ -11,6 +11,8 @@ from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ops import CONTRACTIONS, OpKind
 
+_ABOVE: dict[str, int] = {OpKind.GT: 1, OpKind.GE: 1, OpKind.LT: -1, OpKind.LE: -1}
+"""1 where a comparison holds when its left side is the larger, -1 where its right side is."""
 _ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.SELECT, OpKind.IF, OpKind.FMA}
 
 
@@ -195,13 +197,28 @@ def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
 
 
 def _extends(graph: Graph, argument: str, next_: str) -> bool:
-    """next = maximum(argument, something), possibly guarded by a select."""
+    """next = maximum(argument, something), possibly guarded by a select; or the one of the two that
+    a comparison of them finds larger."""
     for node in graph.upstream(
         next_, lambda n: n.op.kind not in VIEWS | {OpKind.SELECT, OpKind.IF}
     ):
         if node.op.kind == OpKind.MAXIMUM:
             return any(graph.core(value) == argument for value in node.op.inputs[:2])
+        if node.op.kind == OpKind.SELECT and _larger(graph, node, argument):
+            return True
     return False
+
+
+def _larger(graph: Graph, node: Node, argument: str) -> bool:
+    """A choice of the larger of an argument and another value."""
+    ends = [graph.core(node.op.operand(role)) for role in ("x", "y")]
+    test = graph.producer(graph.core(node.op.operand("condition")))
+    if argument not in ends or test is None or test.op.kind not in _ABOVE:
+        return False
+    over, under = (graph.core(v) for v in test.op.inputs[:2])
+    if _ABOVE[test.op.kind] < 0:
+        over, under = under, over
+    return ends == [over, under]
 
 
 def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
@@ -239,7 +256,25 @@ def persistent(loop: Loop, values: Values) -> bool:
     low, step = values.expr(loop.low), values.expr(loop.step)
     if not low.has(AtomKind.BLOCK):
         return False
-    return step.has(AtomKind.BLOCKS) or (_is(low, AtomKind.BLOCK) and _workers(loop, step))
+    if step.has(AtomKind.BLOCKS) or (_is(low, AtomKind.BLOCK) and _workers(loop, step)):
+        return True
+    return _in_turns(low, step) and _stores(loop, values.graph)
+
+
+def _in_turns(low: Expr, step: Expr) -> bool:
+    """True when blocks begin as far apart as a number that is given multiplies to the stride."""
+    given = [a for a in step.top() if a.kind is AtomKind.PARAMETER]
+    apart = [
+        low.coefficient(a)
+        for a in low.top()
+        if a.kind is AtomKind.BLOCK or any(x.has(AtomKind.BLOCK) for x in a.args)
+    ]
+    return any(step.coefficient(p) == distance for p in given for distance in apart)
+
+
+def _stores(loop: Loop, graph: Graph) -> bool:
+    """True when every round writes results: items of work, not terms of a sum."""
+    return any(node.inside(loop.node) for node in graph.of(OpKind.STORE))
 
 
 def once(loop: Loop, values: Values) -> bool:
