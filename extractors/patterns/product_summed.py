@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
+from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -26,6 +27,16 @@ def gemv(a, x, out, n, k, TN: tl.constexpr, TK: tl.constexpr):
     tl.store(out + rows, tl.sum(w * v[None, :], axis=1), mask=rows < n)
 """
 )
+_LOOPED = vary(
+    _GEMV,
+    ("    cols = tl.arange(0, TK)\n",
+     "    acc = tl.zeros([TN, TK], tl.float32)\n    for m in range(0, k, TK):\n"
+     "        cols = m + tl.arange(0, TK)\n"),
+    ("    w = tl.load", "        w = tl.load"),
+    ("    v = tl.load(x + cols)\n",
+     "        v = tl.load(x + cols)\n        acc += w * v[None, :]\n"),
+    ("tl.sum(w * v[None, :], axis=1)", "tl.sum(acc, axis=1)"),
+)  # fmt: skip
 _GEMV_TILE = (
     TILE
     + """
@@ -58,6 +69,7 @@ class ProductSummed(Pattern):
         Case(_PARTS, "elementwise mul + sum"),
         Case(DELTA, "elementwise mul + sum"),
         Case(DELTA_TILE, "elementwise mul + sum"),
+        Case(_LOOPED, "elementwise mul + sum"),
         Case(
             vary(
                 _GEMV,
@@ -77,6 +89,7 @@ class ProductSummed(Pattern):
             why="rows are scaled by one factor each and then summed",
         ),
         NearMiss(vary(_GEMV_TILE, ("w * v", "w * w")), why="squares are summed"),
+        NearMiss(vary(_LOOPED, ("w * v[None, :]", "w * w")), why="squares are summed"),
         NearMiss(ROW_NORM, why="squares are summed"),
         NearMiss(ADD_POINTER, why="nothing is summed"),
         NearMiss(PRODUCT, why="the matrix unit multiplies"),
@@ -87,11 +100,26 @@ class ProductSummed(Pattern):
             return
         found: list[Node] = []
         for total in facts.graph.of(OpKind.REDUCE_SUM):
-            made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
-            if made is not None and made.op.kind == OpKind.MUL and self._spread(facts, made, total):
-                found += [made, total]
+            for made in self._made(facts, total):
+                if made.op.kind == OpKind.MUL and self._spread(facts, made, total):
+                    found += [made, total]
         if found:
             yield self.decide(facts, "elementwise mul + sum", found)
+
+    def _made(self, facts: Facts, total: Node) -> list[Node]:
+        """What makes the tile that is summed, or is added to it in every round of a loop."""
+        core = facts.graph.core(total.op.inputs[0])
+        made = facts.graph.producer(core)
+        added = [
+            facts.graph.producer(facts.graph.core(v))
+            for loop in facts.loops
+            for c in loop.of(Role.SUM)
+            if c.result == core
+            and (step := facts.graph.producer(c.next)) is not None
+            and step.op.kind == OpKind.ADD
+            for v in step.op.inputs[:2]
+        ]
+        return [n for n in (made, *added) if n is not None]
 
     def _spread(self, facts: Facts, product: Node, total: Node) -> bool:
         """One side fills two axes or more, the other fewer, the axis that is summed among them."""
