@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.runtime_branch import past_extent
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
@@ -91,6 +92,16 @@ _MARKED_THREADS = """__global__ void loss(const float* x, const int* y, float* o
 """
 
 
+_PAST = vary(
+    _LEAVES, ("lengths, out,", "own, out,"), ("    own = tl.load(lengths + tl.program_id(1))\n", "")
+)
+_PAST_TILE = vary(
+    _LEAVES_TILE,
+    ("lengths, out,", "own: int, out,"),
+    ("    own = ct.gather(lengths, ct.bid(1)).item()\n", ""),
+)
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length ends the kernel."""
 
@@ -101,6 +112,8 @@ class EarlyExit(Pattern):
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
         Case(_EMPTY, "upper-bound grid + early return"),
+        Case(_PAST, "early return past the extent"),
+        Case(_PAST_TILE, "early return past the extent"),
         Case(_MARKED, "early return for marked items"),
         Case(_MARKED_THREADS, "early return for marked items"),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
@@ -139,6 +152,10 @@ class EarlyExit(Pattern):
             ]
             if any(facts.graph.roots(n.result, *READS) for n in placed):
                 yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
+                return
+            beyond = [n for n in tests if past_extent(facts, n)]
+            if beyond and len(beyond) == len(tests) and not facts.of_threads:
+                yield self.decide(facts, "early return past the extent", (branch, *beyond))
                 return
             marks = [n for n in tests if self._marked(facts, n)]
             if marks and len(marks) == len(tests):
