@@ -71,6 +71,9 @@ class OperandUnderFlag(Pattern):
         NearMiss(
             vary(_FLAGGED_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"
         ),
+        NearMiss(
+            vary(_FLAGGED_TILE, ("if SHIFT:", "if i < T:")), why="blocks by their place, no flag"
+        ),
         NearMiss(ADD_POINTER, why="every array is read"),
         NearMiss(vary(_STORED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
         NearMiss(

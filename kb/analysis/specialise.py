@@ -14,6 +14,10 @@ from kb.ops import TERMINATORS, OpKind
 MAX_STEPS = 400
 """Operations that a condition may rest on."""
 
+_AT_RUN_TIME = frozenset({OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.THREAD_ID, OpKind.LANE_ID,
+                          OpKind.WARP_ID, OpKind.CLOCK})  # fmt: skip
+"""Operations that may have an axis for an operand and are told by no parameter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -45,6 +49,8 @@ def _rests_on(facts: Facts, value: str) -> frozenset[str]:
             names.add(current)
         elif node.op.kind == OpKind.CONST:
             continue
+        elif node.op.kind in _AT_RUN_TIME:
+            return frozenset()
         elif not node.op.inputs or node.op.regions or len(seen) > MAX_STEPS:
             return frozenset()
         for feed in facts.graph.feeds(current):
