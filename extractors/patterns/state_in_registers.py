@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
@@ -13,7 +13,7 @@ from kb.analysis.loops import Carried, Loop, updates
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_RECURRENT = (
+RECURRENT = (
     POINTER
     + """
 @triton.jit
@@ -53,13 +53,13 @@ class StateInRegisters(Pattern):
     axis = "row_residency"
     source = "Yang et al., Gated Linear Attention (2023), recurrent form"
     matches = (
-        Case(_RECURRENT, "state kept in registers over the loop"),
+        Case(RECURRENT, "state kept in registers over the loop"),
         Case(_RECURRENT_TILE, "state kept in registers over the loop"),
     )
     near_misses = (
         NearMiss(
             vary(
-                _RECURRENT,
+                RECURRENT,
                 ("        tl.store(out", "    tl.store(out"),
                 ("        c = tl.load(q + t * TK", "    c = tl.load(q"),
                 ("out + t * TV", "out"),
@@ -72,30 +72,36 @@ class StateInRegisters(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions or facts.program is not facts.source:
-            return
         found: list[Where] = []
-        for loop in facts.loops:
-            for state in loop.carried:
-                read = self._read(facts, loop, state)
-                if read:
-                    made = updates(facts.graph, state.argument, state.next)[:1]
-                    found += [facts.graph.producer(state.init), *made, *read]
+        for _, state, read in states(facts):
+            made = updates(facts.graph, state.argument, state.next)[:1]
+            found += [facts.graph.producer(state.init), *made, *read]
         if found:
             yield self.decide(facts, "state kept in registers over the loop", found)
 
-    def _read(self, facts: Facts, loop: Loop, state: Carried) -> list[Node]:
-        """Products of the state, old or new, that the loop sums over an axis."""
-        wide = [e for e in facts.types.shape(state.argument) if e != "1"]
-        if len(wide) < 2 or not any(a.node.inside(loop.node) for a in facts.feeding(state.next)):
-            return []
-        versions = {state.argument, state.next}
-        versions |= {n.result for n in updates(facts.graph, state.argument, state.next)}
-        found = []
-        for total in facts.reductions:
-            made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
-            if made is None or made.op.kind != OpKind.MUL or not total.inside(loop.node):
-                continue
-            if versions & {facts.graph.core(v) for v in made.op.inputs[:2]}:
-                found += [made, total]
-        return found
+
+def states(facts: Facts) -> Iterator[tuple[Loop, Carried, list[Node]]]:
+    """Loops with the tiles that they carry as state, and where they read it."""
+    if facts.contractions or facts.program is not facts.source:
+        return
+    for loop in facts.loops:
+        for state in loop.carried:
+            if read := _read(facts, loop, state):
+                yield loop, state, read
+
+
+def _read(facts: Facts, loop: Loop, state: Carried) -> list[Node]:
+    """Products of the state, old or new, that the loop sums over an axis."""
+    wide = [e for e in facts.types.shape(state.argument) if e != "1"]
+    if len(wide) < 2 or not any(a.node.inside(loop.node) for a in facts.feeding(state.next)):
+        return []
+    versions = {state.argument, state.next}
+    versions |= {n.result for n in updates(facts.graph, state.argument, state.next)}
+    found = []
+    for total in facts.reductions:
+        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+        if made is None or made.op.kind != OpKind.MUL or not total.inside(loop.node):
+            continue
+        if versions & {facts.graph.core(v) for v in made.op.inputs[:2]}:
+            found += [made, total]
+    return found

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    BACKWARD_KEYS,
+    POINTER,
+    PRODUCT,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
@@ -13,11 +20,30 @@ from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import LOOPS, Node
 from kb.analysis.idioms import queries_first
 from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS
+
+_LINEAR = (
+    POINTER
+    + """
+@triton.jit
+def attend(q, k, v, out, scale, n, D: tl.constexpr, T: tl.constexpr):
+    m = tl.program_id(0) * T + tl.arange(0, T)
+    d = tl.arange(0, D)
+    own = tl.load(q + m[:, None] * D + d[None, :]) * scale
+    acc = tl.zeros((T, D), dtype=tl.float32)
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        x = tl.load(k + at[None, :] * D + d[:, None])
+        y = tl.load(v + at[:, None] * D + d[None, :])
+        s = tl.where(m[:, None] >= at[None, :], tl.dot(own, x), 0.0)
+        acc += tl.dot(s, y)
+    tl.store(out + m[:, None] * D + d[None, :], acc)
+"""
+)
 
 
 class StationaryOperandChoice(Pattern):
@@ -33,6 +59,7 @@ class StationaryOperandChoice(Pattern):
         Case(PRODUCT, "C-stationary GEMM"),
         Case(FLASH_POINTER, "Q-stationary (loop KV)"),
         Case(PRODUCT_THREADS, "C-stationary GEMM"),
+        Case(_LINEAR, "row tile of the scores kept, columns streamed"),
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
     )
     near_misses = (
@@ -66,14 +93,29 @@ class StationaryOperandChoice(Pattern):
         """The loads that an operand holds; of one that is computed, where the loop adds products
         up or hands no tile on, the tiles of the loop that it is computed from."""
         held = facts.held_loads(value)
+        made = facts.graph.producer(value)
+        if not held and made is not None and not made.inside(loop):
+            return self._made_before(facts, made.result)
         known = facts.loop(loop)
         if held or known is None or facts.program is not facts.source:
             return held
         tiles = [c for c in known.carried if facts.types.shape(c.argument)]
         if tiles and not known.of(Role.ACCUMULATOR):
             return []
-        made = facts.feeding(value) if not facts.graph.roots(value, *CONTRACTIONS) else []
-        return [a for a in made if a.node.inside(loop) and len(facts.types.shape(a.value)) > 1]
+        fed = facts.feeding(value) if not facts.graph.roots(value, *CONTRACTIONS) else []
+        return [a for a in fed if a.node.inside(loop) and len(facts.types.shape(a.value)) > 1]
+
+    def _made_before(self, facts: Facts, value: str) -> list[Access]:
+        """The tiles that an operand is computed from before a loop, such as a scaled one."""
+        if facts.program is not facts.source or facts.graph.roots(value, *CONTRACTIONS, *LOOPS):
+            return []
+        return [a for a in facts.feeding(value) if len(facts.types.shape(a.value)) > 1]
+
+    def _chained(self, facts: Facts, product: Node, loop: Node) -> bool:
+        """True when another product of the loop takes what a product gives, without a softmax."""
+        others = [p for p in facts.contractions if p is not product and p.inside(loop)]
+        operands = [p.op.operand(role) for p in others for role in ("lhs", "rhs")]
+        return any(facts.graph.rests_on(v, product) for v in operands)
 
     def _name(
         self, facts: Facts, product: Node, sides: list[list[Access]], loop: Node
@@ -81,10 +123,13 @@ class StationaryOperandChoice(Pattern):
         stays = [bool(side) and all(not a.node.inside(loop) for a in side) for side in sides]
         streams = [bool(side) and all(a.node.inside(loop) for a in side) for side in sides]
         if all(streams) and not facts.score_products:
-            return "C-stationary GEMM", [product]
+            return "C-stationary GEMM", [p for p in facts.contractions if p.loop is loop]
         if stays[0] == stays[1] or not (streams[0] or streams[1]):
             return None
         kept = self._kept(facts, loop)
+        if product not in facts.score_products and self._chained(facts, product, loop):
+            side = ("row", "columns") if stays[0] else ("column", "rows")
+            return "{} tile of the scores kept, {} streamed".format(*side), kept
         if product not in facts.score_products:
             return "weight-stationary persistent", kept
         first = queries_first(facts, product)
@@ -96,4 +141,5 @@ class StationaryOperandChoice(Pattern):
         """Loads before the loop that feed products inside it."""
         inside = [p for p in facts.contractions if p.inside(loop)]
         operands = [p.op.operand(role) for p in inside for role in ("lhs", "rhs")]
-        return [a for v in operands for a in facts.held_loads(v) if not a.node.inside(loop)]
+        loads = [a for v in operands for a in facts.held_loads(v) or self._loads(facts, v, loop)]
+        return [a for a in loads if not a.node.inside(loop)]
