@@ -54,6 +54,7 @@ class Library:
     headers: list[Header] = field(default_factory=list)
     _functions: dict[str, list[n.Definition]] = field(default_factory=dict)
     _records: dict[str, list[n.Record]] = field(default_factory=dict)
+    _methods: dict[str, list[n.Definition]] = field(default_factory=dict)
     _aliases: dict[str, n.Alias | None] = field(default_factory=dict)
     _constants: dict[str, n.Variable | None] = field(default_factory=dict)
 
@@ -72,6 +73,15 @@ class Library:
             several = (unit.functions.get(last) for unit in self.units(last))
             self._functions[last] = next((found for found in several if found), [])
         return self._functions[last]
+
+    def methods(self, name: str) -> list[n.Definition]:
+        """Methods of that name of every struct."""
+        if name not in self._methods:
+            records = (
+                r for unit in self.units(name) for many in unit.records.values() for r in many
+            )
+            self._methods[name] = [m for r in records for m in r.methods if m.name == name]
+        return self._methods[name]
 
     def records(self, name: str) -> list[n.Record]:
         """Definitions of a struct."""

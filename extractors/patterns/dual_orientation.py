@@ -11,6 +11,7 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREA
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 
 _TWICE = vary(
@@ -60,8 +61,14 @@ class DualOrientation(Pattern):
             where = [n for a in both for n in (*direct[a], *turned[a])]
             yield self.decide(facts, "load once, use as X and X^T", where)
         twice = [(a, b) for a in direct for b in turned if a is not b and a.array == b.array
-                 and a.array is not None and a.loop is b.loop]  # fmt: skip
+                 and a.array is not None and a.loop is b.loop
+                 and _blocks(a) == _blocks(b)]  # fmt: skip
         if twice and not both:
             yield self.decide(
                 facts, "load twice in two layouts", [x.node for pair in twice for x in pair]
             )
+
+
+def _blocks(access: Access) -> set[Atom]:
+    """Block ids that an access is placed by; two tiles of one array have others."""
+    return {a for index in access.index for a in index.atoms() if a.kind is AtomKind.BLOCK}

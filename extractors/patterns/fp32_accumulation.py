@@ -13,7 +13,7 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_T
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun as first_value
-from kb.analysis.loops import Role, accumulating
+from kb.analysis.loops import Role, accumulating, updates
 from kb.analysis.merging import Form, merge_of
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
@@ -155,8 +155,8 @@ class Fp32Accumulation(Pattern):
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
                 fills = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS)
                 begun = [n for n in fills if n.op.kind in _FILLS]
-                last = facts.graph.producer(facts.graph.core(state.next))
-                added = [last] if last is not None and not last.op.regions else []
+                steps = updates(facts.graph, state.argument, state.next)
+                added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
                 if begun:
                     yield facts.types.dtype(begun[0].result), [*begun, *added]
                 elif begin := self._number(facts, first_value(facts, state.init)):
