@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
 from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
-from extractors.patterns.cases_pointer import FLASH_STAGED
+from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
@@ -15,6 +15,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.merged_partials import MERGE, MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.lane_products import score_sums
 from kb.analysis.loops import Loop, Role
 from kb.analysis.merging import Form, Merge, merge_of
 from kb.evidence import Decision
@@ -59,6 +60,7 @@ class DeferredNormalisation(Pattern):
             ),
             "multiply by reciprocal",
         ),
+        Case(vary(DECODE_PART, ("acc / total", "acc * (1.0 / total)")), "multiply by reciprocal"),
         Case(FLASH_THREADS, "divide once in the epilogue"),
         Case(MERGE_TWICE_POINTER, "divide once in the epilogue"),
         Case(FLASH_STAGED, "divide once in the epilogue"),
@@ -121,7 +123,8 @@ class DeferredNormalisation(Pattern):
             return None
         if set(_sides(facts, over)) & set(grown):
             return "divide once in the epilogue"
-        once = bool(facts.contractions) and not facts.graph.rests_on(over, loop.node)
+        scored = facts.contractions or score_sums(facts)
+        once = bool(scored) and not facts.graph.rests_on(over, loop.node)
         return "multiply by reciprocal" if once else None
 
     def _again(self, facts: Facts, over: str, under: str, sums: list[str]) -> bool:

@@ -6,18 +6,24 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
-from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind, Expr, nested
+from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import OpKind
 
 _CHOSEN = (
     "    kv = head // R\n",
     "    if R > 1:\n        kv = head // R\n    else:\n        kv = head\n",
+)
+_DECODE = vary(
+    DECODE_PART,
+    ("W: tl.constexpr,", "G: tl.constexpr, N: tl.constexpr, W: tl.constexpr,"),
+    ("    share = ", "    kv = who % N // G\n    share = "),
+    ("    place = at", "    place = kv * hop * T + at"),
 )
 
 
@@ -30,6 +36,7 @@ class GqaHeadSharing(Pattern):
     matches = (
         Case(ATTENTION, "integer-division sharing"),
         Case(FLASH_POINTER, "integer-division sharing"),
+        Case(_DECODE, "integer-division sharing"),
         Case(FLASH_THREADS, "integer-division sharing"),
         Case(vary(ATTENTION, _CHOSEN), "integer-division sharing"),
         Case(vary(FLASH_POINTER, _CHOSEN), "integer-division sharing"),
@@ -39,6 +46,9 @@ class GqaHeadSharing(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(_DECODE, ("who % N // G", "who % N")), why="every query head has its own key head"
+        ),
         NearMiss(
             vary(ATTENTION, ("kv = head // R", "kv = head")),
             why="every query head has its own key head",
@@ -78,13 +88,12 @@ class GqaHeadSharing(Pattern):
         if any(_same(facts, node, n) for n in facts.graph.of(OpKind.MOD)):
             return False
         divided = [a for a in facts.loads if _uses(facts, node, a.index)]
+        own = {a for a in (head.atom, _with_batch(head)) if a is not None}
         whole = [
             a
             for a in facts.accesses
             if not _uses(facts, node, a.index)
-            and any(
-                head == e or (head.atom is not None and head.atom in set(e.top())) for e in a.index
-            )
+            and any(head == e or own & set(e.top()) for e in a.index)
         ]
         feeds = [
             a
@@ -107,6 +116,12 @@ def _same(facts: Facts, node: Node, other: Node) -> bool:
     """The remainder to a quotient: the number is two numbers in one."""
     pairs = zip(node.op.inputs[:2], other.op.inputs[:2], strict=True)
     return all(facts.values.expr(a) == facts.values.expr(b) for a, b in pairs)
+
+
+def _with_batch(head: Expr) -> Atom | None:
+    """The number that a head is the remainder of: that of the batch and the head in one."""
+    atom = head.atom
+    return atom.args[0].atom if atom is not None and atom.kind is AtomKind.MOD else None
 
 
 def _products(facts: Facts) -> list[Node]:

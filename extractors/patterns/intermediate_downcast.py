@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.narrowing import narrowing
@@ -33,6 +33,19 @@ class IntermediateDowncast(Pattern):
         Case(BACKWARD_KEYS, "cast P to input dtype"),
         Case(vary(ATTENTION, ("p.astype(a.dtype)", "p")), "keep fp32/tf32"),
         Case(FLASH_POINTER, "cast P to input dtype"),
+        Case(
+            vary(
+                DECODE_PART, ("tl.sum(weight[:, None] *", "tl.sum(weight.to(tl.float16)[:, None] *")
+            ),
+            "cast P to input dtype",
+        ),
+        Case(
+            vary(
+                DECODE_PART,
+                ("weight = tl.exp(score - peak)", "weight = tl.exp((score - peak).to(tl.float32))"),
+            ),
+            "keep fp32/tf32",
+        ),
         Case(_BY_TYPE, "cast P to input dtype"),
         Case(FLASH_THREADS, "cast P to input dtype"),
     )

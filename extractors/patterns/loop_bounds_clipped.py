@@ -19,6 +19,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Lines, Node
 from kb.analysis.idioms import between_lanes, masks
+from kb.analysis.lane_products import score_sums
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.specialise import branches
 from kb.analysis.splits import fixed_length, pieces
@@ -133,6 +134,11 @@ class LoopBoundsClipped(Pattern):
             vary(_PIECE, ("min((z + 1) * PER, size)", "(z + 1) * PER")),
             why="every block takes as many tiles",
         ),
+        NearMiss(
+            vary(DECODE_PART, ("range(low, high, T)", "range(0, 128, T)")),
+            why="every block walks the same keys",
+            value="clipped to valid range",
+        ),
         NearMiss(DECODE_PART, why="the piece begins where the block id says", value=_LOWER),
         NearMiss(
             vary(
@@ -165,6 +171,7 @@ class LoopBoundsClipped(Pattern):
         clipped: dict[tuple[str, Lines], list[Where]] = {}
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
         split = [piece.loop for piece in pieces(facts)]
+        products = facts.contractions or score_sums(facts)
         for loop in facts.loops:
             if loop.range is not None and not facts.contractions:
                 ends = [] if persistent(loop, facts.values) else _least(facts, loop)
@@ -172,7 +179,7 @@ class LoopBoundsClipped(Pattern):
                     yield self.decide(facts, "clipped to valid range", (*ends, loop.node))
             if persistent(loop, facts.values) or facts.walks_chunk(loop) or loop.range is None:
                 continue
-            if not any(p.inside(loop.node) for p in facts.contractions):
+            if not any(p.inside(loop.node) for p in products):
                 continue
             low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
             own = _own_band(facts, loop)
@@ -203,8 +210,9 @@ class LoopBoundsClipped(Pattern):
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
 
     def _looked_up(self, facts: Facts, loop: Loop) -> bool:
-        """The end is loaded from a place that the block id chooses, or rests on such a number."""
-        return bool(_loaded(facts, loop.high))
+        """An end is loaded from a place that the block id chooses, or rests on such a number."""
+        begins = [] if facts.contractions else _loaded(facts, loop.low)
+        return bool(begins or _loaded(facts, loop.high))
 
     def _tail(self, facts: Facts, loop: Loop) -> bool:
         """Scores of all keys: loads of the loop are masked, and nothing else is left out."""

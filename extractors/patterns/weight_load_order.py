@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from extractors.patterns.added_after_product import BIASED, BIASED_TILE
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -20,6 +21,7 @@ from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, SOFTMAX_T
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
+from kb.analysis.lane_products import score_sums
 from kb.analysis.normalisations import normalisations
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -51,6 +53,7 @@ class WeightLoadOrder(Pattern):
         Case(LAYER_NORM_THREADS, "independent of the statistics"),
         Case(ATTENTION_POINTER, "independent of the scores"),
         Case(ATTENTION, "independent of the scores"),
+        Case(DECODE_PART, "independent of the scores"),
         Case(ADD_POINTER, "independent of the compute"),
         Case(_GROUPED, "independent of the statistics"),
         Case(_GROUPED_TILE, "independent of the statistics"),
@@ -143,6 +146,18 @@ class WeightLoadOrder(Pattern):
             late = [a for a in loads if any(self._waits(facts, a, p) for p in products)]
             value = "operands after the scores" if late else "independent of the scores"
             yield self.decide(facts, value, loads)
+        yield from self._rows(facts)
+
+    def _rows(self, facts: Facts) -> Iterable[Decision]:
+        """Keys and values that one loop loads, where lanes are summed to scores."""
+        sums = score_sums(facts)
+        for around in dict.fromkeys(n.loop for n in sums):
+            inside = [a for a in facts.loads if a.loop is around]
+            loads = [a for a in inside if len(facts.types.shape(a.value)) > 1]
+            if len({a.array for a in loads}) > 1:
+                late = [a for a in loads if any(self._waits(facts, a, n) for n in sums)]
+                value = "operands after the scores" if late else "independent of the scores"
+                yield self.decide(facts, value, loads)
 
     def _elementwise(self, facts: Facts) -> Iterable[Decision]:
         """Tiles of several arrays, of which none is needed to find another."""

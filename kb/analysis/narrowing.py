@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.lane_products import factors, score_sums
 from kb.ops import CONTRACTIONS, OpKind
 
 _LOOKS = VIEWS | TURNS
@@ -31,7 +32,24 @@ def narrowing(facts: Facts) -> Narrowing:
     for product in facts.contractions:
         for role in ("lhs", "rhs"):
             _operand(facts, product, product.op.operand(role) or "", found)
+    sums = score_sums(facts)
+    weights = [e.node for e in facts.exponentials if not e.rescale] if sums else []
+    for total in facts.graph.of(OpKind.REDUCE_SUM) if sums else ():
+        for value in factors(facts, total) if total not in sums else ():
+            if any(facts.graph.rests_on(value, w) for w in weights):
+                _weight(facts, total, value, found)
     return found
+
+
+def _weight(facts: Facts, total: Node, value: str, found: Narrowing) -> None:
+    """A probability that weighs a loaded tile: narrowed by a cast, or left in 32 bits."""
+    casts = [n for n in facts.graph.ends(value, _LOOKS) if n.op.kind in CASTS]
+    narrow = [n for n in casts if facts.types.dtype(n.result) != "f32"]
+    if narrow:
+        found.casts += narrow
+        found.into.append(total)
+    elif facts.types.dtype(value) == "f32":
+        found.kept.append(total)
 
 
 def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
