@@ -34,6 +34,15 @@ def copy(x, out, T: Int):
     ct.scatter(out, at, ct.gather(x, at))
 """
 )
+_LABEL = (
+    TILE
+    + """
+@ct.kernel
+def label(names, out):
+    at = ct.bid(0)
+    ct.scatter(out, (at,), ct.gather(names, (at,), padding_value=-100))
+"""
+)
 
 
 class PaddingPolicy(Pattern):
@@ -50,6 +59,7 @@ class PaddingPolicy(Pattern):
         Case(PRODUCT, "ZERO"),
         Case(SOFTMAX, "NEG_INF"),
         Case(_COPIED, "ZERO"),
+        Case(_LABEL, "explicit value"),
         Case(ATTENTION_POINTER, "masked load other="),
         Case(ADD_POINTER, "masked load, other not given"),
         Case(FLASH_THREADS, "masked load other="),
@@ -62,6 +72,9 @@ class PaddingPolicy(Pattern):
         NearMiss(
             vary(_COPIED, ("ct.gather(x, at)", "ct.gather(x, at, check_bounds=False)")),
             why="nothing is checked, so nothing is padded",
+        ),
+        NearMiss(
+            vary(_LABEL, (", padding_value=-100", "")), why="one element, no padding is given"
         ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
@@ -91,13 +104,21 @@ class PaddingPolicy(Pattern):
 
 
 def padded(facts: Facts) -> list[Access]:
-    """Loads whose lanes outside the array read as something; a single element is inside or the
-    program is wrong."""
+    """Loads whose lanes outside the array read as something; a single element only where the
+    program says as what, else it is inside or the program is wrong."""
     return [
         a
         for a in facts.loads
-        if a.padding and facts.types.shape(a.value) and not _unchecked(facts, a)
+        if a.padding
+        and (facts.types.shape(a.value) or _given(facts, a))
+        and not _unchecked(facts, a)
     ]
+
+
+def _given(facts: Facts, access: Access) -> bool:
+    """A single element with a padding of its own, under a check that is made."""
+    padding = access.node.op.operand("padding")
+    return _by_element(access) and padding is not None and facts.checked(access)
 
 
 def clips_elements(facts: Facts, access: Access) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
@@ -39,6 +39,19 @@ def keep(x, out, n, p, T: tl.constexpr):
 )
 
 
+_FOLDED = (
+    TILE
+    + """
+@ct.kernel
+def keep(x, out, P: ct.Constant[float], T: Int):
+    v = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    if P >= 1.0:
+        rate = ct.zeros((T,), dtype=v.dtype)
+    else:
+        rate = ct.full((T,), 1.0 / (1.0 - P), dtype=v.dtype)
+    ct.store(out, index=(ct.bid(0),), tile=v * rate)
+"""
+)
 _MEAN = (
     POINTER
     + """
@@ -61,6 +74,8 @@ class ReciprocalOnce(Pattern):
     source = "NVIDIA, CUDA C++ Best Practices Guide, division and modulo operations"
     matches = (
         Case(_KEPT, "divide per element"),
+        Case(vary(_KEPT, ("/ (1 - p)", "/ p")), "divide per element"),
+        Case(_FOLDED, "one reciprocal per row"),
         Case(LAYER_NORM_POINTER, "true division"),
         Case(_MEAN, "true division"),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
@@ -128,8 +143,8 @@ class ReciprocalOnce(Pattern):
         return given or isinstance(facts.values.literal(over), int | float)
 
     def _elementwise(self, facts: Facts, node: Node) -> bool:
-        """A tile over a reduced row of it, or loaded numbers over one that is computed of what the
-        launch gives."""
+        """A tile over a reduced row of it, or loaded numbers over what the launch gives, perhaps
+        computed with."""
         over, under = node.op.inputs[:2]
         wide = [e for e in facts.types.shape(over) if e != "1"]
         narrow = [e for e in facts.types.shape(under) if e != "1"]
@@ -137,6 +152,7 @@ class ReciprocalOnce(Pattern):
             return False
         made = facts.graph.producer(facts.graph.core(under))
         computed = made is not None and made.op.kind in (OpKind.SUB, OpKind.ADD, OpKind.MUL)
+        computed = computed or facts.graph.core(under) in facts.graph.function.parameter_names
         return bool(facts.graph.roots(under, *REDUCTIONS)) or (
             computed
             and facts.values.literal(under) is None
@@ -152,6 +168,8 @@ class ReciprocalOnce(Pattern):
             for user in facts.graph.users(value):
                 if user.op.kind in _LOOKS and len(values) < 16:
                     values.append(user.result)
+                elif user.op.kind == OpKind.YIELD and len(values) < 16:
+                    values += facts.graph.onward(user, value)
                 elif user.op.kind in (OpKind.MUL, OpKind.FMA):
                     other = [v for v in user.op.inputs[:2] if v != value]
                     if any(facts.graph.roots(v, *READS) for v in other):

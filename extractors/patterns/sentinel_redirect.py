@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import vary
+from extractors.patterns.cases import TILE, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.padding_policy import clips_elements
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -20,6 +22,17 @@ _REDIRECT = vary(
 )
 
 
+_SORTED = (
+    TILE
+    + """
+@ct.kernel
+def back(x, order, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    to = ct.gather(order, at)
+    v = ct.gather(x, at)
+    ct.scatter(out, to, v)
+"""
+)
 _BARE_THREADS = """__global__ void plus(const float* x, float* out) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     out[at] = x[at] + 1.f;
@@ -28,18 +41,28 @@ _BARE_THREADS = """__global__ void plus(const float* x, float* out) {
 
 
 class SentinelRedirect(Pattern):
-    """The index of a store is a select between a position and a constant outside the array."""
+    """The index of a store is a select between a position and a constant outside the array, or was
+    loaded and is checked against its bounds; or the store has a mask."""
 
     name = "sentinel-index-redirect-for-masked-scatter"
     axis = "masked_store"
     source = "tilelore catalogue, P38"
     matches = (
         Case(_REDIRECT, "redirect invalid lanes to an OOB index"),
+        Case(_SORTED, "loaded positions outside the array are dropped"),
         Case(ADD_POINTER, "store mask operand"),
         Case(ADD_THREADS, "store mask operand"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),
+        NearMiss(
+            vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, to, v, check_bounds=False)")),
+            why="nothing is checked",
+        ),
+        NearMiss(
+            vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, at, v)")),
+            why="positions are computed",
+        ),
         NearMiss(PRODUCT_DESCRIPTOR, why="tiles are clipped by the bounds of the descriptor"),
         NearMiss(_BARE_THREADS, why="every lane writes its own place"),
     )
@@ -53,6 +76,26 @@ class SentinelRedirect(Pattern):
                     redirected += [made, store.node]
         if redirected:
             yield self.decide(facts, "redirect invalid lanes to an OOB index", redirected)
+        dropped = [s for s in facts.stores if self._drops(facts, s)]
+        if dropped and not redirected:
+            loads = [a for s in dropped for a in self._places(facts, s)]
+            yield self.decide(
+                facts, "loaded positions outside the array are dropped", [*loads, *dropped]
+            )
         masked = [s for s in facts.stores if s.mask is not None and facts.types.shape(s.value)]
         if masked:
             yield self.decide(facts, "store mask operand", masked)
+
+    def _drops(self, facts: Facts, store: Access) -> bool:
+        """Elements scattered under the check of bounds at positions that were loaded."""
+        return clips_elements(facts, store) and bool(self._places(facts, store))
+
+    def _places(self, facts: Facts, store: Access) -> list[Access]:
+        """Loads of several positions that a scatter goes to."""
+        items = facts.values.items(store.node.op.operand("index"))
+        return [
+            a
+            for a in facts.loads
+            if facts.types.shape(a.value)
+            and any(facts.graph.rests_on(item, a.node) for item in items)
+        ]

@@ -232,12 +232,12 @@ class Graph:
                 return
             for node in self.users(current):
                 yield node
-                for result in self._onward(node, current):
+                for result in self.onward(node, current):
                     if result not in seen:
                         seen.add(result)
                         pending.append(result)
 
-    def _onward(self, node: Node, value: str) -> list[str]:
+    def onward(self, node: Node, value: str) -> list[str]:
         """Values that a use of `value` hands on: results, or what a terminator hands to its
         region's owner."""
         if node.op.kind not in (OpKind.YIELD, OpKind.CONTINUE):
