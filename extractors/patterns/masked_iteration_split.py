@@ -49,6 +49,16 @@ class MaskedIterationSplit(Pattern):
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
         Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
         Case(FLASH_STAGED, _STAGED),
+        Case(
+            vary(
+                FLASH_STAGED,
+                (
+                    "            s += tl.where(",
+                    "            if TN > 16:\n                s += tl.where(",
+                ),
+            ),
+            _STAGED,
+        ),
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
@@ -134,19 +144,22 @@ def _staged(facts: Facts, inside: list[Mask]) -> list[Node]:
     for some value of a compile-time parameter."""
     chosen = {branch.node for branch in branches(facts)}
     for mask in inside:
-        branch = _within(facts, mask, chosen)
-        for twin in inside:
-            same = twin.node.lines == mask.node.lines and twin.node.loop is not mask.node.loop
-            if branch and same and not _within(facts, twin, chosen):
-                return [branch, mask.node, *(n for n in (mask.node.loop, twin.node.loop) if n)]
+        around = _within(facts, mask, chosen)
+        for twin in inside if around else ():
+            if twin.node.lines != mask.node.lines or twin.node.loop is mask.node.loop:
+                continue
+            shared = {b.lines for b in _within(facts, twin, chosen)}
+            own = [b for b in around if b.lines not in shared]
+            if own:
+                return [own[0], mask.node, *(n for n in (mask.node.loop, twin.node.loop) if n)]
     return []
 
 
-def _within(facts: Facts, mask: Mask, chosen: set[Node]) -> Node | None:
-    """The branch around a mask in its loop that is one of those given."""
+def _within(facts: Facts, mask: Mask, chosen: set[Node]) -> list[Node]:
+    """The branches around a mask in its loop that are among those given."""
     loop = mask.node.loop
     around = [b for b in facts.guards(mask.node) if loop is not None and b.inside(loop)]
-    return next((b for b in around if b in chosen), None)
+    return [b for b in around if b in chosen]
 
 
 def _products(facts: Facts, loop: Node) -> int:
