@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
+from kb.analysis.loops import Role
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS
+from kb.ops import CONTRACTIONS, OpKind
 
 _CHAINED = vary(
     ATTENTION,
@@ -36,18 +37,52 @@ _CHAINED_THREADS = vary(
 )  # fmt: skip
 
 
+_LINEAR = (
+    POINTER
+    + """
+@triton.jit
+def chunk(q, h, scores, v, out, g, K, T: tl.constexpr, TK: tl.constexpr):
+    m = tl.program_id(0) * T + tl.arange(0, T)
+    n = tl.arange(0, T)
+    acc = tl.zeros((T, T), dtype=tl.float32)
+    for i in range(0, K, TK):
+        k = i + tl.arange(0, TK)
+        x = tl.load(q + m[:, None] * K + k[None, :])
+        acc += tl.dot(x, tl.load(h + k[:, None] * T + n[None, :]))
+    acc = acc * tl.load(g + m)[:, None]
+    s = tl.load(scores + m[:, None] * T + n[None, :])
+    y = tl.load(v + m[:, None] * T + n[None, :])
+    tl.store(out + m[:, None] * T + n[None, :], acc + tl.dot(s, y))
+"""
+)
+_TWO = "two MMAs into one accumulator"
+_SCALED = VIEWS | CASTS | {OpKind.MUL, OpKind.SELECT, OpKind.IF, OpKind.PERMUTE, OpKind.TRANSPOSE}
+
+
 class ChainedProducts(Pattern):
-    """The third operand of a product is another product of the same iteration."""
+    """The third operand of a product is another product of the same iteration; or a product is
+    added to the sum that a loop over other arrays gave."""
 
     name = "chained-mma-accumulation-over-concatenated-contraction-dims"
     axis = "contraction_split"
     source = "DeepSeek-AI, DeepSeek-V2 (2024), multi-head latent attention"
     matches = (
-        Case(_CHAINED, "two MMAs into one accumulator"),
-        Case(_CHAINED_POINTER, "two MMAs into one accumulator"),
-        Case(_CHAINED_THREADS, "two MMAs into one accumulator"),
+        Case(_CHAINED, _TWO),
+        Case(_CHAINED_POINTER, _TWO),
+        Case(_CHAINED_THREADS, _TWO),
+        Case(_LINEAR, _TWO),
+        Case(vary(_LINEAR, ("acc + tl.dot(s, y)", "tl.dot(s, y, acc)")), _TWO),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _LINEAR,
+                ("tl.load(scores + m[:, None] * T", "tl.load(q + m[:, None] * K"),
+                ("tl.load(v + m", "tl.load(h + m"),
+            ),
+            why="the last step of the loop, written after it",
+        ),
+        NearMiss(vary(_LINEAR, ("acc + tl.dot(s, y)", "acc + s * y")), why="nothing is contracted"),
         NearMiss(ATTENTION, why="every product has an accumulator of its own"),
         NearMiss(PRODUCT, why="the accumulator comes from the iteration before"),
         NearMiss(FLASH_POINTER, why="every product has an accumulator of its own"),
@@ -60,4 +95,43 @@ class ChainedProducts(Pattern):
                 facts.graph.through(product.op.operand("acc"), VIEWS | CASTS)
             )
             if first is not None and first.op.kind in CONTRACTIONS and first.loop is product.loop:
-                yield self.decide(facts, "two MMAs into one accumulator", (first, product))
+                yield self.decide(facts, _TWO, (first, product))
+        for product in facts.contractions if facts.program is facts.source else ():
+            if product.loop is None:
+                yield from self._after_loop(facts, product)
+
+    def _after_loop(self, facts: Facts, product: Node) -> Iterable[Decision]:
+        """A sum of products that a loop has finished, and one of other arrays that is added."""
+        own = _arrays(facts, [product])
+        for begun in self._begun(facts, product):
+            loop = facts.loop(begun)
+            sums = [p for p in facts.contractions if p.loop is begun]
+            if loop is None or not loop.of(Role.ACCUMULATOR) or not sums:
+                continue
+            rest = _arrays(facts, sums)
+            if own - rest and rest - own:
+                yield self.decide(facts, _TWO, (*sums, product))
+
+    def _begun(self, facts: Facts, product: Node) -> list[Node]:
+        """Loops whose sum a product is added to, perhaps after a factor."""
+        sums = [v for v in (product.op.operand("acc"),) if v is not None]
+        for node in facts.graph.downstream(product.result, 8):
+            if node.op.kind == OpKind.ADD:
+                left, right = node.op.inputs[:2]
+                ends = (facts.graph.rests_on(left, product), facts.graph.rests_on(right, product))
+                sums += {(False, True): [left], (True, False): [right]}.get(ends, [])
+                break
+        found: dict[Node, None] = {}
+        for value in sums:
+            for node in facts.graph.upstream(value, lambda n: n.op.kind not in _SCALED):
+                if node.op.kind in LOOPS and not node.loops:
+                    found[node] = None
+        return list(found)
+
+
+def _arrays(facts: Facts, products: list[Node]) -> set[str | None]:
+    """Arrays whose tiles are operands, or are multiplied with others to be some."""
+    values = [v for p in products for role in ("lhs", "rhs") if (v := p.op.operand(role))]
+    nodes = (n for v in values for n in facts.graph.upstream(v, lambda n: n.op.kind not in _SCALED))
+    found = [facts.access(n) for n in nodes]
+    return {access.array for access in found if access is not None}

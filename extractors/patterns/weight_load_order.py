@@ -127,11 +127,12 @@ class WeightLoadOrder(Pattern):
         """Tiles that are added to a finished product or that scale it, after its loop."""
         if facts.score_products:
             return
-        _, others = self._beside(facts, facts.contractions)
-        loops = {p.loop for p in facts.contractions}
+        summed = [p for p in facts.contractions if p.loop is not None]
+        _, others = self._beside(facts, summed)
+        loops = {p.loop for p in summed}
         others = [a for a in others if facts.types.shape(a.value) and a.loop not in loops]
         if others:
-            late = [a for a in others if any(self._waits(facts, a, p) for p in facts.contractions)]
+            late = [a for a in others if any(self._waits(facts, a, p) for p in summed)]
             value = "operands after the product" if late else "independent of the product"
             yield self.decide(facts, value, others)
 
