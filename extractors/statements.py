@@ -76,9 +76,28 @@ class StatementReader:
                 self._raise(node)
             case ast.Pass():
                 pass
+            case ast.With(body=body):
+                self._entered(node)
+                return self._block(body, live)
             case _:
                 self._unread(node)
         return False
+
+    def _entered(self, node: ast.With) -> None:
+        """Contexts that a block is run in: one opaque op for all, then the block where it
+        stands."""
+        heads: list[ast.stmt] = [ast.Expr(item.context_expr) for item in node.items]
+        given = [item.optional_vars for item in node.items if item.optional_vars is not None]
+        bound = sorted({n.id for one in given for n in ast.walk(one) if isinstance(n, ast.Name)})
+        reads = sorted(self.live.exposed(heads) & self.names.keys())
+        values = self.writer.add_many(
+            OpKind.OPAQUE,
+            [("read", self.names[name]) for name in reads],
+            node.items[0].context_expr,
+            [("what", "statement With")],
+            bound,
+        )
+        self.names.update(zip(bound, values, strict=True))
 
     def _raise(self, node: ast.Raise) -> None:
         """No compiler knows `raise`: a kernel that reaches one does not compile."""

@@ -13,7 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
 from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
@@ -22,6 +22,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.idioms import queries_first
+from kb.analysis.lane_products import factors, score_sums
 from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS
@@ -58,11 +59,16 @@ class StationaryOperandChoice(Pattern):
         Case(BACKWARD_KEYS, "KV-stationary (loop Q)"),
         Case(PRODUCT, "C-stationary GEMM"),
         Case(FLASH_POINTER, "Q-stationary (loop KV)"),
+        Case(DECODE_PART, "Q-stationary (loop KV)"),
         Case(PRODUCT_THREADS, "C-stationary GEMM"),
         Case(_LINEAR, "row tile of the scores kept, columns streamed"),
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
     )
     near_misses = (
+        NearMiss(
+            vary(DECODE_PART, ("row[None, :] * keys", "keys * keys")),
+            why="both sides are loaded in the loop",
+        ),
         NearMiss(FLASH_POINTER, why="one loop, one choice", value="KV-stationary (loop Q)"),
         NearMiss(
             vary(PRODUCT_POINTER, ("+= tl.dot(x, y)", "= tl.exp(acc) * tl.dot(x, y * 0.5)")),
@@ -86,8 +92,27 @@ class StationaryOperandChoice(Pattern):
             if found is not None:
                 value, kept = found
                 places.setdefault(value, []).extend((*kept, loop))
+        for total in score_sums(facts):
+            if total.loop is not None and total.loop not in seen:
+                row = self._kept_row(facts, total, total.loop)
+                seen |= {total.loop} if row else set()
+                places.setdefault("Q-stationary (loop KV)", []).extend(row)
         for value, where in places.items():
-            yield self.decide(facts, value, where)
+            if where:
+                yield self.decide(facts, value, where)
+
+    def _kept_row(self, facts: Facts, total: Node, loop: Node) -> list[Where]:
+        """Loads before a loop of the one side of a sum of products, where the loop loads the
+        other."""
+        wide = [
+            [a for a in facts.feeding(v) if facts.types.shape(a.value)]
+            for v in factors(facts, total)
+        ]
+        inside = [[a.node.inside(loop) for a in loads] for loads in wide]
+        for here, there in ((0, 1), (1, 0)):
+            if wide[here] and not any(inside[here]) and any(inside[there]):
+                return [*wide[here], *wide[there], loop]
+        return []
 
     def _loads(self, facts: Facts, value: str | None, loop: Node) -> list[Access]:
         """The loads that an operand holds; of one that is computed, where the loop adds products

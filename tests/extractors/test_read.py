@@ -153,6 +153,16 @@ def test_what_is_not_understood_is_opaque_with_its_line(body: str, what: str) ->
     assert op.span.line > len(HEAD.splitlines())
 
 
+def test_the_block_of_a_context_is_read_where_it_stands() -> None:
+    program = kernel("with n(1) as (t, u):\n    x = t + n\nct.store(A, (u,), x)")
+    (context,) = opaque_ops(program)
+    added = next(op for op in kernel_ops(program) if op.kind == OpKind.ADD)
+    store = next(op for op in kernel_ops(program) if op.kind == OpKind.STORE_TILE)
+    assert context.attribute("what") == "statement With"
+    assert [r.name for r in context.results][0] == added.inputs[0]
+    assert added.results[0].name in store.inputs
+
+
 def test_helpers_of_other_modules_are_part_of_the_program() -> None:
     modules = TextModules(
         {
