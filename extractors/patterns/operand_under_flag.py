@@ -40,6 +40,16 @@ def plus(x, bias, out, T: Int, SHIFT: Bool):
 )
 
 
+_HANDED = vary(
+    _FLAGGED,
+    (
+        "    if SHIFT:\n        v += tl.load(bias",
+        "    if SHIFT:\n        there = bias + at\n    else:\n        there = None\n    if SHIFT:\n        v += tl.load(there",
+    ),  # noqa: E501
+    ("load(there + at,", "load(there,"),
+)
+
+
 _STORED = vary(
     _FLAGGED,
     ("v += tl.load(bias + at, mask=at < n)", "tl.store(bias + at, v + v, mask=at < n)"),
@@ -61,6 +71,7 @@ class OperandUnderFlag(Pattern):
     source = "Triton documentation, tl.constexpr: branches that are taken at compile time"
     matches = (
         Case(_FLAGGED, "operand read under a constexpr flag"),
+        Case(_HANDED, "operand read under a constexpr flag"),
         Case(_FLAGGED_TILE, "operand read under a constexpr flag"),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
@@ -99,10 +110,11 @@ class OperandUnderFlag(Pattern):
         read: dict[str, list[Where]] = {}
         written: dict[str, list[Where]] = {}
         for array, accesses in arrays.items():
-            if not one_side(facts, [side_of(access.node, chosen) for access in accesses]):
+            shared = one_side(facts, [access.node for access in accesses], chosen)
+            if not shared:
                 continue
             guards = (b for access in accesses for b in facts.guards(access.node) if b in chosen)
-            around = list(dict.fromkeys(guards))
+            around = [b for b in dict.fromkeys(guards) if b.op.inputs[0] in shared]
             heads = [branch.head for branch in around]
             heads += facts.declared(*(n for b in around for n in _flags(facts, b)))
             if not any(access.is_store for access in accesses):
@@ -124,23 +136,26 @@ def _flags(facts: Facts, branch: Node) -> set[str]:
     return (atoms | named | {branch.op.inputs[0]}) & facts.constexprs
 
 
-Side = tuple[Node, int]
-
-
-def side_of(node: Node, chosen: set[Node]) -> Side | None:
-    """The outermost branch on compile-time parameters around a node, and its side."""
-    found, current = None, node
-    while current.parent is not None:
-        if current.parent in chosen:
-            found = (current.parent, current.branch)
-        current = current.parent
+def flagged(node: Node, chosen: set[Node]) -> dict[Node, int]:
+    """The branches on compile-time parameters around a node, each with its side."""
+    found: dict[Node, int] = {}
+    while node.parent is not None:
+        if node.parent in chosen:
+            found[node.parent] = node.branch
+        node = node.parent
     return found
 
 
-def one_side(facts: Facts, sides: list[Side | None]) -> bool:
-    """True when all stand on the same side of branches on the same condition."""
-    told = {
-        (str(facts.values.expr(side[0].op.inputs[0])), side[1]) if side is not None else None
-        for side in sides
-    }
-    return len(told) == 1 and None not in told
+def one_side(facts: Facts, nodes: list[Node], chosen: set[Node]) -> set[str]:
+    """Conditions of branches that all nodes stand on the same side of; empty when there are
+    none."""
+    asked: dict[tuple[str, int], set[str]] = {}
+    told = []
+    for node in nodes:
+        around = flagged(node, chosen)
+        sides = {(str(facts.values.expr(b.op.inputs[0])), side): b for b, side in around.items()}
+        told.append(set(sides))
+        for key, branch in sides.items():
+            asked.setdefault(key, set()).add(branch.op.inputs[0])
+    shared = set.intersection(*told) if told else set()
+    return {value for key in shared for value in asked[key]}

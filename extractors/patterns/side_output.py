@@ -11,7 +11,7 @@ from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_LOOP_T
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from extractors.patterns.operand_under_flag import one_side, side_of
+from extractors.patterns.operand_under_flag import flagged, one_side
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -136,10 +136,10 @@ class SideOutput(Pattern):
             access
             for array, held in arrays.items()
             if array is not None and all(access.is_store for access in held)
-            if one_side(facts, [side_of(access.node, chosen) for access in held])
+            if one_side(facts, [access.node for access in held], chosen)
             for access in held
         ]
-        return found if any(side_of(s.node, chosen) is None for s in facts.stores) else []
+        return found if any(not flagged(s.node, chosen) for s in facts.stores) else []
 
     def _state(self, facts: Facts, store: Access) -> bool:
         """What a loop carries, stored after it, where the loop stores what it makes of it."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from kb.analysis import symbolic as s
-from kb.analysis.graph import COPIES, Graph, Node, field_of
+from kb.analysis.graph import COPIES, LOOPS, Graph, Node, field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TypeKind
@@ -45,6 +45,10 @@ _PADDING = {"padding.zero": "zero", "padding.neg_zero": "zero", "padding.neg_inf
             "padding.pos_inf": "pos_inf", "padding.nan": "nan",
             "padding.undetermined": "undetermined", "zero": "zero", "nan": "nan"}  # fmt: skip
 _HANDED_ON = COPIES | {OpKind.ADVANCE, OpKind.IF, OpKind.FOR, OpKind.WHILE, OpKind.CONST}
+_MERGES = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
+MAX_MERGED = 64
+"""Values that a pointer is followed through to its base."""
+
 _VIEWS_OF_ARRAYS = COPIES | {OpKind.ARRAY_SLICE, OpKind.TILED_VIEW, OpKind.SUBSCRIPT}
 
 
@@ -174,10 +178,27 @@ class AccessReader:
         known = [atom for atom in candidates if atom.value in self.pointers]
         chosen = known or candidates
         if not chosen:
-            return None, offset
+            return self._merged(address), offset
         rest = s.sub(offset, s.of(chosen[0]))
         name = chosen[0].value if chosen[0].kind is AtomKind.PARAMETER else None
         return name, rest
+
+    def _merged(self, address: str) -> str | None:
+        """The one parameter that every pointer which branches and loops may hand on begins at."""
+        found: set[str] = set()
+        pending, seen = [address], {address}
+        while pending and len(seen) < MAX_MERGED:
+            current = pending.pop()
+            bases = self._candidates(self.values.expr(current))
+            if bases:
+                found.update(a.value for a in bases if a.kind is AtomKind.PARAMETER)
+                continue
+            node = self.graph.producer(current)
+            if node is None or node.op.kind in _MERGES:
+                new = [feed for feed in self.graph.feeds(current) if feed not in seen]
+                seen.update(new)
+                pending += new
+        return next(iter(found)) if len(found) == 1 else None
 
     def _array(self, value: str | None) -> str | None:
         """The parameter below slices, views and elements of a list of arrays."""

@@ -49,15 +49,18 @@ def _rests_on(facts: Facts, value: str) -> frozenset[str]:
             names.add(current)
         elif node.op.kind == OpKind.CONST:
             continue
-        elif node.op.kind in _AT_RUN_TIME:
-            return frozenset()
-        elif not node.op.inputs or node.op.regions or len(seen) > MAX_STEPS:
+        elif not _by_parameters(node) or len(seen) > MAX_STEPS:
             return frozenset()
         for feed in facts.graph.feeds(current):
             if feed not in seen:
                 seen.add(feed)
                 pending.append(feed)
     return frozenset(names)
+
+
+def _by_parameters(node: Node) -> bool:
+    """True for an operation whose operands alone say what it gives."""
+    return bool(node.op.inputs) and not node.op.regions and node.op.kind not in _AT_RUN_TIME
 
 
 def outcome(facts: Facts, value: str, given: Mapping[str, Literal]) -> Literal:
