@@ -1,16 +1,23 @@
-"""Output tiles of a product are numbered along rows or along columns."""
+"""Output tiles are numbered along rows or along columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    POINTER,
+    PRODUCT,
+    PRODUCT_PERSISTENT,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, mul
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -36,6 +43,20 @@ _THREADS = vary(
     ("int m = blockIdx.y * T", "int wide = (N + T - 1) / T;\n    int m = (blockIdx.x / wide) * T"),
     ("int n = blockIdx.x * T", "int n = (blockIdx.x % wide) * T"),
 )
+_PLANE = (
+    POINTER
+    + """
+@triton.jit
+def double(x, out, m, n, TM: tl.constexpr, TN: tl.constexpr):
+    own = tl.program_id(0)
+    wide = tl.cdiv(n, TN)
+    rows = (own // wide) * TM + tl.arange(0, TM)
+    cols = (own % wide) * TN + tl.arange(0, TN)
+    at = rows[:, None] * n + cols[None, :]
+    keep = (rows[:, None] < m) & (cols[None, :] < n)
+    tl.store(out + at, tl.load(x + at, mask=keep) * 2.0, mask=keep)
+"""
+)
 _SPLITS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
 
 
@@ -51,8 +72,13 @@ class CountedTiles(Pattern):
         Case(_COLUMNS, "column-major"),
         Case(_TILES, "row-major"),
         Case(_THREADS, "row-major"),
+        Case(_PLANE, "row-major"),
     )
     near_misses = (
+        NearMiss(
+            vary(_PLANE, ("own // wide) * TM", "own // wide) * n")),
+            why="the quotient finds an image, not a tile of rows",
+        ),
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
         NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
         NearMiss(PRODUCT_PERSISTENT, why="tiles are taken in groups of rows"),
@@ -63,7 +89,7 @@ class CountedTiles(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.contractions or facts.score_products:
+        if facts.score_products:
             return
         for store in facts.stores:
             row, column = _splits(store)
@@ -72,12 +98,24 @@ class CountedTiles(Pattern):
             kinds = {row[0].kind, column[0].kind}
             if row[0].args != column[0].args or kinds != set(_SPLITS):
                 continue
+            if not facts.contractions and not all(_tile(store, a) for a in (row[0], column[0])):
+                continue
             value = "row-major" if row[0].kind is AtomKind.FLOOR_DIV else "column-major"
             steps = facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
             parts = (row[0], column[0])
             made = [n for n in steps if facts.values.expr(n.result).atom in parts]
             yield self.decide(facts, value, made)
             return
+
+
+def _tile(store: Access, number: Atom) -> bool:
+    """True when a number counts tiles of the lanes of an address."""
+    return any(
+        mul(index.coefficient(lane), lane.args[0]) == index.coefficient(number)
+        for index in store.index
+        for lane in index.top()
+        if lane.kind is AtomKind.LANE
+    )
 
 
 def _splits(store: Access) -> tuple[list[Atom], list[Atom]]:
