@@ -51,6 +51,10 @@ _ROW_THREADS = """__global__ void copy(const float* x, float* out, int n) {
     out[(size_t)row * n + threadIdx.x] = x[(size_t)row * n + threadIdx.x];
 }
 """
+_COUNTED_THREADS = """__global__ void twice(const float* x, float* out, size_t n) {
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) out[i] = x[i] + x[i];
+}
+"""
 
 
 class IndexWidth(Pattern):
@@ -67,6 +71,8 @@ class IndexWidth(Pattern):
         Case(PRODUCT_DESCRIPTOR, "int32"),
         Case(_ROW_THREADS, "int64 opt-in"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(size_t)(row * n)"), "int32"),
+        Case(_COUNTED_THREADS, "int64 opt-in"),
+        Case(_COUNTED_THREADS.replace("size_t", "int"), "int32"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(int)((size_t)row * n)"), "int32"),
     )
     near_misses = (
@@ -123,6 +129,8 @@ class IndexWidth(Pattern):
         below = facts.threads.upstream(node.op.inputs[1], _settles)
         made = facts.threads.producer(facts.threads.through(node.op.inputs[1], CASTS))
         products = [n for n in below if n.op.kind == OpKind.MUL or _narrows(n)]
+        if not products and made is None:
+            return _counted(facts, facts.threads.through(node.op.inputs[1], CASTS) or "")
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
         dtypes = {n: row.type.dtype for n in products or own for row in n.op.results if row.type}
         dtype = max(dtypes.values(), key=lambda dtype: dtype in _WIDE, default="")
@@ -171,6 +179,15 @@ class IndexWidth(Pattern):
             for role, value in access.node.op.operands
             if role in ("pointer", "index", "offsets", "mask")
         )
+
+
+def _counted(facts: Facts, value: str) -> tuple[str, list[Node]]:
+    """The type of the variable that a loop counts with, and the loop."""
+    loop, region, place = facts.threads.arguments.get(value, (None, 0, -1))
+    if loop is None or loop.op.kind != OpKind.FOR or place != 0:
+        return "", []
+    kind = loop.op.regions[region].arguments[0].type
+    return (kind.dtype, [loop]) if kind is not None else ("", [])
 
 
 def _narrows(node: Node) -> bool:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.up_to_the_diagonal import LOWER_THREADS, diagonal_loops
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, persistent
@@ -31,6 +32,8 @@ _PART = vary(
     ),
 )
 
+_FROM_BELOW = LOWER_THREADS.replace("int row = blockIdx.x", "int row = n - 1 - blockIdx.x")
+
 
 class LongestFirst(Pattern):
     """The block's work depends on its tile index; that index is the block id, or counted from the
@@ -44,8 +47,10 @@ class LongestFirst(Pattern):
         Case(_REVERSED, "LPT reversed q-tiles"),
         Case(FLASH_POINTER, "natural order"),
         Case(FLASH_THREADS, "natural order"),
+        Case(_FROM_BELOW, "LPT reversed q-tiles"),
     )
     near_misses = (
+        NearMiss(LOWER_THREADS, why="rows in order", value="LPT reversed q-tiles"),
         NearMiss(PRODUCT, why="every tile costs the same"),
         NearMiss(PRODUCT_POINTER, why="every tile costs the same"),
         NearMiss(PRODUCT_THREADS, why="every tile costs the same"),
@@ -53,6 +58,10 @@ class LongestFirst(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        for loop in diagonal_loops(facts)[:1]:
+            sums = [n for n, e in self._counted(facts, loop.high) if _descends(e)]
+            if sums:
+                yield self.decide(facts, "LPT reversed q-tiles", sums)
         for loop in facts.loops:
             if persistent(loop, facts.values) or facts.walks_chunk(loop):
                 continue
@@ -85,6 +94,12 @@ class LongestFirst(Pattern):
             if any(len(f) == 2 and any(a.kind is AtomKind.BLOCK for a in f) for f, _ in expr.terms):
                 found.append(node)
         return found
+
+    def _counted(self, facts: Facts, bound: str | None) -> list[tuple[Node, Expr]]:
+        """Sums on the way to a bound, with their meaning."""
+        above = facts.graph.upstream(bound or "")
+        sums = [n for n in above if n.op.kind in (OpKind.ADD, OpKind.SUB)]
+        return [(n, facts.values.expr(n.result)) for n in sums]
 
     def _shared_out(self, facts: Facts, loop: Loop) -> bool:
         """True for the end of a block's own part less its begin: parts are alike but for the

@@ -57,6 +57,15 @@ def unpack(words, out, n, T: tl.constexpr):
         tl.store(out + i * n + at, (word & (3 << (2 * i))) >> (2 * i), mask=at < n)
 """
 )
+_SIGNED = vary(_NIBBLES, ("word & 15", "(word << 4) >> 4"))
+_SIGNED_THREADS = """__global__ void unpack(const signed char* words, signed char* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    signed char word = words[at];
+    out[2 * at] = (signed char)(word << 4) >> 4;
+    out[2 * at + 1] = word >> 4;
+}
+"""
 
 
 class PackedWords(Pattern):
@@ -70,12 +79,18 @@ class PackedWords(Pattern):
         Case(_NIBBLES, "several numbers packed in one word"),
         Case(_PICKED, "several numbers packed in one word"),
         Case(_UNPACK_TILE, "several numbers packed in one word"),
+        Case(_SIGNED, "several numbers packed in one word"),
+        Case(_SIGNED_THREADS, "several numbers packed in one word"),
     )
     near_misses = (
         NearMiss(vary(_UNPACK, ("(at % 8) * 4", "16")), why="one part of every word is wanted"),
         NearMiss(vary(_UNPACK_TILE, ("(at % 8) * 4", "16")), why="one part of every word"),
         NearMiss(vary(_NIBBLES, ("word & 15", "word & 1")), why="one bit beside a shifted word"),
         NearMiss(vary(_PICKED, ("2 * i", "4")), why="one part of every word is wanted"),
+        NearMiss(vary(_SIGNED, ("word >> 4, mask", "word, mask")), why="one part of every word"),
+        NearMiss(
+            vary(_SIGNED, ("(word << 4)", "(word << 2)")), why="no bits lie beside each other"
+        ),
         NearMiss(ADD_POINTER, why="no bits are taken"),
     )
 
@@ -92,8 +107,26 @@ class PackedWords(Pattern):
                 found += [bits, node]
         for node in facts.graph.of(OpKind.SHIFT_RIGHT):
             found += self._halves(facts, node)
+            found += self._signed(facts, node)
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _signed(self, facts: Facts, shift: Node) -> list[Node]:
+        """Of a loaded word, the low bits shifted up and down again, which keeps their sign; and the
+        others shifted down beside them."""
+        by = facts.values.expr(shift.op.inputs[1]).constant
+        up = facts.graph.producer(facts.graph.through(shift.op.inputs[0], VIEWS | CASTS))
+        if up is None or up.op.kind != OpKind.SHIFT_LEFT or not by or not 0 < by < 32:
+            return []
+        word = facts.graph.core(up.op.inputs[0])
+        same = facts.values.expr(up.op.inputs[1]).constant == by
+        high = [
+            n
+            for n in facts.graph.of(OpKind.SHIFT_RIGHT)
+            if facts.graph.core(n.op.inputs[0]) == word
+            and facts.values.expr(n.op.inputs[1]).constant == by
+        ]
+        return [up, shift, *high] if same and high and facts.held_loads(word) else []
 
     def _halves(self, facts: Facts, shift: Node) -> list[Node]:
         """Of a loaded word shifted by a number of bits, the masks that keep just those bits."""
