@@ -11,7 +11,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import normalisations
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, of
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -88,5 +88,6 @@ class ResidualAdded(Pattern):
 
 
 def _moved(access: Access) -> frozenset[Atom]:
-    """Block ids and loop steps that move an access."""
-    return frozenset(a for index in access.index for a in index.atoms() if a.kind in _MOVING)
+    """What moves an access: block ids and loop steps, or remainders and quotients of them."""
+    tops = (atom for index in access.index for atom in index.top())
+    return frozenset(atom for atom in tops if any(one.kind in _MOVING for one in of(atom).atoms()))
