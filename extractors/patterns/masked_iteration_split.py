@@ -19,7 +19,7 @@ from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, Node
+from kb.analysis.graph import COPIES, LOOPS, Node
 from kb.analysis.idioms import Mask, against_extent, comparisons, masks, sides
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
@@ -53,6 +53,17 @@ class MaskedIterationSplit(Pattern):
             vary(
                 FLASH_STAGED,
                 (
+                    "        if PART == 2:\n            s +=",
+                    '        s = tl.where(cols0[None, :] < size - j, s, float("-inf"))\n'
+                    "        if PART == 2:\n            s +=",
+                ),
+            ),
+            "mask every iteration",
+        ),
+        Case(
+            vary(
+                FLASH_STAGED,
+                (
                     "            s += tl.where(",
                     "            if TN > 16:\n                s += tl.where(",
                 ),
@@ -63,6 +74,11 @@ class MaskedIterationSplit(Pattern):
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
+        NearMiss(
+            FLASH_STAGED,
+            why="one of the two loops makes no mask",
+            value="mask every iteration",
+        ),
         NearMiss(
             vary(FLASH_STAGED, ("        if PART == 2:\n            s +=", "        s +=")),
             why="both loops mask every tile",
@@ -99,6 +115,9 @@ class MaskedIterationSplit(Pattern):
         staged = _staged(facts, inside)
         if staged:
             yield self.decide(facts, _STAGED, staged)
+            always = _always(facts, inside, staged)
+            if always:
+                yield self.decide(facts, "mask every iteration", always)
             return
         for mask in inside:
             guard = _guard(facts, mask)
@@ -153,6 +172,19 @@ def _staged(facts: Facts, inside: list[Mask]) -> list[Node]:
             if own:
                 return [own[0], mask.node, *(n for n in (mask.node.loop, twin.node.loop) if n)]
     return []
+
+
+def _always(facts: Facts, inside: list[Mask], staged: list[Node]) -> list[Node]:
+    """Masks that no branch of their loop stands around, in each of the loops of a staged one."""
+    loops = {n for n in staged if n.op.kind in LOOPS}
+    free = [
+        m
+        for m in inside
+        if not any(m.node.loop and b.inside(m.node.loop) for b in facts.guards(m.node))
+    ]
+    lines = {m.node.lines for m in free}
+    whole = [x for x in lines if loops <= {m.node.loop for m in free if m.node.lines == x}]
+    return [m.node for m in free if m.node.lines in whole]
 
 
 def _within(facts: Facts, mask: Mask, chosen: set[Node]) -> list[Node]:

@@ -108,6 +108,13 @@ _COLUMNS_THREADS = """__global__ void columns(const float* x, float* parts, int 
     parts[blockIdx.y * cols + col] = acc;
 }
 """
+_SCANNED = vary(
+    PARTIAL_SUM,
+    (
+        "    tl.store(parts + own,",
+        "    tl.store(x + at, tl.cumsum(v, axis=0))\n    tl.store(parts + own,",
+    ),
+)
 
 
 class SplitReduction(Pattern):
@@ -132,6 +139,7 @@ class SplitReduction(Pattern):
         Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
         Case(_OWN_PART, "split, partials stored for a second stage"),
+        Case(_SCANNED, "split, partials stored for a second stage"),
         Case(_COLUMNS_THREADS, "split, partials stored for a second stage"),
         Case(
             _COLUMNS_THREADS.replace(
@@ -143,6 +151,10 @@ class SplitReduction(Pattern):
         Case(_WRAPPED, "split, partials stored for a second stage"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SCANNED, ("tl.cumsum(v, axis=0)", "v * 2.0")),
+            why="tiles are stored whole, their sum beside them",
+        ),
         NearMiss(
             vary(_VECTOR, ("k = tl.program_id(1) * TK + ", "k = ")),
             why="every block sums the whole axis",

@@ -280,9 +280,13 @@ def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
 
 
 def partial_reductions(facts: Facts) -> list[Node]:
-    """Reductions of an axis that the blocks share out, where nothing but what they give is stored:
-    a second stage must combine what the blocks found."""
-    wide = any(is_wide(facts, store.value) for store in facts.stores)
+    """Reductions of an axis that the blocks share out, where nothing but what they give is stored,
+    perhaps beside running totals: a second stage must combine what the blocks found."""
+    scans = facts.graph.of(OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN)
+    wide = any(
+        is_wide(facts, store.value) and not any(facts.graph.rests_on(store.value, n) for n in scans)
+        for store in facts.stores
+    )
     if wide or facts.contractions or not facts.stores:
         return []
     return [
