@@ -18,11 +18,14 @@ from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ir import walk
+from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
+_VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
 _COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
 """What makes a number of rounds that a thread counts."""
@@ -49,6 +52,14 @@ _WORKING = """__global__ void turn(const float* x, float* out, int width) {
     for (int i = 0; i < 8; ++i) out[i * width + at] = x[i * width + at] * 2.f;
 }
 """
+_LANES = """__global__ void turn(const float4* x, float4* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float4 v = x[at];
+    float w[4] = {v.x, v.y, v.z, v.w};
+    for (int i = 0; i < 4; ++i) w[i] = w[i] * 2.f;
+    out[at] = make_float4(w[0], w[1], w[2], w[3]);
+}
+"""
 
 
 class LoopStructure(Pattern):
@@ -68,6 +79,7 @@ class LoopStructure(Pattern):
         Case(SCAN_TILE, "no loop (resident)"),
         Case(SCAN_POINTER, "no loop (resident)"),
         Case(_WORKING, "one loop"),
+        Case(_LANES, "one loop over the vector"),
         Case(DECODE_PART, "one loop"),
         Case(
             vary(
@@ -83,6 +95,9 @@ class LoopStructure(Pattern):
         NearMiss(ADD_POINTER, why="no loop and nothing reduced"),
         NearMiss(ADD, why="no loop and nothing reduced"),
         NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
+        NearMiss(
+            _LANES.replace("    for", "#pragma unroll\n    for"), why="unrolled: no loop runs"
+        ),
         NearMiss(_UNROLLED, why="the elements of a vector, in no loop that runs"),
     )
 
@@ -116,6 +131,22 @@ class LoopStructure(Pattern):
             tiles = [a for a in facts.loads if facts.types.shape(a.value)]
             held = [a for a in tiles if any(facts.graph.rests_on(v, a.node) for v in taken)]
             yield self.decide(facts, "no loop (resident)", [*held, *reduced])
+        elif not outer and facts.of_threads:
+            vectors = [n for n in facts.threads.of(OpKind.FOR) if self._over_vector(facts, n)]
+            if vectors:
+                name = _VECTORS.get(len(vectors), "several loops")
+                yield self.decide(facts, f"{name} over the vector", vectors)
+
+    def _over_vector(self, facts: Facts, loop: Node) -> bool:
+        """A loop of the kernel's own over as many elements as are known before it runs, which is
+        not asked to be unrolled; it touches registers only."""
+        made = facts.threads.producer(loop.op.inputs[0])
+        if made is None or made.op.kind != OpKind.RANGE or loop.op.span.call or loop.loops:
+            return False
+        ends = [facts.threads.producer(made.op.operand(role)) for role in ("low", "high")]
+        known = all(n is not None and n.op.kind == OpKind.CONST for n in ends)
+        touched = any(op.kind in READS | WRITES | ATOMICS for op in walk(loop.op.regions[-1]))
+        return known and not touched
 
     def _nested(self, loop: Loop, outer: list[Loop]) -> bool:
         """True inside another loop of the reduced axis."""

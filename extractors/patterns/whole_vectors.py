@@ -1,0 +1,96 @@
+"""Vectors that are asked for by their first element: what lies behind the end goes along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
+from kb.analysis.symbolic import ONE, AtomKind, Expr
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_FOUR = """__global__ void twice(const float* x, float* out, int n) {
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+    if (at < n) {
+        float4 v = *reinterpret_cast<const float4*>(x + at);
+        v.x *= 2.f; v.y *= 2.f; v.z *= 2.f; v.w *= 2.f;
+        *reinterpret_cast<float4*>(out + at) = v;
+    }
+}
+"""
+_REST = _FOUR.replace("at < n)", "at + 3 < n)").replace(
+    "    }\n}", "    } else {\n        for (int k = at; k < n; ++k) out[k] = x[k] * 2.f;\n    }\n}"
+)
+
+
+class WholeVectors(Pattern):
+    """A branch holds the first element of a thread's vector below the extent, and the whole vector
+    is moved under it; nothing moves single elements of what is left."""
+
+    name = "vectors-guarded-by-their-first-element"
+    axis = "tail_handling"
+    source = "NVIDIA, CUDA Pro Tip: Increase Performance with Vectorized Memory Access (2013)"
+    matches = (Case(_FOUR, "none, whole vectors assumed"),)
+    near_misses = (
+        NearMiss(_REST, why="the rest is moved element by element"),
+        NearMiss(_FOUR.replace("at < n)", "at + 3 < n)"), why="the last element is asked for"),
+        NearMiss(ADD_THREADS, why="single elements"),
+        NearMiss(ROW_NORM_THREADS, why="single elements"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.of_threads:
+            return
+        wide = [a for a in facts.accesses if self._elements(facts, a) > 1]
+        if not wide or any(self._alone(facts, a, wide) for a in facts.accesses):
+            return
+        found: list[Where] = []
+        for access in wide:
+            tests = [t for t in _tests(facts, access) if _first(facts, t, access)]
+            found += [access, *tests] if tests else []
+        if found:
+            yield self.decide(facts, "none, whole vectors assumed", found)
+
+    def _alone(self, facts: Facts, access: Access, wide: list[Access]) -> bool:
+        """A single element of an array that vectors are moved of."""
+        arrays = {a.array for a in wide}
+        return access.array in arrays and self._elements(facts, access) == 1
+
+    def _elements(self, facts: Facts, access: Access) -> int:
+        """Neighbours that one thread moves at once: as many as its lanes lie apart."""
+        for index in access.index:
+            for atom in index.top():
+                if atom.kind is AtomKind.LANE and atom.value == "-1":
+                    step = index.coefficient(atom).constant
+                    return step if step is not None else 0
+        return 0
+
+
+def _tests(facts: Facts, access: Access) -> list[Node]:
+    """The comparisons that an access stands under."""
+    conditions = [access.mask, *(n.op.inputs[0] for n in facts.guards(access.node))]
+    return [t for c in conditions if c is not None for t in comparisons(facts, c)]
+
+
+def _first(facts: Facts, test: Node, access: Access) -> bool:
+    """True when the position of an access, without more, is held below what the launch tells."""
+    left, right = sides(facts, test)
+    if test.op.kind not in (OpKind.LT, OpKind.GT):
+        return False
+    own, extent = (left, right) if test.op.kind == OpKind.LT else (right, left)
+    return _given(extent) and any(own == index or _ends(own, index) for index in access.index)
+
+
+def _ends(own: Expr, index: Expr) -> bool:
+    """True for a position in a row: all of it is a part of the address."""
+    return set(own.terms) <= set(index.terms) and own.constant is None
+
+
+def _given(extent: Expr) -> bool:
+    atom = extent.atom
+    return atom is not None and atom.kind is AtomKind.PARAMETER and extent != ONE
