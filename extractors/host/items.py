@@ -161,6 +161,10 @@ class Items(Core):
                 result = choose(
                     compare("==", key, known), self._found(table[known], default), result
                 )
+            named = tuple(item for item in table if isinstance(item, External))
+            if named and default is not ABSENT:
+                entry = Unknown("which entry of the table is not known")
+                result = choose(make("in", key, named), entry, result)
             return self.resolve(result)
         return default if default is not ABSENT else Unknown(f"the key {key!r} is not in the table")
 

@@ -142,9 +142,21 @@ def _held_below(facts: Facts, name: str) -> bool:
 def _scales(facts: Facts, name: str) -> bool:
     """Whether a parameter multiplies a place in an array: a stride that is known to the compiler is
     worth having."""
-    return any(
-        len(factors) > 1 and any(atom.value == name for atom in factors)
+    graph = facts.graph
+    products = [
+        node
+        for node in graph.of(OpKind.MUL)
+        if any(_is(facts, value, name) for value in node.op.inputs[:2])
+    ]
+    addresses = [
+        value
         for access in facts.accesses
-        for index in access.index
-        for factors, _ in index.terms
-    )
+        for role, value in access.node.op.operands
+        if role in ("pointer", "index")
+    ]
+    return any(graph.rests_on(value, node) for node in products for value in addresses)
+
+
+def _is(facts: Facts, value: str, name: str) -> bool:
+    atom = facts.values.expr(value).atom
+    return atom is not None and atom.value == name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.host.conditions import parts
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.host.render import leaves
@@ -108,9 +109,18 @@ class StatisticInInputType(Rule):
             why="nothing was computed in a wider type",
         ),
         NearMiss(
+            vary(
+                _MOMENTS,
+                ("    mean = torch.empty((rows,), dtype=x.dtype",
+                 "    wide = {torch.float16: torch.float32}.get(x.dtype, x.dtype)\n"
+                 "    mean = torch.empty((rows,), dtype=wide"),
+            ),
+            why="the host looks for a wider type",
+        ),
+        NearMiss(
             vary(_PARTS, ("last[(1,)](parts,", "last[(1,)](out,")), why="nobody reads the parts"
         ),
-    )
+    )  # fmt: skip
     seen = (Seen("flag-gems", "flag_gems/ops/groupnorm.py", "group_norm_kernel", 69),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
@@ -123,6 +133,8 @@ class StatisticInInputType(Rule):
         arrays = {a.array for a in facts.loads if a.array and _widened(facts, a)}
         told: set[str] = set()
         for launch in material.launches if kept else ():
+            if _by_type(launch):
+                continue
             given = dict(launch.args)
             inputs = {_root(material, one) for name in arrays for one in leaves(given.get(name))}
             inputs.discard(None)
@@ -143,6 +155,15 @@ class StatisticInInputType(Rule):
                         [access, *material.made(launch, name)],
                         Severity.NOTE,
                     )
+
+
+def _by_type(launch: LaunchRecord) -> bool:
+    """Whether the host asks for an element type on the way: it may choose another one by it."""
+    return any(
+        part.op == "attr" and part.args[1] == "dtype"
+        for guard in launch.path.guards
+        for part in parts(guard.cond)
+    )
 
 
 def _widened(facts: Facts, access: Access) -> bool:
