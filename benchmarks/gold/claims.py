@@ -54,14 +54,22 @@ DEFECTS = {
     "not formatted": re.compile(r"f-prefix|no `f` before"),
     "copied": re.compile(r"duplicated|are copies"),
     "rounded early": re.compile(r"rounds? .*dtype|is rounded to the dtype"),
-    "summed narrow": re.compile(r"computed in fp16|in its own dtype"),
+    "summed narrow": re.compile(r"computed in fp16|in its own dtype|sums in the storage type"),
+    "kept narrow": re.compile(
+        r"(?:stored|saved|kept) in the (?:input's|storage) type|rounded to the type of the input"
+    ),
+    "zero over zero": re.compile(r"\b0 (?:/|over) 0\b"),
+    "below zero": re.compile(r"\bnegative\b"),
+    "one value": re.compile(r"in (?:all \d+|every) configurations?\b"),
     "settled": re.compile(r"== ?1 always|always 1\b"),
     "overwritten": re.compile(r"overwrit|destroys"),
     "one 16-bit type": re.compile(
         r"\b(?:fp16|f16|bf16)\b.*\b(?:whatever|first|does not compile)\b|always cast to"
         r"|output is (?:fp16|bf16)"
     ),
-    "contiguity": re.compile(r"declared contiguous|max_contiguous"),
+    "contiguity": re.compile(
+        r"declared contiguous|max_contiguous|as if (?:its last axis were )?contiguous"
+    ),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
 }
 """Kinds of defect, as texts speak of them."""
