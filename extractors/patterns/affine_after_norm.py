@@ -52,6 +52,7 @@ class AffineAfterNorm(Pattern):
         Case(vary(NORM_BACKWARD, *_SHIFTED), "weight + offset"),
         Case(RUNNING_NORM, "weight and bias"),
         Case(NORM_BACKWARD, "weight"),
+        Case(vary(NORM_BACKWARD_LOCKED, ("wdy = dy * g", "wdy = (dy + dy) * g")), "weight"),
         Case(NORM_BACKWARD_LOCKED, "weight"),
     )
     near_misses = (
@@ -89,7 +90,7 @@ class AffineAfterNorm(Pattern):
     def _gains(self, facts: Facts, node: Node) -> bool:
         """A loaded row of the block's own times one that every block reads alike."""
         for row, gain in (node.op.inputs[:2], node.op.inputs[1::-1]):
-            held, own = facts.held_loads(gain), facts.held_loads(row)
+            held, own = facts.held_loads(gain), facts.feeding(row)
             still = held and not any(_of_block(a) for a in held)
             if still and facts.types.shape(gain) and any(_of_block(a) for a in own):
                 return True

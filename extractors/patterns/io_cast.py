@@ -51,6 +51,11 @@ _BY_TYPE = vary(
      "v = tl.load(x + row * sx + at, mask=inside, other=0.0).to(wide)"),
     ("(c * r * g + h).to(tl.float16)", "(c * r * g + h).to(wide)"),
 )  # fmt: skip
+_COUNTED = vary(
+    ADD_POINTER,
+    ("    tl.store(", "    tl.atomic_add(x, tl.sum(tl.load(y + at, mask=inside), axis=0)"
+     ".to(tl.bfloat16))\n    tl.store("),
+)  # fmt: skip
 _FILLED = vary(
     ADD_POINTER,
     ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "at"),
@@ -78,6 +83,7 @@ class IoCast(Pattern):
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
         Case(_CHOSEN, "downcast on store"),
         Case(_BY_TYPE, "upcast on load, implicit cast on store"),
+        Case(_COUNTED, "stay in storage dtype"),
         Case(COPY, "stay in storage dtype"),
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
@@ -104,7 +110,8 @@ class IoCast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
-        narrow = [n for a in facts.stores for n in self._before(facts, a.value)]
+        plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
+        narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
         silent: list[Access] = []
         if not narrow and (wide or (not common and stores_cast(facts.kernel.dialect))):
             silent = self._silent(facts)
@@ -123,7 +130,7 @@ class IoCast(Pattern):
         stores = [s for s in facts.stores if not s.is_atomic]
         above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
         known = not any(n.op.kind == OpKind.OPAQUE for n in above)
-        if moved and stores and len(stores) == len(facts.stores) and known:
+        if moved and stores and known and (plain or len(stores) == len(facts.stores)):
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
             yield self.decide(facts, "stay in storage dtype", [*moved, *casts, *stores])
 

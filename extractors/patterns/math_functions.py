@@ -25,6 +25,11 @@ def gate(x, out, n, T: tl.constexpr):
     tl.store(out + at, v * tl.sigmoid(v), mask=at < n)
 """
 )
+_TOGETHER = vary(
+    _GATE,
+    ("v * tl.sigmoid(v)", "tl.fma(v, w, v)"),
+    ("    tl.store", "    w = v + 1.0\n    tl.store"),
+)
 _NAMES = {
     OpKind.RSQRT: "rsqrt", OpKind.SIGMOID: "sigmoid", OpKind.TANH: "tanh", OpKind.ERF: "erf",
 }  # fmt: skip
@@ -41,8 +46,9 @@ _FAST_NAMES = {OpKind.POW: "power", OpKind.SIN: "sine", OpKind.COS: "cosine"}
 
 
 class MathFunctions(Pattern):
-    """A reciprocal root, in one step or by a division, a logistic or hyperbolic function that
-    reaches what is stored; or a power or an angle function that rounds approximately."""
+    """A reciprocal root, in one step or by a division, a logistic or hyperbolic function, or a
+    product and a sum in one rounding, that reaches what is stored; or a power or an angle function
+    that rounds approximately."""
 
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
@@ -55,12 +61,16 @@ class MathFunctions(Pattern):
         Case(vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1 / tl.sqrt(var + eps)")), "1/sqrt"),
         Case(vary(LAYER_NORM_THREADS, ("rsqrtf(", "1.f / sqrtf(")), "1/sqrt"),
         Case(_FAST, "fast power, sine, cosine"),
+        Case(_TOGETHER, "explicit fma"),
     )
     near_misses = (
         NearMiss(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.sqrt(var + eps)")),
             why="the root multiplies, nothing is divided",
             value="1/sqrt",
+        ),
+        NearMiss(
+            vary(_TOGETHER, ("tl.fma(v, w, v)", "v * w + v")), why="left to the compiler to join"
         ),
         NearMiss(PRODUCT, why="there is no function"),
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
@@ -80,6 +90,9 @@ class MathFunctions(Pattern):
             ]
             if used:
                 yield self.decide(facts, value, used)
+        together = [n for n in facts.graph.of(OpKind.FMA) if self._multiplies(facts, n)]
+        if together:
+            yield self.decide(facts, "explicit fma", together)
         roots = [n for n in facts.graph.of(OpKind.SQRT) if self._divides(facts, n)]
         if roots:
             yield self.decide(facts, "1/sqrt", roots)
@@ -89,6 +102,11 @@ class MathFunctions(Pattern):
                 name for kind, name in _FAST_NAMES.items() if any(n.kind == kind for n in fast)
             ]
             yield self.decide(facts, f"fast {', '.join(names)}", fast)
+
+    def _multiplies(self, facts: Facts, node: Node) -> bool:
+        """A product and a sum of tiles in one rounding, which the program asks for by name."""
+        wide = facts.types.shape(node.result) and not facts.of_threads
+        return bool(wide) and any(facts.graph.rests_on(s.value, node) for s in facts.stores)
 
     def _divides(self, facts: Facts, root: Node) -> bool:
         """True for a root that one is divided by on the way to a store."""

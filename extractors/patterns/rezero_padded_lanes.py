@@ -5,20 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
+from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import against_extent, comparisons
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_RUNNING = (
+    POINTER
+    + """
+@triton.jit
+def grow(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=-float("inf"))
+    tl.store(out + tl.program_id(0) * n + at, tl.cumsum(tl.where(at < n, v, 0.0), 0), mask=at < n)
+"""
+)
+_FLAT_ROWS = (
+    TILE
+    + """
+@ct.kernel
+def total(x, out, N: Int, T: Int):
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, ct.bid(0) * N + at)
+    ct.scatter(out, (ct.bid(0),), ct.sum(ct.where(at < N, v, 0.0), axis=0))
+"""
+)
+
 
 class RezeroPaddedLanes(Pattern):
-    """A select with a tail mask keeps a difference and feeds a reduction."""
+    """A choice by a tail mask, or a product with one, keeps a difference, or keeps a loaded tile
+    that is not padded with zeros, and feeds a reduction or a running sum."""
 
     name = "re-zero-padded-lanes-after-a-shift"
     axis = "boundary_handling"
@@ -31,11 +54,24 @@ class RezeroPaddedLanes(Pattern):
             "where(mask, x-mean, 0)",
         ),
         Case(LAYER_NORM_THREADS, "where(mask, x-mean, 0)"),
+        Case(
+            vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c * inside.to(tl.float32)")),
+            "where(mask, x-mean, 0)",
+        ),
+        Case(_RUNNING, "padded lanes zeroed before a sum"),
+        Case(_FLAT_ROWS, "padded lanes zeroed before a sum"),
     )
     near_misses = (
         NearMiss(
             vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c")),
             why="padded lanes stay shifted",
+        ),
+        NearMiss(
+            _RUNNING.replace('other=-float("inf")', "other=0.0"), why="padded with zero already"
+        ),
+        NearMiss(
+            _FLAT_ROWS.replace("ct.where(at < N, v, 0.0)", "ct.where(v > 0.0, v, 0.0)"),
+            why="values are chosen, no places",
         ),
         NearMiss(BACKWARD_KEYS, why="probabilities are masked, by a causal mask"),
         NearMiss(ATTENTION, why="no difference is masked"),
@@ -43,21 +79,43 @@ class RezeroPaddedLanes(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for node in facts.graph.of(OpKind.SELECT):
-            tests = comparisons(facts, node.op.operand("condition"))
-            kept = facts.graph.producer(facts.graph.through(node.op.operand("x"), VIEWS | CASTS))
-            if (
-                kept is None
-                or kept.op.kind != OpKind.SUB
-                or not _zero(facts, facts.graph.plain(node.op.operand("y")))
-            ):
+        summed = [*facts.reductions, *facts.graph.of(OpKind.CUMSUM)]
+        if not summed:
+            return
+        shifted: list[Node] = []
+        loaded: list[Node] = []
+        for node in facts.graph.of(OpKind.SELECT, OpKind.MUL):
+            kept = self._kept(facts, node)
+            made = facts.graph.producer(facts.graph.through(kept, VIEWS | CASTS))
+            if made is None or not any(facts.graph.rests_on(r.op.inputs[0], node) for r in summed):
                 continue
-            if not any(against_extent(facts, t) for t in tests) or not facts.feeding(
-                kept.op.inputs[0]
-            ):
-                continue
-            if any(facts.graph.rests_on(r.op.inputs[0], node) for r in facts.reductions):
-                yield self.decide(facts, "where(mask, x-mean, 0)", (node,))
+            if made.op.kind == OpKind.SUB and facts.feeding(made.op.inputs[0]):
+                shifted.append(node)
+            elif node.op.kind == OpKind.SELECT and (access := facts.access(made)) is not None:
+                if access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
+                    loaded.append(node)
+        for node in shifted:
+            yield self.decide(facts, "where(mask, x-mean, 0)", (node,))
+        if loaded:
+            yield self.decide(facts, "padded lanes zeroed before a sum", loaded)
+
+    def _kept(self, facts: Facts, node: Node) -> str | None:
+        """What a choice with a tail mask keeps, zero elsewhere; or what is multiplied by a tail
+        mask."""
+        if node.op.kind == OpKind.SELECT:
+            if not _zero(facts, facts.graph.plain(node.op.operand("y"))):
+                return None
+            masked, kept = node.op.operand("condition"), node.op.operand("x")
+            return kept if _tail(facts, masked) else None
+        for kept, factor in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            cast = facts.graph.producer(facts.graph.through(factor, VIEWS))
+            if cast is not None and cast.op.kind in CASTS and _tail(facts, cast.op.inputs[0]):
+                return kept
+        return None
+
+
+def _tail(facts: Facts, condition: str | None) -> bool:
+    return any(against_extent(facts, test) for test in comparisons(facts, condition))
 
 
 def _zero(facts: Facts, value: str | None) -> bool:

@@ -13,7 +13,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
-from kb.ops import READS, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, READS, REDUCTIONS, OpKind
 
 _ROTATE = (
     TILE
@@ -30,6 +30,7 @@ def turn(x, y, c, s, out, T: Int):
 )
 _COMPUTES = REDUCTIONS | {
     OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.EXP, OpKind.EXP2,
+    OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.SELECT,
 }  # fmt: skip
 
 
@@ -44,6 +45,12 @@ __global__ void plus(const half* x, const half* y, half* out, int n) {
 """
 
 
+_LARGER = ADD_POINTER.replace(
+    "tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "tl.where(a > b, a, b)"
+).replace(
+    "    tl.store(",
+    "    a = tl.load(x + at, mask=inside)\n    b = tl.load(y + at, mask=inside)\n    tl.store(",
+)
 _BESIDE_WIDE = vary(
     ADD_POINTER,
     ("    tl.store(", "    w = tl.load(x + at, mask=inside).to(tl.float32)\n"
@@ -64,11 +71,13 @@ class StoragePrecision(Pattern):
         Case(ADD_POINTER, "storage dtype"),
         Case(_AS_STORED, "storage dtype"),
         Case(_BESIDE_WIDE, "storage dtype"),
+        Case(_LARGER, "storage dtype"),
         Case(_HALVES_THREADS, "storage dtype"),
         Case(ADD_THREADS, "storage dtype"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is computed"),
+        NearMiss(_LARGER.replace("a > b", "at > 7"), why="places are chosen, nothing is computed"),
         NearMiss(ROW_NORM, why="rows are widened right after the load"),
         NearMiss(PRODUCT, why="the product widens by itself"),
         NearMiss(COPY_POINTER, why="nothing is computed"),
@@ -80,10 +89,20 @@ class StoragePrecision(Pattern):
             return
         stores = [s for s in facts.stores if not s.is_atomic and not _cast_up(facts, s)]
         steps = [n for s in stores for n in self._steps(facts, s.value)]
-        plain = [n for n in steps if self._computes(facts, n)]
+        plain = [n for n in steps if self._computes(facts, n) or self._chooses(facts, n)]
         if plain:
             casts = [n for n in facts.graph.of(*CASTS) if self._matches(facts, n, plain)]
             yield self.decide(facts, "storage dtype", dict.fromkeys([*casts, *plain]))
+
+    def _chooses(self, facts: Facts, node: Node) -> bool:
+        """The larger or smaller of two tiles of the arrays' type, one of them just loaded."""
+        test = facts.graph.producer(node.op.operand("condition"))
+        if node.op.kind != OpKind.SELECT or test is None or test.op.kind not in COMPARISONS:
+            return False
+        tiles = [node.op.operand("x"), node.op.operand("y")]
+        return set(tiles) == set(test.op.inputs[:2]) and any(
+            v is not None and _narrow(facts, v) and _loaded(facts, v) for v in tiles
+        )
 
     def _matches(self, facts: Facts, cast: Node, steps: list[Node]) -> bool:
         """A loaded tile that is cast to the type of another array, in which it is computed with."""
@@ -103,8 +122,10 @@ class StoragePrecision(Pattern):
         ]
 
     def _computes(self, facts: Facts, node: Node) -> bool:
-        """Arithmetic whose result has the type of an array, or that takes a loaded tile in and no
-        other tile of 32 bits."""
+        """Arithmetic, no choice, whose result has the type of an array, or that takes a loaded tile
+        in and no other tile of 32 bits."""
+        if node.op.kind == OpKind.SELECT:
+            return False
         if _narrow(facts, node.result) or _as_stored(facts, node.result):
             return True
         tiles = [v for v in node.op.inputs[:2] if facts.types.shape(v)]

@@ -206,7 +206,7 @@ class WeightHoisted(Pattern):
         """Tiles that are moved by less than what is stored with them, in several arrays of which
         each takes in loads of its own: they are loaded once for all of these."""
         stores = [s for s in facts.stores if s.array is not None and facts.types.shape(s.value)]
-        if facts.contractions or facts.reductions or len({s.array for s in stores}) < 2:
+        if facts.contractions or len({s.array for s in stores}) < 2:
             return []
         taken: dict[str | None, set[Access]] = {}
         for store in stores:

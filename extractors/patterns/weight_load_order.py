@@ -33,6 +33,13 @@ _LOOKED_UP = vary(
 _GROUPED = vary(
     LAYER_NORM_POINTER, ("tl.load(w + at,", "tl.load(w + tl.program_id(0) % 8 * n + at,")
 )
+_CHAINED = vary(
+    BIASED,
+    (
+        "    acc += tl.load(bias + n, mask=n < N)[None, :]\n",
+        "    v = tl.load(bias + n[:, None] * N + n[None, :])\n    acc = tl.dot(acc, v)\n",
+    ),
+)
 _GROUPED_TILE = vary(ROW_NORM, ("ct.gather(w, at,", "ct.gather(w, (row % 8, at),"))
 
 
@@ -57,6 +64,7 @@ class WeightLoadOrder(Pattern):
         Case(ADD_POINTER, "independent of the compute"),
         Case(_GROUPED, "independent of the statistics"),
         Case(_GROUPED_TILE, "independent of the statistics"),
+        Case(_CHAINED, "independent of the product"),
         Case(BIASED, "independent of the product"),
         Case(BIASED_TILE, "independent of the product"),
         Case(ROW_NORM_CHUNKS, "weights after the statistics"),
