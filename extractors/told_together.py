@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
-from extractors.host.passes import HANDED_ON, TAKEN
+from extractors.host.passes import HANDED_ON, LEFT, PREPARED
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import AxisKind, Decision, Lines
@@ -152,13 +152,13 @@ def _overwrites(decision: Decision, detection: Detection) -> bool:
 
 
 def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
-    """Of arrays handed from kernel to kernel those that this one reads, or writes, with the
-    places: one decision for each way."""
+    """Of arrays that are handed from kernel to kernel, or put in order before, those that this one
+    reads, or writes, with the places: one decision for each way."""
     roles = {p.name: p.role for p in detection.parameters}
     kept: list[Decision] = []
     for decision in decisions:
-        wanted = (ParameterRole.INPUT if decision.value == TAKEN else ParameterRole.OUTPUT, _BOTH)
-        if decision.pattern != HANDED_ON:
+        wanted = (ParameterRole.OUTPUT if decision.value == LEFT else ParameterRole.INPUT, _BOTH)
+        if decision.pattern not in (HANDED_ON, PREPARED):
             yield decision
         elif roles.get(decision.subject or "") in wanted:
             uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)

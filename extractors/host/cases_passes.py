@@ -11,7 +11,7 @@ from extractors.host.cases_partial import (
     SUMMED,
     SUMMED_TILE,
 )
-from extractors.host.passes import HANDED_ON, LEFT, PASSES, TAKEN
+from extractors.host.passes import HANDED_ON, LEFT, PASSES, PREPARED, TAKEN
 from extractors.host.samples import HostCase, HostMiss, vary
 
 _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
@@ -25,6 +25,9 @@ _EITHER = (
     "if n > 5:\n        piece[(blocks,)](x, parts, n, 1024)\n    else:\n        join[(1,)](parts"
 )
 _LAUNCH = "(blocks,), piece, (x, parts, 1024))"
+
+_SORTED = ("    piece[(blocks,)](x,", "    y = torch.sort(x).values\n    piece[(blocks,)](y,")
+_SORTED_TILE = ("    ct.launch(", "    x = x.cumsum(0)\n    ct.launch(")
 
 CASES = (
     HostCase(PASSES, vary(GRADIENT, _BOTH), _SHARED),
@@ -42,6 +45,8 @@ CASES = (
             ("piece, (parts, out, blocks)", "piece, (parts, out, 1024)"),
         ),
     ),
+    HostCase(PREPARED, vary(SUMMED, _SORTED)),
+    HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
 )
 """What must be seen."""
 
@@ -58,6 +63,13 @@ MISSES = (
     HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),
     HostMiss(
         HANDED_ON, vary(STAGED, ("join[(1,)](parts", "join[(1,)](x")), "an input, given to both"
+    ),
+    HostMiss(PREPARED, SUMMED, "the array as the caller gave it"),
+    HostMiss(PREPARED, SUMMED_TILE, "the array as the caller gave it"),
+    HostMiss(
+        PREPARED,
+        vary(SUMMED, ("return parts.sum()", "x = torch.sort(x).values\n    return x")),
+        "sorted after the launch",
     ),
     HostMiss(HANDED_ON, STAGED, "the last kernel comes later", LEFT),
 )

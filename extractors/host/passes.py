@@ -17,6 +17,10 @@ from kb.evidence import AxisKind, Decision, Lines
 
 PASSES = "passes-of-a-differentiable-function"
 HANDED_ON = "array-handed-from-kernel-to-kernel"
+PREPARED = "array-put-in-order-by-the-framework"
+_ORDERS = frozenset({"sort", "argsort", "topk", "cumsum", "bincount", "unique", "nonzero", "histc"})
+"""Functions of PyTorch that order, count or number elements."""
+
 TAKEN = "takes what an earlier kernel made"
 LEFT = "leaves its result to a later kernel"
 
@@ -25,6 +29,7 @@ def boundaries(material: Material) -> Iterator[Decision]:
     """Where the work of one function is cut into kernels."""
     yield from _passes(material)
     yield from _handed_on(material)
+    yield from _prepared(material)
 
 
 def _passes(material: Material) -> Iterator[Decision]:
@@ -176,3 +181,39 @@ def _made(material: Material, value: Value) -> frozenset[Expr]:
         if isinstance(leaf, Expr) and fact is not None and not (fact.drawn or fact.fill):
             found.add(leaf)
     return frozenset(found)
+
+
+def _prepared(material: Material) -> Iterator[Decision]:
+    """Arrays that the framework sorted, counted or numbered before the launch."""
+    found: dict[str, set[Lines]] = {}
+    for launch in material.sites():
+        call = material.origins.call_at(launch.lines) if material.origins else None
+        for position, (name, constant) in enumerate(material.signature.params):
+            if call is None or constant or material.origins is None:
+                continue
+            given = material.origins.argument(call, name, position)
+            for made in material.origins.sources(given)[0] if isinstance(given, ast.Name) else ():
+                if made.lineno <= launch.lines[0] and _orders(made):
+                    found.setdefault(name, set()).update((lines_of(made), launch.lines))
+    for name, lines in found.items():
+        yield Decision(
+            axis="kernel_boundaries",
+            value="put in order by the framework before",
+            pattern=PREPARED,
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.DESIGN,
+            subject=name,
+        )
+
+
+def _orders(value: ast.expr) -> bool:
+    """True for what such a function gives, an element of it, or another view or type of it."""
+    while True:
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if value.func.attr in _ORDERS:
+                return True
+            value = value.func.value
+        elif isinstance(value, ast.Attribute | ast.Subscript):
+            value = value.value
+        else:
+            return False
