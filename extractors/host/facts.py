@@ -97,7 +97,7 @@ class Material:
             line
             for place in self.origins.statements(value)
             if isinstance(place, ast.Assign)
-            for line in self.origins.returned(place.value)
+            for line in self.origins.worked_out(place.value)
         ]
         return tuple(sorted({*self.origins.of(value), *given}))
 

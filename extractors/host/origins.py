@@ -109,18 +109,37 @@ class Origins:
 
     def returned(self, value: ast.expr) -> tuple[Lines, ...]:
         """Lines of what the functions of the module that a value calls give back."""
+        return tuple(lines_of(item) for item in self._returns(value))
+
+    def _returns(self, value: ast.AST) -> list[ast.Return]:
+        """What the functions of the module that a value calls give back."""
         named = {
             node.func.id
             for node in walk(value)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
-        return tuple(
-            lines_of(item)
+        return [
+            item
             for node in self.tree.body
             if isinstance(node, ast.FunctionDef) and node.name in named
             for item in walk(node)
             if isinstance(item, ast.Return)
-        )
+        ]
+
+    def worked_out(self, value: ast.AST, depth: int = MAX_DEPTH) -> set[Lines]:
+        """Lines of the functions of the module where a value is worked out: what they give back,
+        and the calls and choices that they bind to the names of it."""
+        found: set[Lines] = set()
+        for item in self._returns(value):
+            made = (
+                [item]
+                if item.value is None
+                else [item, *self.statements(item.value, callers=False)]
+            )
+            found |= {lines_of(one) for one in made}
+            if depth:
+                found |= {line for one in made for line in self.worked_out(one, depth - 1)}
+        return found
 
     def argument(
         self, call: ast.Call, name: str, position: int, row: RowHint = NO_HINT

@@ -159,7 +159,7 @@ def test_the_block_of_a_context_is_read_where_it_stands() -> None:
     added = next(op for op in kernel_ops(program) if op.kind == OpKind.ADD)
     store = next(op for op in kernel_ops(program) if op.kind == OpKind.STORE_TILE)
     assert context.attribute("what") == "statement With"
-    assert [r.name for r in context.results][0] == added.inputs[0]
+    assert context.results[0].name == added.inputs[0]
     assert added.results[0].name in store.inputs
 
 

@@ -120,3 +120,22 @@ def test_rows_of_arguments(line: int, position: int, hint: RowHint, given: str |
     assert call is not None
     found = origins.argument(call, "size", position, hint)
     assert (None if found is None else ast.unparse(found)) == given
+
+
+def test_functions_that_work_a_value_out() -> None:
+    text = """\
+def rule(n):
+    size = round_up(n)
+    return size, 4
+
+def cached(n):
+    return rule(n)
+
+def host(x):
+    size, warps = cached(x.shape[0])
+"""
+    origins = Origins(ast.parse(text))
+    call = origins.call_at((9, 9))
+    assert call is not None
+    assert origins.worked_out(call) == {(6, 6), (3, 3), (2, 2)}
+    assert origins.worked_out(call, 0) == {(6, 6)}
