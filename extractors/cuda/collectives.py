@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
-from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Val
+from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Slot, Val
 from kb.dialects.cuda import COLLECTIVES, COMBINERS
 from kb.ir import Literal
 from kb.ops import OpKind
@@ -125,11 +125,13 @@ class CollectiveReader(AssemblyReader):
         kind = COLLECTIVES.get((name, function.name))
         if kind is None or not node.arguments:
             return None
-        value = self.read(node.arguments[0])
         scope = "block" if name.startswith("Block") else "warp"
+        if kind is OpKind.SORT:
+            return self._sorted(node, scope)
+        value = self.read(node.arguments[0])
         if kind is OpKind.REDUCE and len(node.arguments) > 1:
             kind = self._combiner(node.arguments[1])
-        if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT):
+        if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN):
             return self._reduced(kind, value, scope, node.at, hint)
         return self._scanned(node, value, scope) if kind is OpKind.CUMSUM else None
 
@@ -144,6 +146,21 @@ class CollectiveReader(AssemblyReader):
             self.store(target, self._reduced(kind, value, scope, node.at, ""), node.at)
         return Val("")
 
+    def _sorted(self, node: n.Call, scope: str) -> Val | None:
+        """Keys that the threads hold, put in order where they lie; values next to them go along."""
+        places = [self.place(one) for one in node.arguments[:2]]
+        arrays = [one for one in places if isinstance(one, Slot) and one.kind.shape]
+        if not arrays or arrays[0] is not places[0]:
+            return None
+        held = [self.load(one, node.at).name for one in arrays]
+        operands = [("x", held[0]), *(("payload", name) for name in held[1:])]
+        results = [("", one.kind) for one in arrays]
+        attributes: list[tuple[str, Literal]] = [("scope", scope)]
+        made = self.writer.emit(OpKind.SORT, operands, node.at, results, attributes)
+        for one, name in zip(arrays, made, strict=True):
+            self.store(one, Val(name, one.kind), node.at)
+        return Val("")
+
     def _collective(self, node: n.Expr) -> str | None:
         """`BlockReduce(storage)` by its class, through aliases."""
         name: str | None = None
@@ -155,5 +172,5 @@ class CollectiveReader(AssemblyReader):
             return None
         found = self.frame.find(name)
         if isinstance(found, Named):
-            name = found.type.name
+            name = self.kind(found.type, found.frame).record or found.type.name
         return name.rpartition("::")[2]

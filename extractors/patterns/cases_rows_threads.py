@@ -258,3 +258,21 @@ __global__ void softmax(const float* x, float* out, int n) {
 }
 """
 """A maximum and its sum in one struct, merged by a choice of the larger maximum."""
+
+SORT_THREADS = """#include <cub/cub.cuh>
+__global__ void order(float* x, int* index, int n) {
+    using Sorter = cub::BlockRadixSort<unsigned, 128, 4, int>;
+    __shared__ typename Sorter::TempStorage storage;
+    unsigned keys[4];
+    int places[4];
+    for (int i = 0; i < 4; ++i) {
+        int at = threadIdx.x * 4 + i;
+        keys[i] = at < n ? __float_as_uint(x[blockIdx.x * n + at]) : ~0u;
+        places[i] = at;
+    }
+    Sorter(storage).Sort(keys, places);
+    for (int i = 0; i < 4; ++i)
+        if (threadIdx.x * 4 + i < n) index[blockIdx.x * n + threadIdx.x * 4 + i] = places[i];
+}
+"""
+"""A row that the threads of a block sort, with where its numbers stood."""

@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
-from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS, SORT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS
 from kb.evidence import Decision
@@ -53,7 +53,8 @@ _SELECT_TILE = vary(
 
 
 class ReductionPayload(Pattern):
-    """An arg-reduction, or the smallest index among those that equal the maximum."""
+    """An arg-reduction, the smallest index among those that equal the maximum, or a value that goes
+    along with a key that is sorted."""
 
     name = "vocabulary-argmax-tracking-with-lowest-index-tie-break"
     axis = "reduction_payload"
@@ -63,14 +64,23 @@ class ReductionPayload(Pattern):
         Case(_SELECT, "max + min(where(eq,idx,N))"),
         Case(_ARGMAX_TILE, "argmax op"),
         Case(_SELECT_TILE, "max + min(where(eq,idx,N))"),
+        Case(SORT_THREADS, "carried as the value of a key-value sort"),
     )
     near_misses = (
+        NearMiss(
+            SORT_THREADS.replace("Sort(keys, places)", "Sort(keys)"),
+            why="keys alone are sorted",
+            value="carried as the value of a key-value sort",
+        ),
         NearMiss(SOFTMAX, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_POINTER, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_THREADS, why="only the maximum's value is used"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        pairs = [n for n in facts.graph.of(OpKind.SORT) if n.op.operand("payload")]
+        if pairs:
+            yield self.decide(facts, "carried as the value of a key-value sort", pairs)
         native = facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN)
         if native:
             yield self.decide(facts, "argmax op", native)

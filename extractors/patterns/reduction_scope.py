@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
     NORM_BACKWARD_THREADS,
     ROW_NORM_THREADS,
+    SORT_THREADS,
 )
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
@@ -47,6 +48,7 @@ class ReductionScope(Pattern):
         Case(ROW_NORM_THREADS, "block"),
         Case(_GRID, "grid"),
         Case(_GROUP, "warp"),
+        Case(SORT_THREADS, "block"),
         Case(MERGE_LOOP_THREADS, "thread"),
     )
     near_misses = (
@@ -62,6 +64,9 @@ class ReductionScope(Pattern):
         found = steps(facts)
         second = second_stage(facts)
         groups = _groups(facts, found)
+        sorts = [n for n in facts.threads.of(OpKind.SORT) if n.op.attribute("scope")]
+        if sorts and not found:
+            yield self.decide(facts, str(sorts[0].op.attribute("scope")), sorts)
         if second:
             yield self.decide(facts, "block", [*found, *second, *groups])
         elif found:
@@ -74,7 +79,7 @@ class ReductionScope(Pattern):
         ]
         if adds:
             yield self.decide(facts, "grid", adds)
-        elif not found and not second and not facts.contractions:
+        elif not found and not second and not sorts and not facts.contractions:
             alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
             if alone:
                 yield self.decide(facts, "thread", alone)
