@@ -1,0 +1,84 @@
+"""Rows of a product are multiplied by a weight of their own before they are scattered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import Atom, AtomKind
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ROUTED = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b, out,", "def product(a, b, ids, rates, out,"),
+    ("    k = tl.arange", "    own = tl.load(ids + m)\n    k = tl.arange"),
+    ("pa = a + m[:, None]", "pa = a + (own // 2)[:, None]"),
+    ("    tl.store(out + m[:, None]",
+     "    acc *= tl.load(rates + own)[:, None]\n    tl.store(out + own[:, None]"),
+)  # fmt: skip
+_ROUTED_TILE = vary(
+    PRODUCT,
+    ("def product(a, b, out,", "def product(a, b, ids, rates, out,"),
+    ("    acc = ct.full",
+     "    own = ct.gather(ids, m * TM + ct.arange(TM, dtype=ct.int32))\n    acc = ct.full"),
+    ("    ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
+     "    acc = acc * ct.expand_dims(ct.gather(rates, own), axis=1)\n"
+     "    cols = n * TN + ct.arange(TN, dtype=ct.int32)\n"
+     "    ct.scatter(out, (own[:, None], cols[None, :]), ct.astype(acc, out.dtype))"),
+)  # fmt: skip
+
+
+class RoutedWeight(Pattern):
+    """What a product left is multiplied by a load at the loaded row that it is stored in."""
+
+    name = "routing-weight-in-the-epilogue"
+    axis = "fusion"
+    source = "Gale et al., MegaBlocks (2022), section 5: weights of experts applied as rows scatter"
+    matches = (
+        Case(_ROUTED, "row weight in the epilogue"),
+        Case(_ROUTED_TILE, "row weight in the epilogue"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_ROUTED, ("rates + own)", "rates + own // 2)")),
+            why="a number of the row that is read, such as its scale",
+        ),
+        NearMiss(
+            vary(_ROUTED_TILE, ("ct.gather(rates, own)", "ct.gather(rates, own // 2)")),
+            why="a number of the row that is read, such as its scale",
+        ),
+        NearMiss(vary(_ROUTED, ("rates + own)", "rates + m)")), why="no loaded row"),
+        NearMiss(PRODUCT, why="nothing is multiplied"),
+        NearMiss(ATTENTION, why="nothing is scattered"),
+        NearMiss(ADD_POINTER, why="no product"),
+        NearMiss(PRODUCT_THREADS, why="nothing is multiplied"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if not facts.contractions or not facts.offset_loads:
+            return
+        found: list[Where] = []
+        for node in facts.graph.of(OpKind.MUL):
+            for product, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                weights = [w for w in facts.held_loads(other) if _rows(w)]
+                made = weights and any(
+                    facts.graph.rests_on(product, one) for one in facts.contractions
+                )
+                if made and any(
+                    _rows(s) >= _rows(w) for w in weights for s in facts.stored_in(node.result)
+                ):
+                    found += [node, *weights]
+        if found:
+            yield self.decide(facts, "row weight in the epilogue", found)
+
+
+def _rows(access: Access) -> frozenset[Atom]:
+    """Loaded rows that an access is at, as they were loaded."""
+    tops = (atom for index in access.index for atom in index.top())
+    return frozenset(atom for atom in tops if atom.kind is AtomKind.LOADED)
