@@ -152,7 +152,9 @@ class ArraysAlike(Pattern):
                 stores = [s for name in (one, *alike) for s in outputs[name]]
                 again = bool(differentiated(facts))
                 value = "forward product beside the gradients" if again else _ALIKE
-                yield self.decide(facts, value, facts.stores if again else stores)
+                stores = facts.stores if again else stores
+                made = [facts.graph.producer(facts.graph.core(s.value)) for s in stores]
+                yield self.decide(facts, value, [*stores, *made])
                 return
 
 

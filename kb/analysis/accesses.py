@@ -173,7 +173,7 @@ class AccessReader:
 
     def _based(self, address: str) -> tuple[str | None, Expr]:
         """The array that an address points into and the offset from its start, in elements."""
-        offset = self.values.expr(address)
+        offset = self._moved(self.values.expr(address))
         candidates = self._candidates(offset)
         known = [atom for atom in candidates if atom.value in self.pointers]
         chosen = known or candidates
@@ -199,6 +199,29 @@ class AccessReader:
                 seen.update(new)
                 pending += new
         return next(iter(found)) if len(found) == 1 else None
+
+    def _moved(self, offset: Expr) -> Expr:
+        """An address that a branch moves: the array that both sides start from, and the choice of
+        the distances."""
+        for factors, number in offset.terms:
+            if number != 1 or len(factors) != 1 or factors[0].kind is not AtomKind.CHOICE:
+                continue
+            sides = [side for side in factors[0].args if not self._unset(side)]
+            bases = [self._candidates(self._moved(side)) for side in sides]
+            if not bases or any(len(base) != 1 or base != bases[0] for base in bases):
+                continue
+            base = s.of(bases[0][0])
+            rest = [s.sub(self._moved(side), base) for side in sides]
+            text = f"choice({', '.join(map(str, rest))})"
+            moved = s.of(s.bounded(text, AtomKind.CHOICE, tuple(rest), factors[0].value))
+            chosen = rest[0] if all(one == rest[0] for one in rest) else moved
+            return s.add(s.sub(offset, s.of(factors[0])), s.add(base, chosen))
+        return offset
+
+    def _unset(self, side: Expr) -> bool:
+        """True for a name that a side of a branch gives no value."""
+        made = self.graph.producer(side.atom.value) if side.atom is not None else None
+        return made is not None and made.op.kind == OpKind.UNDEF
 
     def _array(self, value: str | None) -> str | None:
         """The parameter below slices, views and elements of a list of arrays."""
