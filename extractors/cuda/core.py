@@ -44,6 +44,7 @@ class Core(Typing):
         self.trail: list[n.Definition] = []
         self.symbols: dict[str, Val] = {}
         self.traits: dict[str, n.Record] = {}
+        self.given: set[str] = set()
         self.whole: set[str] = set()
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}

@@ -113,19 +113,28 @@ class EffectReader(OperatorReader):
             return True
         if not isinstance(argument, n.Name | n.Field | n.Index | n.Cast | n.Binary):
             return False
+        field = isinstance(argument, n.Field) and self._in_given(argument, frame)
         if isinstance(function, n.Name) and frame.find(function.text) is None:
             known = self.library.functions(function.text)
-            if known and all(_by_value(one, index) for one in known):
+            if known and all(_by_value(one, index, field) for one in known):
                 return False
         if isinstance(function, n.Field):
             methods = self.library.methods(function.name)
-            if methods and all(_by_value(one, index) for one in methods):
+            if methods and all(_by_value(one, index, field) for one in methods):
                 return False
         if isinstance(argument, n.Name):
             bound = frame.find(argument.text)
             kind = bound.kind if isinstance(bound, Slot) else None
             return kind is None or kind.to is None or bool(kind.shape)
         return not isinstance(argument, n.Binary) or self.in_registers(argument.left)
+
+    def _in_given(self, node: n.Expr, frame: Frame) -> bool:
+        """Whether a field is one of a struct that the kernel is given: what is behind a pointer in
+        it may be written, the struct is not."""
+        while isinstance(node, n.Field):
+            node = node.operand
+        bound = frame.find(node.text) if isinstance(node, n.Name) else None
+        return isinstance(bound, Slot) and bound.key in self.given
 
     def _harmless(self, name: str) -> bool:
         """True for a function of the language that writes none of its arguments."""
@@ -162,9 +171,10 @@ class EffectReader(OperatorReader):
                     return
 
 
-def _by_value(function: n.Definition, index: int) -> bool:
+def _by_value(function: n.Definition, index: int, behind: bool = False) -> bool:
+    """Whether a parameter cannot change its argument; `behind` allows what a pointer leads to."""
     if index >= len(function.parameters):
         return False
     written = function.parameters[index].type
-    changing = written.reference or written.pointers or written.extents
+    changing = written.reference or (not behind and (written.pointers or written.extents))
     return written.const or not changing

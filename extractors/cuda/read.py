@@ -208,6 +208,7 @@ def _runtime(parameter: n.Variable, name: str, reader: HelperReader) -> Paramete
     key = reader.key(parameter.name)
     reader.kinds[key] = kind
     reader.names[key] = Val(name, kind)
+    reader.given.add(key)
     reader.frame.bind(parameter.name, Slot(key, kind))
     array = kind.to is not None
     sort = ParameterKind.ARRAY if array else ParameterKind.SCALAR

@@ -122,8 +122,15 @@ class VectorAccess(Pattern):
             if node.op.attribute("space") != "shared" and value:
                 found.setdefault(value, []).append(node)
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
+        if not wide and self._unknown(facts):
+            return
         for value, nodes in (wide or found).items():
             yield self.decide(facts, value, nodes)
+
+    def _unknown(self, facts: Facts) -> bool:
+        """Whether loads move what nobody knows the type of: these may be the vectors."""
+        loads = [n for n in facts.threads.of(OpKind.LOAD) if n.op.attribute("space") != "shared"]
+        return any(self._moved(facts, n) is None for n in loads)
 
     def _moved(self, facts: Facts, node: Node) -> TileType | None:
         """The type of what is loaded or stored; None when nobody knows what the pointer points

@@ -6,6 +6,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.ops import REDUCTIONS, OpKind
 
 
@@ -14,19 +15,36 @@ def width(facts: Facts, value: str) -> int:
     return len([extent for extent in facts.types.shape(value) if extent != "1"])
 
 
+def lanes(facts: Facts, access: Access) -> int:
+    """How many axes of a load have lanes; none when all threads of a warp read the same place."""
+    if facts.of_threads and not any(_varies(index) for index in access.index):
+        return 0
+    return width(facts, access.value)
+
+
+def _varies(index: Expr) -> bool:
+    """Whether threads of one warp have different indices: a quotient of the thread's number is one
+    for the warp."""
+    return any(
+        a.kind is AtomKind.LANE
+        or (a.kind is not AtomKind.FLOOR_DIV and any(x.has(AtomKind.LANE) for x in a.args))
+        for a in index.top()
+    )
+
+
 def normalised(facts: Facts) -> list[Node]:
     """A loaded tile times a loaded row statistic, used again in a reduction."""
     if facts.contractions or _weighs(facts):
         return []
     found = []
     for node in facts.graph.of(OpKind.MUL):
-        wide, narrow = sorted(node.op.inputs[:2], key=lambda v: -width(facts, v))
-        stat = _loaded(facts, narrow)
-        if not stat or width(facts, narrow) >= width(facts, wide) or not facts.feeding(wide):
-            continue
-        if _scope(facts, wide, stat) and (_reduced(facts, node) or _beside(facts, node, wide)):
-            found.append(node)
-    return found
+        for wide, narrow in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            stat = _loaded(facts, narrow)
+            if not stat or lanes(facts, stat[0]) >= width(facts, wide) or not facts.feeding(wide):
+                continue
+            if _scope(facts, wide, stat) and (_reduced(facts, node) or _beside(facts, node, wide)):
+                found.append(node)
+    return list(dict.fromkeys(found))
 
 
 def coefficients(facts: Facts) -> list[Node]:
@@ -37,13 +55,13 @@ def coefficients(facts: Facts) -> list[Node]:
     sums = [
         r
         for r in facts.reductions
-        if len({a.array for a in facts.feeding(r.op.inputs[0]) if width(facts, a.value)}) > 1
+        if len({a.array for a in facts.feeding(r.op.inputs[0]) if lanes(facts, a)}) > 1
     ]
     found = []
     for node in facts.graph.of(OpKind.MUL):
         for stat, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
             loads = facts.feeding(stat)
-            narrow = bool(loads) and not any(width(facts, a.value) for a in loads)
+            narrow = bool(loads) and not any(lanes(facts, a) for a in loads)
             if (
                 narrow
                 and not facts.graph.roots(stat, *REDUCTIONS)

@@ -1,9 +1,9 @@
-"""Records that a thread holds in registers."""
+"""Records that a thread holds in registers, and pointers seen as others."""
 
 from __future__ import annotations
 
 from kb.analysis.graph import LOOPS, Graph
-from kb.ir import Op
+from kb.ir import Op, TypeKind
 from kb.ops import OpKind
 
 MAX_FIELDS = 16
@@ -13,7 +13,16 @@ _WRITTEN = frozenset({OpKind.INSERT, OpKind.UNDEF, OpKind.ZEROS})
 _PARTS = frozenset({OpKind.ATTRIBUTE, OpKind.EXTRACT})
 
 
-def of_registers(graph: Graph, op: Op) -> bool:
+def looks_only(graph: Graph, op: Op) -> bool:
+    """Whether an operation only looks differently at its first operand: a field of a record that
+    the thread itself fills, or a pointer seen as one to another type."""
+    if op.kind == OpKind.BITCAST:
+        kind = op.results[0].type
+        return kind is not None and kind.kind is TypeKind.POINTER
+    return _of_registers(graph, op)
+
+
+def _of_registers(graph: Graph, op: Op) -> bool:
     """Whether an operation reads a field of a record that the thread itself fills."""
     if op.kind != OpKind.ATTRIBUTE:
         return False

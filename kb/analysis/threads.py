@@ -21,7 +21,7 @@ from kb.analysis.exchanges import (
 from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph
 from kb.analysis.guarded import masked_load
 from kb.analysis.pairs import plainly
-from kb.analysis.registers import of_registers
+from kb.analysis.registers import looks_only
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
@@ -187,7 +187,7 @@ class _Rewriter:
             self._copied(op)
 
     def _plain(self, op: Op) -> None:
-        if op.inputs and (op.kind in _PASSED or of_registers(self.graph, op)):
+        if op.inputs and (op.kind in _PASSED or looks_only(self.graph, op)):
             self.emit(OpKind.COPY, op.span, ("x", self.name(op.inputs[0])), result=op.result)
         elif op.kind == OpKind.INSERT and op.operand("value"):
             value = self.name(op.operand("value") or "")
