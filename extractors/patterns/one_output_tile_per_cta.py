@@ -27,7 +27,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.locks import spins
 from kb.analysis.loops import persistent
-from kb.analysis.splits import pieces
+from kb.analysis.splits import lane_sums, pieces
 from kb.analysis.symbolic import AtomKind, floor_div, mul, number
 from kb.analysis.threads import WARP
 from kb.evidence import Decision
@@ -86,6 +86,18 @@ _PIECES = vary(
         "ct.store(out, index=(z, m, n), tile=ct.reshape(acc, (1, TM, TN)))",
     ),
 )
+_ATOMIC = (
+    POINTER
+    + """
+@triton.jit
+def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
+    n = tl.program_id(0) * TN + tl.arange(0, TN)
+    k = tl.program_id(1) * TK + tl.arange(0, TK)
+    x = tl.load(a + k)
+    y = tl.load(b + k[:, None] * N + n[None, :])
+    tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))
+"""
+)
 _PIECES_THREADS = vary(
     PRODUCT_THREADS,
     ("int M, int N, int K)", "int M, int N, int K, int per)"),
@@ -117,6 +129,7 @@ class OneOutputTilePerCta(Pattern):
         Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
         Case(DECODE_PART, "split-K / split-KV"),
         Case(_PIECES, "split-K / split-KV"),
+        Case(_ATOMIC, "split-K / split-KV"),
         Case(_PIECES_THREADS, "split-K / split-KV"),
     )
     near_misses = (
@@ -129,6 +142,10 @@ class OneOutputTilePerCta(Pattern):
             vary(_PIECES, ("range(z * PER, (z + 1) * PER)", "range(PER)")),
             why="every block sums the same part",
             value="split-K / split-KV",
+        ),
+        NearMiss(
+            vary(_ATOMIC, ("k = tl.program_id(1) * TK + ", "k = ")),
+            why="every block sums the whole axis",
         ),
         NearMiss(ATTENTION, why="a mask cuts the keys off", value="split-K / split-KV"),
         NearMiss(
@@ -161,12 +178,15 @@ class OneOutputTilePerCta(Pattern):
             return
         placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]
+        shared = pieces(facts) or [n for a in placed for n in lane_sums(facts, a)]
+        if not stores and shared:
+            stores = placed
         if not stores or len(placed) != len(facts.stores):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
         loads = {a.node for a in facts.loads}
         split = [n for piece in pieces(facts) for n in piece.bounds if n not in loads]
-        if pieces(facts):
+        if pieces(facts) or all(a.is_atomic for a in stores):
             yield self.decide(facts, "split-K / split-KV", [*split, *where])
             return
         rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)

@@ -16,14 +16,11 @@ from extractors.patterns.cases import (
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.splits import grown, pieces, shared_out
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.splits import grown, lane_sums, pieces, shared_out
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
 
 _SPLIT = vary(
     PRODUCT,
@@ -209,7 +206,7 @@ class SplitReduction(Pattern):
             value = "split with atomics" if atomics else "split, partials stored for a second stage"
             yield self.decide(facts, value, [*parts, *(atomics or facts.stores)])
         elif not facts.contractions:
-            added = [n for s in atomics for n in self._summed(facts, s)]
+            added = [n for s in atomics for n in lane_sums(facts, s)]
             if added:
                 yield self.decide(facts, "split with atomics", [*added, *atomics])
         elif facts.of_threads and not atomics:
@@ -231,25 +228,3 @@ class SplitReduction(Pattern):
         bounds = [facts.values.expr(v) for loop in loops for v in (loop.low, loop.high) if v]
         if loops and bounds and not any(b.has(AtomKind.BLOCK) for b in bounds):
             yield self.decide(facts, "serial reduction in one CTA", [loop.node for loop in loops])
-
-    def _summed(self, facts: Facts, store: Access) -> list[Node]:
-        """Sums of products whose tiles a block id places that the sum's own place knows nothing
-        of."""
-        own = _blocks(store)
-        return [
-            total
-            for total in facts.graph.roots(store.value, OpKind.REDUCE_SUM)
-            if len(
-                {
-                    a.array
-                    for a in facts.feeding(total.op.inputs[0])
-                    if facts.types.shape(a.value) and _blocks(a) - own
-                }
-            )
-            > 1
-        ]
-
-
-def _blocks(access: Access) -> set[Atom]:
-    """The block ids that an access is placed by."""
-    return {a for index in access.index for a in index.atoms() if a.kind is AtomKind.BLOCK}

@@ -76,6 +76,24 @@ def fixed_length(facts: Facts, loop: Loop) -> bool:
     return bool(set(length.atoms())) and facts.values.compile_time(length)
 
 
+def lane_sums(facts: Facts, store: Access) -> list[Node]:
+    """Sums of products whose tiles a block id places that the sum's own place knows nothing
+    of."""
+    own = _blocks(store)
+    return [
+        total
+        for total in facts.graph.roots(store.value, OpKind.REDUCE_SUM)
+        if len(
+            {
+                a.array
+                for a in facts.feeding(total.op.inputs[0])
+                if facts.types.shape(a.value) and _blocks(a) - own
+            }
+        )
+        > 1
+    ]
+
+
 def _range(facts: Facts, loop: Loop) -> tuple[list[Node], list[Chosen]]:
     """What makes the range of the loop, or the index of its loads, depend on a block id, and the
     numbers that choose it."""
@@ -236,3 +254,8 @@ def _tiles(store: Access, block: Atom, part: Expr) -> bool:
         for lane in index.top()
         if lane.kind is AtomKind.LANE
     )
+
+
+def _blocks(access: Access) -> set[Atom]:
+    """The block ids that an access is placed by."""
+    return {a for index in access.index for a in index.atoms() if a.kind is AtomKind.BLOCK}
