@@ -265,6 +265,7 @@ __global__ void order(float* x, int* index, int n) {
     __shared__ typename Sorter::TempStorage storage;
     unsigned keys[4];
     int places[4];
+#pragma unroll
     for (int i = 0; i < 4; ++i) {
         int at = threadIdx.x * 4 + i;
         keys[i] = at < n ? __float_as_uint(x[blockIdx.x * n + at]) : ~0u;

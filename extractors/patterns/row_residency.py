@@ -21,6 +21,7 @@ from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
     ROW_NORM_CHUNKS_THREADS,
     ROW_NORM_THREADS,
+    SORT_THREADS,
 )
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -53,7 +54,8 @@ __global__ void scale(const float* x, float* out, int n) {
 
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
-    same index; or a product in a loop reads what was loaded before the loop."""
+    same index; or a product in a loop reads what was loaded before the loop; or a row is sorted as
+    a whole."""
 
     name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
     axis = "row_residency"
@@ -68,6 +70,7 @@ class RowResidency(Pattern):
         Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
         Case(ROW_NORM_POINTER, "single tile, row cached in registers"),
         Case(ROW_NORM_THREADS, "single tile, row cached in registers"),
+        Case(SORT_THREADS, "single tile, row cached in registers"),
         Case(ATTENTION, "tile kept over the loop"),
         Case(FLASH_POINTER, "tile kept over the loop"),
         Case(DELTA, "single tile, row cached in registers"),
@@ -94,6 +97,9 @@ class RowResidency(Pattern):
                 yield self.decide(facts, "tile kept over the loop", held)
             return
         if not facts.reductions:
+            put = [a for a in facts.loads if self._sorted(facts, a)]
+            if put:
+                yield self.decide(facts, "single tile, row cached in registers", put)
             return
         staged = self._staged(facts)
         if staged:
@@ -109,6 +115,13 @@ class RowResidency(Pattern):
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
+
+    def _sorted(self, facts: Facts, access: Access) -> bool:
+        """A load, in no loop that runs, of what is then sorted as a whole."""
+        sorts = [v for n in facts.graph.of(OpKind.SORT) for v in n.op.inputs]
+        if not any(facts.graph.rests_on(v, access.node) for v in sorts):
+            return False
+        return not any(access.node.inside(loop.node) for loop in facts.rolled_loops)
 
     def _held(self, facts: Facts, access: Access) -> bool:
         """A load before a loop whose products read it, by itself or scaled, in every iteration."""
