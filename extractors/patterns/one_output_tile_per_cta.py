@@ -178,8 +178,7 @@ class OneOutputTilePerCta(Pattern):
             return
         placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]
-        shared = pieces(facts) or [n for a in placed for n in lane_sums(facts, a)]
-        if not stores and shared:
+        if not stores and (pieces(facts) or any(lane_sums(facts, a) for a in placed)):
             stores = placed
         if not stores or len(placed) != len(facts.stores):
             return
