@@ -92,6 +92,8 @@ class LayoutByFlag(Pattern):
                 sides = [_steps(facts.values.expr(end)) for end in ends]
                 if len(sides) != 2 or sides[0] == sides[1] or sides[0].keys() != sides[1].keys():
                     continue
+                if not _enters(facts, node):
+                    break
                 where = [node.head, *(facts.graph.producer(end) for end in ends)]
                 (turned if len(sides[0]) > 1 else apart).extend(where)
         if turned:
@@ -101,12 +103,15 @@ class LayoutByFlag(Pattern):
 
 
 def _ends(facts: Facts, node: Node) -> Iterable[list[str]]:
-    """What both sides of a branch hand on, where it enters an address."""
-    addresses = [v for access in facts.accesses for v in access.address]
-    reached = any(facts.graph.rests_on(v, node) for v in addresses)
-    for position, _ in enumerate(node.op.results if reached else ()):
+    """What both sides of a branch hand on."""
+    for position, _ in enumerate(node.op.results):
         handed = (facts.graph.handed(node, region) for region in range(len(node.op.regions)))
         yield [value for values in handed for value in values[position : position + 1]]
+
+
+def _enters(facts: Facts, node: Node) -> bool:
+    """True when an address rests on a branch."""
+    return any(facts.graph.rests_on(v, node) for a in facts.accesses for v in a.address)
 
 
 def _steps(expr: Expr) -> dict[tuple[Expr, str], Expr]:
