@@ -37,6 +37,9 @@ SUMMED_UP = frozenset({"reduction_split", "parameter_gradient"})
 
 _BOTH = ParameterRole.IN_OUT
 
+CUT = "kernel_boundaries"
+"""What a program shows of its pass alone, and the host of all passes and stages."""
+
 GRADIENT = "parameter_gradient"
 """What a kernel that sums a gradient shows itself; the host adds up what it leaves."""
 
@@ -68,7 +71,9 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
-    rest = [*_handed(rest, detection)]
+    host = [*_handed(rest, detection)]
+    cuts = [d for d in host if d.axis == CUT]
+    rest = [d for d in host if d.axis != CUT]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = [_strided(d, rest, facts) for d in program]
     rest = [_relied(d, relied) for d in rest]
@@ -85,7 +90,16 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
             rules = [_shown(rule, decision) for rule in rules]
             continue
         found.append(decision)
-    return merged_decisions([*found, *_optional(rest, detection), *_one(rules)])
+    return merged_decisions([*_with_passes(found, cuts), *_optional(rest, detection), *_one(rules)])
+
+
+def _with_passes(program: Sequence[Decision], host: Sequence[Decision]) -> Iterator[Decision]:
+    """Where the program shows how a pass is cut into kernels, the launches belong to that."""
+    first = next((d for d in program if d.axis == CUT and d.file is None), None)
+    for decision in program:
+        own = (decision.lines, *(d.lines for d in host))
+        yield replace(decision, lines=_united(*own)) if decision is first else decision
+    yield from () if first is not None else host
 
 
 def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:

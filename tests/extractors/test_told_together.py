@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extractors.detect import detect
 from extractors.host.cases_partial import SUMMED
+from extractors.host.passes import PASSES
 from extractors.host.samples import vary
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.told_together import merged_decisions, told_together
 from kb.evidence import AxisKind, Decision
 from tests.extractors.rules.support import subject
@@ -98,3 +102,19 @@ def test_contract_of_strides_is_told_with_the_host(
     decisions = told_together(detect(found.facts.kernel, found.host), found.host)
     lines = [{a for a, _ in d.lines} for d in decisions if d.axis == "layout_contract"]
     assert sorted(lines, key=len) == told
+
+
+def test_launches_belong_to_the_cut_that_the_program_shows() -> None:
+    found = subject(NORM_BACKWARD_POINTER)
+    passes = Decision(
+        axis="kernel_boundaries",
+        value="separate backward kernel",
+        pattern=PASSES,
+        lines=((90, 95),),
+        kind=AxisKind.DESIGN,
+    )
+    host = replace(found.host, decisions=(passes,))
+    told = told_together(detect(found.facts.kernel, host), host)
+    (cut,) = [d for d in told if d.axis == "kernel_boundaries"]
+    assert cut.pattern == "backward-kernel-fission"
+    assert (90, 95) in cut.lines
