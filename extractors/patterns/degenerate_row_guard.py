@@ -10,6 +10,7 @@ from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.merged_partials import MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import LARGE, begun
@@ -44,6 +45,7 @@ def fold(x, out, n, T: tl.constexpr):
     tl.store(out + at, m + tl.log(z))
 """
 )
+_ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 
 
 class DegenerateRowGuard(Pattern):
@@ -77,6 +79,7 @@ class DegenerateRowGuard(Pattern):
         ),
         Case(vary(SOFTMAX_POINTER, *_ASKED), "asked for by its maximum"),
         Case(_ASKED_LANES, "asked for by its maximum"),
+        Case(vary(MERGE_TWICE_POINTER, _ZEROED), "asked for by its maximum"),
         Case(FLASH_POINTER, "none (NaN)"),
         Case(FLASH_THREADS, "none (NaN)"),
     )
@@ -142,6 +145,11 @@ def _asks_maximum(facts: Facts, node: Node) -> bool:
         if facts.values.literal(facts.graph.core(number)) == float("-inf"):
             top = facts.graph.producer(facts.graph.core(value))
             running = top is not None and top.op.kind == OpKind.MAXIMUM and bool(top.loops)
+            running |= any(
+                c.result == facts.graph.core(value)
+                for loop in facts.loops
+                for c in loop.of(Role.RUNNING_MAXIMUM)
+            )
             return running or bool(top and facts.graph.roots(value, OpKind.REDUCE_MAX))
     return False
 

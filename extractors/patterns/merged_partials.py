@@ -77,6 +77,11 @@ def merge(parts, stat, out, count, W: tl.constexpr, T: tl.constexpr):
 )
 """The greatest statistic is known before the parts are weighed."""
 
+_LISTED = vary(
+    MERGE_TWICE_POINTER,
+    ("stat + b * count + s", "stat[s] + b"),
+    ("parts + (b * count + s) * W + d", "parts[s] + b * W + d"),
+)
 _NORMALISED = vary(
     MERGE,
     ("(lse - ct.max(lse))", "(lse - ct.max(lse))\n    w = w / ct.sum(w)"),
@@ -101,6 +106,7 @@ class MergedPartials(Pattern):
         Case(MERGE_POINTER, "parallel softmax over LSE"),
         Case(_NORMALISED, "parallel softmax over LSE"),
         Case(_ASKED, "parallel softmax over LSE"),
+        Case(_LISTED, "maximum first, then weighted sums"),
         Case(MERGE_TWICE_POINTER, "maximum first, then weighted sums"),
         Case(MERGE_PAIR_THREADS, "pairwise softmax over LSE"),
         Case(MERGE_LOOP_THREADS, "sequential online merge"),

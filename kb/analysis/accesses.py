@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from kb.analysis import symbolic as s
-from kb.analysis.graph import COPIES, LOOPS, Graph, Node, field_of
+from kb.analysis.graph import COPIES, LOOPS, Graph, Node, field_of, is_view
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TypeKind
@@ -49,6 +49,7 @@ _MERGES = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 MAX_MERGED = 64
 """Values that a pointer is followed through to its base."""
 
+_ADDED = COPIES | {OpKind.ADD}
 _VIEWS_OF_ARRAYS = COPIES | {OpKind.ARRAY_SLICE, OpKind.TILED_VIEW, OpKind.SUBSCRIPT}
 
 
@@ -178,7 +179,7 @@ class AccessReader:
         known = [atom for atom in candidates if atom.value in self.pointers]
         chosen = known or candidates
         if not chosen:
-            return self._merged(address), offset
+            return self._merged(address) or self._listed(address), offset
         rest = s.sub(offset, s.of(chosen[0]))
         name = chosen[0].value if chosen[0].kind is AtomKind.PARAMETER else None
         return name, rest
@@ -222,6 +223,16 @@ class AccessReader:
         """True for a name that a side of a branch gives no value."""
         made = self.graph.producer(side.atom.value) if side.atom is not None else None
         return made is not None and made.op.kind == OpKind.UNDEF
+
+    def _listed(self, address: str) -> str | None:
+        """The parameter that is a list of pointers, one of which an offset is added to."""
+        picked = {
+            node.op.inputs[0]
+            for node in self.graph.upstream(address, lambda n: n.op.kind not in _ADDED)
+            if node.op.kind == OpKind.SUBSCRIPT and not is_view(node.op)
+        }
+        named = [name for name in self.graph.function.parameter_names if name in picked]
+        return named[0] if len(named) == 1 else None
 
     def _array(self, value: str | None) -> str | None:
         """The parameter below slices, views and elements of a list of arrays."""
