@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from extractors.host.derived import rule_lines
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material, axis_atoms, function_at
@@ -163,6 +164,7 @@ def optional(material: Material) -> Iterator[OptionalOperand]:
             for tensor in _asked(value, launch):
                 for name, stands in _stand_ins(launch, tensor, flag):
                     both = _lines(material, launch, name) + _lines(material, launch, flag)
+                    both += rule_lines(material, launch, flag)
                     found.setdefault((stands, name, flag), set()).update(both)
     for (value, name, flag), lines in found.items():
         yield OptionalOperand(

@@ -23,10 +23,10 @@ from extractors.patterns.cases_rows_threads import (
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.loops import Carried, Loop, Role, leads
+from kb.analysis.loops import Carried, Loop, Role, leads, updates
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
-from kb.ops import READS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 MAX_ENDS = 32
 """Operations that one decision shows at most."""
@@ -125,7 +125,9 @@ class ReductionScheme(Pattern):
                 yield self.decide(facts, "one reduction over a resident row", rows)
         elif grown:
             value = "sequential loop into an accumulator"
-            yield self.decide(facts, value, self._ends(facts, [c.next for c in grown]))
+            where = self._ends(facts, [c.next for c in grown])
+            where += [n for c in grown for n in self._added(facts, c)]
+            yield self.decide(facts, value, where)
         elif facts.reductions:
             pairs = [
                 (a, b)
@@ -189,6 +191,11 @@ class ReductionScheme(Pattern):
 
     def _rescales(self, facts: Facts, loop: Node) -> bool:
         return any(e.rescale and e.node.inside(loop) for e in facts.exponentials)
+
+    def _added(self, facts: Facts, carried: Carried) -> list[Node]:
+        """Products that a loop adds to what it carries, under branches, too."""
+        steps = updates(facts.graph, carried.argument, carried.next)
+        return [n for n in steps if n.op.kind in CONTRACTIONS]
 
     def _ends(self, facts: Facts, values: list[str]) -> list[Node]:
         """The operations that make values; of a branch, those that make what it hands on."""
