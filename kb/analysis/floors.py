@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.ops import COMPARISONS, READS, OpKind
 
 _LOOKS = VIEWS | CASTS
@@ -47,8 +47,12 @@ def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
 
 def counts(facts: Facts, value: str) -> bool:
     """True for a sum of what a comparison said of each element."""
-    sums = facts.graph.roots(value, OpKind.REDUCE_SUM)
-    return any(_compared(facts, n.op.inputs[0]) for n in sums)
+    made = facts.graph.producer(facts.graph.core(value))
+    if made is None:
+        return False
+    carried = made.op.kind in LOOPS
+    sums = facts.graph.roots(value, OpKind.REDUCE_SUM) if carried else [made]
+    return any(n.op.kind == OpKind.REDUCE_SUM and _compared(facts, n.op.inputs[0]) for n in sums)
 
 
 def _compared(facts: Facts, value: str) -> bool:
