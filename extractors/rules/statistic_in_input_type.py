@@ -195,7 +195,9 @@ def _rests_on(facts: Facts, output: Access, statistic: Access) -> bool:
     """Whether an output is computed with what a statistic is made of."""
     made = facts.graph.through(statistic.value, CASTS)
     node = facts.graph.producer(made)
-    return node is not None and facts.graph.rests_on(output.value, node)
+    if node is None or node.op.regions:
+        return False  # a branch gives other values beside it
+    return facts.graph.rests_on(output.value, node)
 
 
 def _single(facts: Facts, value: str) -> bool:
