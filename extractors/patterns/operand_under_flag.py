@@ -44,8 +44,8 @@ _HANDED = vary(
     _FLAGGED,
     (
         "    if SHIFT:\n        v += tl.load(bias",
-        "    if SHIFT:\n        there = bias + at\n    else:\n        there = None\n    if SHIFT:\n        v += tl.load(there",
-    ),  # noqa: E501
+        "    if SHIFT:\n        there = bias + at\n    else:\n        there = None\n    if SHIFT:\n        v += tl.load(there",  # noqa: E501
+    ),
     ("load(there + at,", "load(there,"),
 )
 
@@ -61,6 +61,22 @@ _STORED_TILE = vary(
 _READ = "operand read under a constexpr flag"
 _WRITTEN = "output written under a constexpr flag"
 
+_MODES = (
+    POINTER
+    + """
+@triton.jit
+def shift(x, scale, out, MODE: tl.constexpr, T: tl.constexpr):
+    i = tl.program_id(0)
+    at = i * T + tl.arange(0, T)
+    v = tl.load(x + at)
+    if MODE == 1:
+        v = v * tl.load(scale)
+    if MODE == 2:
+        v = v * tl.load(scale + i)
+    tl.store(out + at, v)
+"""
+)
+
 
 class OperandUnderFlag(Pattern):
     """Every access of an array stands under a branch on compile-time parameters, on the same
@@ -73,10 +89,19 @@ class OperandUnderFlag(Pattern):
         Case(_FLAGGED, "operand read under a constexpr flag"),
         Case(_HANDED, "operand read under a constexpr flag"),
         Case(_FLAGGED_TILE, "operand read under a constexpr flag"),
+        Case(_MODES, "operand read under a constexpr flag"),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
     )
     near_misses = (
+        NearMiss(
+            vary(_MODES, ("load(scale + i)", "load(scale)")),
+            why="one number, read in one place or in another",
+        ),
+        NearMiss(
+            vary(_MODES, ("    if MODE == 2:\n", "    else:\n"), ("MODE == 1", "MODE")),
+            why="the array is read on both sides",
+        ),
         NearMiss(vary(_FLAGGED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
         NearMiss(vary(_FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
         NearMiss(
@@ -111,6 +136,7 @@ class OperandUnderFlag(Pattern):
         written: dict[str, list[Where]] = {}
         for array, accesses in arrays.items():
             shared = one_side(facts, [access.node for access in accesses], chosen)
+            shared = shared or _modes(facts, accesses, chosen)
             if not shared:
                 continue
             guards = (b for access in accesses for b in facts.guards(access.node) if b in chosen)
@@ -126,6 +152,20 @@ class OperandUnderFlag(Pattern):
             where = [place for places in found.values() for place in places]
             value = _READ if read else _WRITTEN
             yield self.decide(facts, value, where, ", ".join(sorted(found)))
+
+
+def _modes(facts: Facts, accesses: list[Access], chosen: set[Node]) -> set[str]:
+    """Conditions of branches under which an array is read, where each of several modes reads it
+    elsewhere and none reads it where its condition fails; empty when a place reads it anyway."""
+    if len({access.index for access in accesses}) < 2:
+        return set()
+    found: set[str] = set()
+    for access in accesses:
+        around = [*flagged(access.node, chosen).items()]
+        if not around or around[-1][1] != 0:
+            return set()
+        found.add(around[-1][0].op.inputs[0])
+    return found
 
 
 def _flags(facts: Facts, branch: Node) -> set[str]:
