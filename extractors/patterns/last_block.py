@@ -1,0 +1,97 @@
+"""The last block of a grid that ends adds up what the others left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import ATOMICS, COMPARISONS, OpKind
+
+_LAST = """__global__ void total(const float* x, float* parts, unsigned* done, float* out, int n) {
+    __shared__ bool last;
+    float sum = 0.f;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += x[i];
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = sum;
+        __threadfence();
+        last = atomicAdd(done, 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last) {
+        float all = 0.f;
+        for (int b = 0; b < gridDim.x; ++b) all += parts[b];
+        out[0] = all;
+    }
+}
+"""  # noqa: E501
+_LAST_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def total(x, parts, done, out, n, B: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(parts + tl.program_id(0), tl.sum(tl.load(x + at, mask=at < n, other=0.0), axis=0))
+    before = tl.atomic_add(done, 1)
+    if before == tl.num_programs(0) - 1:
+        all = tl.sum(tl.load(parts + tl.arange(0, B)), axis=0)
+        tl.store(out, all)
+"""
+)
+
+
+class LastBlock(Pattern):
+    """What a counter held before this block added to it is compared with the number of blocks, and
+    partial results are loaded where that was all but one."""
+
+    name = "last-block-adds-up-the-partials"
+    axis = "cross_cta_reduction"
+    source = "NVIDIA, CUDA C++ Programming Guide, memory fence functions: sum of an array"
+    matches = (
+        Case(_LAST, "partial buffer, the last block adds up"),
+        Case(_LAST_POINTER, "partial buffer, the last block adds up"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_LAST, ("== gridDim.x - 1", "== 7")),
+            why="the counter is compared with a number of its own",
+        ),
+        NearMiss(
+            vary(_LAST_POINTER, ("if before == tl.num_programs(0) - 1:", "if before == 0:")),
+            why="the first block is picked out",
+        ),
+        NearMiss(ADD_THREADS, why="no block waits for another"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        kinds = {node.op.kind for node in facts.graph.of(*ATOMICS)}
+        if not kinds:
+            return
+        where: list[Node] = []
+        for node in facts.graph.of(*COMPARISONS):
+            counted = [
+                found
+                for one, other in (node.op.inputs[:2], node.op.inputs[1::-1])
+                if facts.values.expr(other).has(AtomKind.BLOCKS)
+                for found in facts.graph.roots(one, *kinds)
+            ]
+            if counted and self._loads(facts, node):
+                where += [*counted, node]
+        if where:
+            yield self.decide(facts, "partial buffer, the last block adds up", where)
+
+    def _loads(self, facts: Facts, test: Node) -> bool:
+        """Whether a branch on the comparison, perhaps handed on, loads."""
+        branches = [n for n in facts.graph.downstream(test.result, 40) if n.op.kind == OpKind.IF]
+        return any(
+            a.node.inside(branch)
+            for branch in branches
+            if facts.graph.rests_on(branch.op.inputs[0], test)
+            for a in facts.loads
+        )
