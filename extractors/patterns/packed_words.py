@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
@@ -92,6 +93,7 @@ class PackedWords(Pattern):
             vary(_SIGNED, ("(word << 4)", "(word << 2)")), why="no bits lie beside each other"
         ),
         NearMiss(ADD_POINTER, why="no bits are taken"),
+        NearMiss(ADD_THREADS, why="no bits are taken"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
