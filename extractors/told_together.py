@@ -37,6 +37,9 @@ SUMMED_UP = frozenset({"reduction_split", "parameter_gradient"})
 
 _BOTH = ParameterRole.IN_OUT
 
+STAGES = "reduction-in-two-kernels"
+"""What the launches of the two stages of a reduction tell."""
+
 CUT = "kernel_boundaries"
 """What a program shows of its pass alone, and the host of all passes and stages."""
 
@@ -73,7 +76,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
     host = [*_handed(rest, detection)]
     cuts = [d for d in host if d.axis == CUT]
-    rest = [d for d in host if d.axis != CUT]
+    stages = [d for d in host if d.pattern == STAGES]
+    rest = [d for d in host if d.axis != CUT and d.pattern != STAGES]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = [_strided(d, rest, facts) for d in program]
     rest = [_relied(d, relied) for d in rest]
@@ -90,12 +94,16 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
             rules = [_shown(rule, decision) for rule in rules]
             continue
         found.append(decision)
-    return merged_decisions([*_with_passes(found, cuts), *_optional(rest, detection), *_one(rules)])
+    found = [*_with_launches(found, cuts, CUT)]
+    found = [*_with_launches(found, stages, "reduction_split")]
+    return merged_decisions([*found, *_optional(rest, detection), *_one(rules)])
 
 
-def _with_passes(program: Sequence[Decision], host: Sequence[Decision]) -> Iterator[Decision]:
-    """Where the program shows how a pass is cut into kernels, the launches belong to that."""
-    first = next((d for d in program if d.axis == CUT and d.file is None), None)
+def _with_launches(
+    program: Sequence[Decision], host: Sequence[Decision], axis: str
+) -> Iterator[Decision]:
+    """Where the program shows how work is cut into kernels, the launches belong to that."""
+    first = next((d for d in program if d.axis == axis and d.file is None), None)
     for decision in program:
         own = (decision.lines, *(d.lines for d in host))
         yield replace(decision, lines=_united(*own)) if decision is first else decision

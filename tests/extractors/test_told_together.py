@@ -11,7 +11,8 @@ from extractors.host.cases_partial import SUMMED
 from extractors.host.passes import PASSES
 from extractors.host.samples import vary
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
-from extractors.told_together import merged_decisions, told_together
+from extractors.patterns.merged_partials import MERGE
+from extractors.told_together import STAGES, merged_decisions, told_together
 from kb.evidence import AxisKind, Decision
 from tests.extractors.rules.support import subject
 
@@ -118,3 +119,19 @@ def test_launches_belong_to_the_cut_that_the_program_shows() -> None:
     (cut,) = [d for d in told if d.axis == "kernel_boundaries"]
     assert cut.pattern == "backward-kernel-fission"
     assert (90, 95) in cut.lines
+
+
+def test_launches_belong_to_the_stage_that_the_program_shows() -> None:
+    found = subject(MERGE)
+    stages = Decision(
+        axis="reduction_split",
+        value="partials merged by a second kernel",
+        pattern=STAGES,
+        lines=((90, 95),),
+        kind=AxisKind.DESIGN,
+    )
+    host = replace(found.host, decisions=(stages,))
+    told = told_together(detect(found.facts.kernel, host), host)
+    (split,) = [d for d in told if d.axis == "reduction_split"]
+    assert split.pattern == "second-stage-over-the-pieces"
+    assert (90, 95) in split.lines
