@@ -297,10 +297,8 @@ class Values:
         by = self.expr(node.op.inputs[1]).constant
         if by is None or not 0 <= by < 63:
             return None
-        value = self.expr(node.op.inputs[0])
-        if node.op.kind == OpKind.SHIFT_RIGHT:
-            return s.floor_div(value, s.number(1 << by))
-        return s.scale(value, 1 << by)
+        value, right = self.expr(node.op.inputs[0]), node.op.kind == OpKind.SHIFT_RIGHT
+        return s.floor_div(value, s.number(1 << by)) if right else s.scale(value, 1 << by)
 
     def _select(self, node: Node) -> Expr | None:
         left, right = self.expr(node.op.operand("x")), self.expr(node.op.operand("y"))
@@ -394,9 +392,8 @@ _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
     OpKind.ATTRIBUTE: Values._field,
     OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block, OpKind.NUM_BLOCKS: Values._block,
     OpKind.NUM_TILES: Values._tiles, OpKind.ARANGE: Values._arange, OpKind.FULL: Values._fill,
-    OpKind.BLOCK_THREADS: Values._threads,
-    OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift,
-    OpKind.SHIFT_RIGHT: Values._shift, OpKind.SELECT: Values._select,
+    OpKind.BLOCK_THREADS: Values._threads, OpKind.SHIFT_RIGHT: Values._shift,
+    OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift, OpKind.SELECT: Values._select,
     OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
     OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,
     OpKind.SUBSCRIPT: Values._subscript,
