@@ -28,11 +28,21 @@ def demo_excerpt(log: str) -> str:
     return "\n".join([FENCE, *heads, "", *tail]).rstrip() + f"\n{FENCE}"
 
 
+def totals(text: str) -> str:
+    """A table without the rows of parts, where a row `| name | all |` gives their total."""
+    summed = set(re.findall(r"^\| (\w+) \| all \|", text, flags=re.MULTILINE))
+    part = re.compile(r"\| (\w+) \| (?!all \|)[a-z][\w./-]* \|")
+    kept = [line for line in text.splitlines()
+            if not ((row := part.match(line)) and row[1] in summed)]  # fmt: skip
+    return "\n".join(kept)
+
+
 def summary(text: str) -> str:
-    """The part of a report that stands in the README: no title, nothing from `## Kernels` on."""
+    """The part of a report that stands in the README: no title, no parts of a total, nothing from
+    `## Kernels` on."""
     head = text.partition("## Kernels")[0].partition("\n\n| kernel | verdict")[0]
     lines = [line.replace("## ", "**", 1) + "**" if line.startswith("## ") else line
-             for line in head.splitlines() if not line.startswith("# ")]  # fmt: skip
+             for line in totals(head).splitlines() if not line.startswith("# ")]  # fmt: skip
     return "\n".join(lines).strip()
 
 
