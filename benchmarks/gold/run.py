@@ -114,6 +114,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="kernels whose `path:name` contains this")
     parser.add_argument("-v", action="store_true", help="print misses and what the gold lacks")
     given = parser.parse_args()
+    if given.out:
+        given.out.mkdir(parents=True, exist_ok=True)
     reader = Reader(given.corpus)
     disputed = json.loads((HERE / "disputed.json").read_text(encoding="utf-8"))
     results: list[tuple[str, str, dict[str, Any]]] = []
