@@ -9,10 +9,10 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, T
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
-from extractors.patterns.stride_set_shared import compared
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.strides import compared
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.argument_strides import free_strides
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER
-from extractors.patterns.row_strides import row_strides, strides_and_sizes
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.strides import (
+    blocks_of_pointers,
+    free_strides,
+    row_strides,
+    strides_and_sizes,
+)
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -92,10 +96,9 @@ def _placed(facts: Facts, sizes: set[str]) -> list[Node]:
 
 def _blocks(facts: Facts, sizes: set[str]) -> list[Node]:
     """Blocks of pointers with a stride that is a product of sizes."""
-    made = {access.made: None for access in facts.accesses if access.made is not None}
     return [
         node
-        for node in made
+        for node in blocks_of_pointers(facts)
         for value in facts.values.items(node.op.operand("strides"))
         if any(count > 1 for count, _ in _counts(facts, value, sizes))
     ]

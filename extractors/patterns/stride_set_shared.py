@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
-from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.strides import shared_strides
 from kb.evidence import Decision
-from kb.ir import ParameterKind
-from kb.ops import COMPARISONS
 
 _PICKED = (
     POINTER
@@ -55,32 +52,3 @@ class StrideSetShared(Pattern):
         if len(shared) > 1:
             where: list[Where] = [*facts.declared(*shared)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(shared)))
-
-
-def shared_strides(facts: Facts) -> set[str]:
-    """Parameters that are strides of several arrays and nothing else."""
-    users: dict[str, set[str]] = {}
-    for access in facts.accesses:
-        if access.mode is not Mode.POINTER or access.array is None:
-            continue
-        for name in access.strides & given_strides(facts):
-            users.setdefault(name, set()).add(access.array)
-    return {name for name, arrays in users.items() if len(arrays) > 1}
-
-
-def given_strides(facts: Facts) -> set[str]:
-    """Parameters of the launch that may be strides: numbers that no position is compared with."""
-    kinds = (ParameterKind.UNTOLD, ParameterKind.SCALAR)
-    return {p.name for p in facts.kernel.entry.parameters if p.kind in kinds} - compared(facts)
-
-
-def compared(facts: Facts) -> set[str]:
-    """Parameters that positions are compared with: extents."""
-    atoms = {a for expr in compared_with(facts) for a in expr.atoms()}
-    return {a.value for a in atoms if a.kind is AtomKind.PARAMETER}
-
-
-def compared_with(facts: Facts) -> list[Expr]:
-    """Both sides of comparisons, but of those with a constant."""
-    pairs = [[facts.values.expr(v) for v in n.op.inputs] for n in facts.graph.of(*COMPARISONS)]
-    return [x for pair in pairs if all(y.constant is None for y in pair) for x in pair]

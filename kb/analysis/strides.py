@@ -1,0 +1,155 @@
+"""Strides: the parameters of a launch that say how far apart rows and elements lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, Node, field_of
+from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
+from kb.ir import ParameterKind
+from kb.ops import COMPARISONS, OpKind
+
+_MEASURING = frozenset({OpKind.DIV, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.RANGE,
+                        OpKind.STATIC_RANGE, OpKind.MINIMUM, OpKind.MAXIMUM})  # fmt: skip
+"""What is done with the extent of an axis, but not with a stride."""
+
+
+def shared_strides(facts: Facts) -> set[str]:
+    """Parameters that are strides of several arrays and nothing else."""
+    users: dict[str, set[str]] = {}
+    given = given_strides(facts)
+    for access in facts.accesses:
+        if access.mode is Mode.POINTER and access.array is not None:
+            for name in access.strides & given:
+                users.setdefault(name, set()).add(access.array)
+    return {name for name, arrays in users.items() if len(arrays) > 1}
+
+
+def free_strides(facts: Facts) -> set[str]:
+    """Parameters that are strides of arrays of which every axis has one."""
+    given = given_strides(facts)
+    found: dict[str, set[str]] = {}
+    dense: set[str | None] = set()
+    for access in facts.accesses:
+        if access.array is not None:
+            named, _ = _strides(facts, access)
+            found.setdefault(access.array, set()).update(named & given)
+            dense |= {access.array} if _side_by_side(facts, access) else set()
+    tiles = {a.array for a in facts.accesses if facts.types.shape(a.value)} - dense
+    free = [strides for array, strides in found.items() if array in tiles]
+    return {name for strides in free if len(strides) > 1 for name in strides}
+
+
+def row_strides(facts: Facts) -> set[str]:
+    """Parameters that are factors of positions in addresses and nothing else."""
+    names, sizes = strides_and_sizes(facts)
+    names -= sizes
+    return names - compared(facts) - _measured(facts) if names else names
+
+
+def strides_and_sizes(facts: Facts) -> tuple[set[str], set[str]]:
+    """Parameters that positions alone are multiplied with in addresses; and sizes: those that are
+    multiplied with each other, or bound a block of pointers."""
+    single: set[str] = set()
+    sizes: set[str] = set()
+    fixed = facts.constexprs if facts.of_threads else facts.tile_extents
+    for access in facts.accesses:
+        exprs = access.index if access.mode is Mode.POINTER else ()
+        if access.made is not None:
+            exprs = _operands(facts, access.made, "strides")
+            bounds = _operands(facts, access.made, "shape")
+            sizes |= {n for e in bounds for n in _named(e.atoms())}
+        for factors in (f for e in exprs for one in nested(e) for f, _ in one.terms):
+            named = _named(factors) - fixed
+            single |= named if access.made is not None or len(factors) > 1 else set()
+            sizes |= named if len(named) > 1 else set()
+    return single, sizes
+
+
+def loaded_strides(facts: Facts) -> list[str]:
+    """Numbers that are loaded, and are strides and no extents."""
+    loaded = dict.fromkeys(v for access in facts.accesses for v in _strides(facts, access)[1])
+    bounds = {a.value for expr in _compared_with(facts) for a in expr.atoms()} if loaded else set()
+    return [name for name in loaded if name not in bounds]
+
+
+def compared(facts: Facts) -> set[str]:
+    """Parameters that positions are compared with: extents."""
+    return _named(a for expr in _compared_with(facts) for a in expr.atoms())
+
+
+def placed_with(facts: Facts, names: set[str]) -> list[Node]:
+    """The products with strides, and the blocks of pointers that are made with them."""
+    through = CASTS | COPIES
+    products = [
+        node
+        for node in facts.threads.of(OpKind.MUL)
+        if any(
+            below in names or field_of(facts.threads, below) in names
+            for below in (facts.threads.through(v, through) for v in node.op.inputs)
+        )
+    ]
+    blocks = [
+        node
+        for node in blocks_of_pointers(facts)
+        if any(names & _named(e.atoms()) for e in _operands(facts, node, "strides"))
+    ]
+    return products + blocks
+
+
+def blocks_of_pointers(facts: Facts) -> list[Node]:
+    """What makes the blocks of pointers and the descriptors that are accessed."""
+    return list(dict.fromkeys(a.made for a in facts.accesses if a.made is not None))
+
+
+def given_strides(facts: Facts) -> set[str]:
+    """Parameters of the launch that may be strides: numbers that no position is compared with."""
+    kinds = (ParameterKind.UNTOLD, ParameterKind.SCALAR)
+    return {p.name for p in facts.kernel.entry.parameters if p.kind in kinds} - compared(facts)
+
+
+def _measured(facts: Facts) -> set[str]:
+    """Parameters that are divided by, counted up to, or turned into numbers with a fraction."""
+    found: set[str] = set()
+    for node in facts.graph.of(*_MEASURING, *CASTS):
+        floats = node.op.kind in CASTS and facts.types.dtype(node.result).startswith(("f", "bf"))
+        if node.op.kind in _MEASURING or floats:
+            found |= {n for v in node.op.inputs for n in _named(facts.values.expr(v).atoms())}
+    return found
+
+
+def _compared_with(facts: Facts) -> list[Expr]:
+    """Both sides of comparisons, but of those with a constant."""
+    pairs = [[facts.values.expr(v) for v in n.op.inputs] for n in facts.graph.of(*COMPARISONS)]
+    return [x for pair in pairs if all(y.constant is None for y in pair) for x in pair]
+
+
+def _strides(facts: Facts, access: Access) -> tuple[set[str], list[str]]:
+    """Parameters that are strides of an access, and loaded numbers that are."""
+    steps = [e.atom for e in _operands(facts, access.made, "strides")]
+    if access.mode is Mode.POINTER:
+        products = [f for index in access.index for f, _ in index.terms if len(f) == 2]
+        lanes = [f for f in products if any(a.kind is AtomKind.LANE for a in f)]
+        steps = [a for f in lanes for a in f if a.kind is not AtomKind.LANE]
+    atoms = [a for a in steps if a is not None]
+    return _named(atoms) | access.strides, [a.value for a in atoms if a.kind is AtomKind.LOADED]
+
+
+def _side_by_side(facts: Facts, access: Access) -> bool:
+    """True when neighbours along an axis of a tile are neighbours in memory."""
+    if access.mode is Mode.POINTER:
+        alone = [f[0] for index in access.index for f, _ in index.terms if len(f) == 1]
+        return any(a.kind is AtomKind.LANE for a in alone)
+    return any(e.constant == 1 for e in _operands(facts, access.made, "strides"))
+
+
+def _operands(facts: Facts, made: Node | None, role: str) -> tuple[Expr, ...]:
+    """The shape or the strides of a block of pointers."""
+    given = made.op.operand(role) if made is not None else None
+    return tuple(facts.values.expr(item) for item in facts.values.items(given))
+
+
+def _named(atoms: Iterable[Atom]) -> set[str]:
+    return {a.value for a in atoms if a.kind is AtomKind.PARAMETER}
