@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, vary
-from extractors.patterns.cases_merges_threads import MERGE_PAIR_THREADS
+from extractors.patterns.cases_merges import MERGE_PAIR_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_threads import FLASH_THREADS

@@ -5,7 +5,7 @@ tiles of views. Written for this purpose.
 
 from __future__ import annotations
 
-from extractors.patterns.cases import POINTER, TILE
+from extractors.patterns.cases import POINTER, TILE, vary
 
 ROW_NORM_POINTER = (
     POINTER
@@ -282,3 +282,25 @@ def conv(x, w, out, P: Int, Q: Int, C: Int, H: Int, V: Int, KO: Int, R: Int, S: 
 """
 )
 """A convolution as an implicit matrix product, gathered by position."""
+RECURRENT = (
+    POINTER
+    + """
+@triton.jit
+def steps(k, v, q, out, n, TK: tl.constexpr, TV: tl.constexpr):
+    rows = tl.arange(0, TV)
+    cols = tl.arange(0, TK)
+    state = tl.zeros([TV, TK], dtype=tl.float32)
+    for t in range(n):
+        a = tl.load(k + t * TK + cols)
+        b = tl.load(v + t * TV + rows)
+        state += a[None, :] * b[:, None]
+        c = tl.load(q + t * TK + cols)
+        tl.store(out + t * TV + rows, tl.sum(state * c[None, :], axis=1))
+"""
+)
+RECURRENT_READ_ONCE = vary(
+    RECURRENT,
+    ("        tl.store(out", "    tl.store(out"),
+    ("        c = tl.load(q + t * TK", "    c = tl.load(q"),
+    ("out + t * TV", "out"),
+)

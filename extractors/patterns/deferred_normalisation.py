@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
-from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
+from extractors.patterns.cases_merges import MERGE, MERGE_LOOP_THREADS, MERGE_TWICE_POINTER
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
-from extractors.patterns.merged_partials import MERGE, MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.lane_products import score_sums

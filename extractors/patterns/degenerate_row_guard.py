@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_merges import MERGE_TWICE_POINTER
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
-from extractors.patterns.merged_partials import MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import LARGE, begun

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
-from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_THREADS
+from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
-from extractors.patterns.cases_merges_threads import (
+from extractors.patterns.cases_merges import (
     GATED_THREADS,
     MERGE_LOOP_THREADS,
     MERGE_PAIR_THREADS,

@@ -6,11 +6,15 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, vary
-from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_THREADS
+from extractors.patterns.cases_merges import (
+    GATED_THREADS,
+    MERGE,
+    MERGE_PAIR_THREADS,
+    MERGE_TWICE_POINTER,
+)
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import FLASH_THREADS
-from extractors.patterns.merged_partials import MERGE, MERGE_TWICE_POINTER
 from kb.analysis.exponentials import Exponential, is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

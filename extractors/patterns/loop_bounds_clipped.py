@@ -15,6 +15,7 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, FLASH_STAGED
+from extractors.patterns.cases_split import SPLIT
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Lines, Node
@@ -84,16 +85,9 @@ def scan(x, out, n, T: tl.constexpr, W: tl.constexpr):
 """
 )
 _PIECE = vary(
-    PRODUCT,
-    ("TK: Int):", "TK: Int, PER: Int, size: int):\n    z = ct.bid(2)"),
-    (
-        "for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):",
-        "for k in range(z * PER, min((z + 1) * PER, size)):",
-    ),
-    (
-        "ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
-        "ct.store(out, index=(z, m, n), tile=ct.reshape(acc, (1, TM, TN)))",
-    ),
+    SPLIT,
+    ("PER: Int)", "PER: Int, size: int)"),
+    ("(z + 1) * PER)", "min((z + 1) * PER, size))"),
 )
 _LATER = vary(DECODE_PART, ("low = share * chunk", "low = tl.maximum(share * chunk, count - hop)"))
 _ALL = vary(
@@ -131,7 +125,7 @@ class LoopBoundsClipped(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_PIECE, ("min((z + 1) * PER, size)", "(z + 1) * PER")),
+            SPLIT,
             why="every block takes as many tiles",
         ),
         NearMiss(

@@ -6,14 +6,16 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION
-from extractors.patterns.cases_merges_threads import (
+from extractors.patterns.cases_merges import (
     GATED_THREADS,
+    MERGE,
     MERGE_LOOP_THREADS,
     MERGE_PAIR_THREADS,
+    MERGE_POINTER,
+    MERGE_TWICE_POINTER,
 )
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
-from extractors.patterns.merged_partials import MERGE, MERGE_POINTER, MERGE_TWICE_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.merging import Form, merge_of
 from kb.evidence import Decision

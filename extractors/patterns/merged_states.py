@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_PAIR_THREADS
+from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts

@@ -20,6 +20,7 @@ from extractors.patterns.cases_pointer import (
 )
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
+from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -74,41 +75,6 @@ _ALONE_THREADS = """__global__ void offsets(const int* ends, int* starts, int gr
 """
 
 
-_PIECES = vary(
-    PRODUCT,
-    ("TK: Int):", "TK: Int, PER: Int):\n    z = ct.bid(2)"),
-    (
-        "for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):",
-        "for k in range(z * PER, (z + 1) * PER):",
-    ),
-    (
-        "ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
-        "ct.store(out, index=(z, m, n), tile=ct.reshape(acc, (1, TM, TN)))",
-    ),
-)
-_ATOMIC = (
-    POINTER
-    + """
-@triton.jit
-def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
-    n = tl.program_id(0) * TN + tl.arange(0, TN)
-    k = tl.program_id(1) * TK + tl.arange(0, TK)
-    x = tl.load(a + k)
-    y = tl.load(b + k[:, None] * N + n[None, :])
-    tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))
-"""
-)
-_PIECES_THREADS = vary(
-    PRODUCT_THREADS,
-    ("int M, int N, int K)", "int M, int N, int K, int per)"),
-    (
-        "for (int t = 0; t < K; t += T)",
-        "for (int t = blockIdx.z * per; t < (blockIdx.z + 1) * per; t += T)",
-    ),
-    ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
-)
-
-
 class OneOutputTilePerCta(Pattern):
     """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile; a
     block may hold what its own piece of a reduced axis gives."""
@@ -128,9 +94,9 @@ class OneOutputTilePerCta(Pattern):
         Case(_GROUPED_THREADS, "one row per warp"),
         Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
         Case(DECODE_PART, "split-K / split-KV"),
-        Case(_PIECES, "split-K / split-KV"),
-        Case(_ATOMIC, "split-K / split-KV"),
-        Case(_PIECES_THREADS, "split-K / split-KV"),
+        Case(SPLIT, "split-K / split-KV"),
+        Case(SPLIT_ATOMIC_POINTER, "split-K / split-KV"),
+        Case(SPLIT_THREADS, "split-K / split-KV"),
     )
     near_misses = (
         NearMiss(
@@ -139,12 +105,12 @@ class OneOutputTilePerCta(Pattern):
             value="split-K / split-KV",
         ),
         NearMiss(
-            vary(_PIECES, ("range(z * PER, (z + 1) * PER)", "range(PER)")),
+            vary(SPLIT, ("range(z * PER, (z + 1) * PER)", "range(PER)")),
             why="every block sums the same part",
             value="split-K / split-KV",
         ),
         NearMiss(
-            vary(_ATOMIC, ("k = tl.program_id(1) * TK + ", "k = ")),
+            vary(SPLIT_ATOMIC_POINTER, ("k = tl.program_id(1) * TK + ", "k = ")),
             why="every block sums the whole axis",
         ),
         NearMiss(ATTENTION, why="a mask cuts the keys off", value="split-K / split-KV"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
-from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
+from extractors.patterns.cases_merges import MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases_merges_threads import MERGE_LOOP_THREADS
+from extractors.patterns.cases_merges import MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
     NORM_BACKWARD_THREADS,

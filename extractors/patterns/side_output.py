@@ -7,7 +7,7 @@ from functools import reduce
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
-from extractors.patterns.cases_merges_threads import GATED_THREADS, MERGE_LOOP_THREADS
+from extractors.patterns.cases_merges import GATED_THREADS, MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS

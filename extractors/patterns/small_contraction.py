@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_merges import MERGE, MERGE_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from extractors.patterns.merged_partials import MERGE, MERGE_POINTER
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 

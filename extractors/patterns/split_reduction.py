@@ -8,13 +8,13 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
     BACKWARD_KEYS,
-    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     vary,
 )
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
+from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions
@@ -22,15 +22,8 @@ from kb.analysis.splits import grown, lane_sums, pieces, shared_out
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
-_SPLIT = vary(
-    PRODUCT,
-    ("TK: Int):", "TK: Int, PER: Int):\n    z = ct.bid(2)"),
-    ("for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):", "for k in range(z * PER, (z + 1) * PER):"),  # noqa: E501
-    ("ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
-     "ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))"),
-)  # fmt: skip
 _ATOMIC = vary(
-    _SPLIT,
+    SPLIT,
     ("ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))",
      "ct.atomic_add(out, (m * TM + ct.arange(TM, dtype=ct.int32)[:, None], n * TN + ct.arange(TN, dtype=ct.int32)[None, :]), acc)"),  # noqa: E501
 )  # fmt: skip
@@ -50,32 +43,11 @@ _ATOMIC_POINTER = vary(
 )  # fmt: skip
 
 
-_SPLIT_THREADS = vary(
-    PRODUCT_THREADS,
-    ("int M, int N, int K)", "int M, int N, int K, int per)"),
-    (
-        "for (int t = 0; t < K; t += T)",
-        "for (int t = blockIdx.z * per; t < (blockIdx.z + 1) * per; t += T)",
-    ),
-    ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
-)
 _OWN_PART = vary(
     DECODE_PART,
     ("range(low, high, T)", "range(tl.cdiv(high - low, T))"),
     ("at = first + tl.arange(0, T)", "at = low + first * T + tl.arange(0, T)"),
     ("chunk = tl.cdiv(count, tl.num_programs(1))", "chunk = 4 * T"),
-)
-_VECTOR = (
-    POINTER
-    + """
-@triton.jit
-def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
-    n = tl.program_id(0) * TN + tl.arange(0, TN)
-    k = tl.program_id(1) * TK + tl.arange(0, TK)
-    x = tl.load(a + k)
-    y = tl.load(b + k[:, None] * N + n[None, :])
-    tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))
-"""
 )
 
 
@@ -122,7 +94,7 @@ class SplitReduction(Pattern):
     axis = "reduction_split"
     source = 'CUTLASS, "Efficient GEMM in CUDA", Split K; Dao et al., Flash-Decoding (2023)'
     matches = (
-        Case(_SPLIT, "split, partials stored for a second stage"),
+        Case(SPLIT, "split, partials stored for a second stage"),
         Case(_ATOMIC, "split with atomics"),
         Case(_SPLIT_POINTER, "split, partials stored for a second stage"),
         Case(_ATOMIC_POINTER, "split with atomics"),
@@ -131,8 +103,8 @@ class SplitReduction(Pattern):
             vary(PARTIAL_SUM, ("tl.store(parts + own,", "tl.atomic_add(parts,")),
             "split with atomics",
         ),
-        Case(_VECTOR, "split with atomics"),
-        Case(_SPLIT_THREADS, "split, partials stored for a second stage"),
+        Case(SPLIT_ATOMIC_POINTER, "split with atomics"),
+        Case(SPLIT_THREADS, "split, partials stored for a second stage"),
         Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
         Case(_OWN_PART, "split, partials stored for a second stage"),
@@ -153,7 +125,7 @@ class SplitReduction(Pattern):
             why="tiles are stored whole, their sum beside them",
         ),
         NearMiss(
-            vary(_VECTOR, ("k = tl.program_id(1) * TK + ", "k = ")),
+            vary(SPLIT_ATOMIC_POINTER, ("k = tl.program_id(1) * TK + ", "k = ")),
             why="every block sums the whole axis",
         ),
         NearMiss(
@@ -193,7 +165,7 @@ class SplitReduction(Pattern):
         NearMiss(BACKWARD_KEYS_POINTER, why="the range begins at the block's own tile"),
         NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
         NearMiss(
-            _SPLIT_THREADS,
+            SPLIT_THREADS,
             why="every block walks a part of the reduced axis",
             value="serial reduction in one CTA",
         ),

@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases import PRODUCT, TILE
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
+from extractors.patterns.cases_rows_pointer import RECURRENT, RECURRENT_READ_ONCE
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Carried, Loop, updates
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-RECURRENT = (
-    POINTER
-    + """
-@triton.jit
-def steps(k, v, q, out, n, TK: tl.constexpr, TV: tl.constexpr):
-    rows = tl.arange(0, TV)
-    cols = tl.arange(0, TK)
-    state = tl.zeros([TV, TK], dtype=tl.float32)
-    for t in range(n):
-        a = tl.load(k + t * TK + cols)
-        b = tl.load(v + t * TV + rows)
-        state += a[None, :] * b[:, None]
-        c = tl.load(q + t * TK + cols)
-        tl.store(out + t * TV + rows, tl.sum(state * c[None, :], axis=1))
-"""
-)
 _RECURRENT_TILE = (
     TILE
     + """
@@ -57,15 +42,7 @@ class StateInRegisters(Pattern):
         Case(_RECURRENT_TILE, "state kept in registers over the loop"),
     )
     near_misses = (
-        NearMiss(
-            vary(
-                RECURRENT,
-                ("        tl.store(out", "    tl.store(out"),
-                ("        c = tl.load(q + t * TK", "    c = tl.load(q"),
-                ("out + t * TV", "out"),
-            ),
-            why="a sum that is read once, after the loop",
-        ),
+        NearMiss(RECURRENT_READ_ONCE, why="a sum that is read once, after the loop"),
         NearMiss(ROW_NORM_CHUNKS, why="partial sums of one row"),
         NearMiss(NORM_BACKWARD, why="partial sums that are read after the loop"),
         NearMiss(PRODUCT, why="an accumulator that is read after the loop"),

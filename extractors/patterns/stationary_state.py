@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
-from extractors.patterns.state_in_registers import RECURRENT, states
+from extractors.patterns.cases_rows_pointer import RECURRENT, RECURRENT_READ_ONCE
+from extractors.patterns.state_in_registers import states
 from kb.analysis.facts import Facts
 from kb.analysis.loops import updates
 from kb.evidence import Decision
@@ -21,15 +22,7 @@ class StationaryState(Pattern):
     source = "Yang et al., Gated Linear Attention (2023), recurrent form"
     matches = (Case(RECURRENT, "state kept, steps streamed"),)
     near_misses = (
-        NearMiss(
-            vary(
-                RECURRENT,
-                ("        tl.store(out", "    tl.store(out"),
-                ("        c = tl.load(q + t * TK", "    c = tl.load(q"),
-                ("out + t * TV", "out"),
-            ),
-            why="a sum that is read once, after the loop",
-        ),
+        NearMiss(RECURRENT_READ_ONCE, why="a sum that is read once, after the loop"),
         NearMiss(ROW_NORM_CHUNKS, why="partial sums of one row"),
         NearMiss(NORM_BACKWARD, why="partial sums that are read after the loop"),
         NearMiss(PRODUCT, why="an accumulator that is read after the loop"),

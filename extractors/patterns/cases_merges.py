@@ -1,9 +1,63 @@
-"""Sample kernels of CUDA C++ that put partial results of a softmax together. Written for this
-purpose; none is somebody else's.
+"""Sample kernels that put partial results of a softmax together. Written for this purpose; none is
+somebody else's.
 """
 
 from __future__ import annotations
 
+from extractors.patterns.cases import POINTER, TILE
+
+MERGE = (
+    TILE
+    + """
+@ct.kernel
+def merge(parts, stat, out, S: Int, T: Int):
+    b = ct.bid(0)
+    d = ct.bid(1)
+    v = ct.reshape(ct.load(parts, index=(b, 0, d), shape=(1, S, T)), (S, T))
+    lse = ct.gather(stat, (b, ct.arange(S, dtype=ct.int32)), padding_value=-math.inf)
+    w = ct.exp2(lse - ct.max(lse))
+    acc = ct.sum(v * ct.reshape(w, (S, 1)), axis=0)
+    acc = acc / ct.sum(w)
+    ct.store(out, index=(b, d), tile=ct.reshape(acc.astype(out.dtype), (1, T)))
+"""
+)
+MERGE_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, stat, out, S: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    s = tl.arange(0, S)
+    d = tl.program_id(1) * T + tl.arange(0, T)
+    v = tl.load(parts + (b * S + s)[:, None] * W + d[None, :])
+    lse = tl.load(stat + b * S + s)
+    w = tl.exp2(lse - tl.max(lse, axis=0))
+    acc = tl.sum(v * w[:, None], axis=0)
+    acc = acc / tl.sum(w, axis=0)
+    tl.store(out + b * W + d, acc.to(out.dtype.element_ty))
+"""
+)
+MERGE_TWICE_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, stat, out, count, W: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    d = tl.arange(0, T)
+    top = float("-inf")
+    for s in range(count):
+        top = tl.maximum(top, tl.load(stat + b * count + s))
+    tot = 0.0
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for s in range(count):
+        w = tl.exp((tl.load(stat + b * count + s) - top))
+        tot += w
+        acc += tl.load(parts + (b * count + s) * W + d, mask=d < W) * w
+    acc = acc / tot
+    tl.store(out + b * W + d, acc.to(out.dtype.element_ty), mask=d < W)
+"""
+)
+"""The greatest statistic is known before the parts are weighed."""
 MERGE_PAIR_THREADS = """__global__ void join(const float* a, const float* b, const float* la,
                                           const float* lb, float* out, float* stat, int width) {
     int row = blockIdx.x;

@@ -1,0 +1,37 @@
+"""Sample kernels whose blocks share out a reduced axis. Written for this purpose; none is somebody
+else's.
+"""
+
+from __future__ import annotations
+
+from extractors.patterns.cases import POINTER, PRODUCT, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
+
+SPLIT = vary(
+    PRODUCT,
+    ("TK: Int):", "TK: Int, PER: Int):\n    z = ct.bid(2)"),
+    ("for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):", "for k in range(z * PER, (z + 1) * PER):"),  # noqa: E501
+    ("ct.store(out, index=(m, n), tile=ct.astype(acc, out.dtype))",
+     "ct.store(out, index=(z, m, n), tile=ct.reshape(ct.astype(acc, out.dtype), (1, TM, TN)))"),
+)  # fmt: skip
+SPLIT_THREADS = vary(
+    PRODUCT_THREADS,
+    ("int M, int N, int K)", "int M, int N, int K, int per)"),
+    (
+        "for (int t = 0; t < K; t += T)",
+        "for (int t = blockIdx.z * per; t < (blockIdx.z + 1) * per; t += T)",
+    ),
+    ("out[m * N + n]", "out[(blockIdx.z * M + m) * N + n]"),
+)
+SPLIT_ATOMIC_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
+    n = tl.program_id(0) * TN + tl.arange(0, TN)
+    k = tl.program_id(1) * TK + tl.arange(0, TK)
+    x = tl.load(a + k)
+    y = tl.load(b + k[:, None] * N + n[None, :])
+    tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))
+"""
+)
