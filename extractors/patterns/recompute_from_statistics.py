@@ -9,14 +9,12 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
-from extractors.patterns.cases_rows_pointer import SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
-from kb.analysis.loops import Role
 from kb.analysis.rebuilt import coefficients, normalised, width
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -61,7 +59,6 @@ class RecomputeFromStatistics(Pattern):
         Case(BACKWARD_KEYS, "recompute P = exp2(S*scale - LSE)"),
         Case(ATTENTION_LSE, "statistics saved"),
         Case(_SOFTMAX_BACK, "store P/S"),
-        Case(SOFTMAX_TWICE_POINTER, "recompute P in a later pass"),
         Case(ROW_NORM, "statistics saved"),
         Case(NORM_BACKWARD, "recompute activation"),
         Case(_SQUASHED, "recompute activation"),
@@ -103,9 +100,6 @@ class RecomputeFromStatistics(Pattern):
         if saved:
             yield self.decide(facts, "statistics saved", saved)
             return
-        later = self._later(facts)
-        if later:
-            yield self.decide(facts, "recompute P in a later pass", later)
         kept = self._stored(facts)
         if kept:
             yield self.decide(facts, "store P/S", kept)
@@ -128,24 +122,6 @@ class RecomputeFromStatistics(Pattern):
             ):
                 continue
             found += [n for n in facts.graph.downstream(node.result) if n.op.kind == OpKind.MUL][:1]
-        return found
-
-    def _later(self, facts: Facts) -> list[Node]:
-        """Exponentials of a loop less a maximum that an earlier loop found, which took exponentials
-        of the same array."""
-        found = []
-        for e in facts.exponentials:
-            if e.rescale or e.node.loop is None or e.difference is None:
-                continue
-            core = facts.graph.core(e.statistic)
-            first = [
-                loop
-                for loop in facts.loops
-                if any(c.result == core for c in loop.of(Role.RUNNING_MAXIMUM))
-                and not e.node.inside(loop.node)
-            ]
-            if any(f.node.inside(loop.node) for loop in first for f in facts.exponentials):
-                found += [e.difference, e.node]
         return found
 
     def _stored(self, facts: Facts) -> list[Node]:
