@@ -10,8 +10,8 @@ from extractors.detect import detect
 from extractors.host.cases_partial import SUMMED
 from extractors.host.passes import PASSES
 from extractors.host.samples import vary
+from extractors.patterns.cases_merges import MERGE
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
-from extractors.patterns.merged_partials import MERGE
 from extractors.told_together import STAGES, merged_decisions, told_together
 from kb.evidence import AxisKind, Decision
 from tests.extractors.rules.support import subject
@@ -105,33 +105,36 @@ def test_contract_of_strides_is_told_with_the_host(
     assert sorted(lines, key=len) == told
 
 
-def test_launches_belong_to_the_cut_that_the_program_shows() -> None:
-    found = subject(NORM_BACKWARD_POINTER)
-    passes = Decision(
-        axis="kernel_boundaries",
-        value="separate backward kernel",
-        pattern=PASSES,
-        lines=((90, 95),),
-        kind=AxisKind.DESIGN,
+@pytest.mark.parametrize(
+    ("source", "axis", "value", "by_host", "by_program"),
+    [
+        pytest.param(
+            NORM_BACKWARD_POINTER,
+            "kernel_boundaries",
+            "separate backward kernel",
+            PASSES,
+            "backward-kernel-fission",
+            id="cut",
+        ),
+        pytest.param(
+            MERGE,
+            "reduction_split",
+            "partials merged by a second kernel",
+            STAGES,
+            "second-stage-over-the-pieces",
+            id="stage",
+        ),
+    ],
+)
+def test_launches_belong_to_what_the_program_shows(
+    source: str, axis: str, value: str, by_host: str, by_program: str
+) -> None:
+    found = subject(source)
+    launches = Decision(
+        axis=axis, value=value, pattern=by_host, lines=((90, 95),), kind=AxisKind.DESIGN
     )
-    host = replace(found.host, decisions=(passes,))
+    host = replace(found.host, decisions=(launches,))
     told = told_together(detect(found.facts.kernel, host), host)
-    (cut,) = [d for d in told if d.axis == "kernel_boundaries"]
-    assert cut.pattern == "backward-kernel-fission"
-    assert (90, 95) in cut.lines
-
-
-def test_launches_belong_to_the_stage_that_the_program_shows() -> None:
-    found = subject(MERGE)
-    stages = Decision(
-        axis="reduction_split",
-        value="partials merged by a second kernel",
-        pattern=STAGES,
-        lines=((90, 95),),
-        kind=AxisKind.DESIGN,
-    )
-    host = replace(found.host, decisions=(stages,))
-    told = told_together(detect(found.facts.kernel, host), host)
-    (split,) = [d for d in told if d.axis == "reduction_split"]
-    assert split.pattern == "second-stage-over-the-pieces"
-    assert (90, 95) in split.lines
+    (one,) = [d for d in told if d.axis == axis]
+    assert one.pattern == by_program
+    assert (90, 95) in one.lines
