@@ -9,18 +9,20 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
     BACKWARD_KEYS,
+    POINTER,
     PRODUCT,
     TILE,
     vary,
 )
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
-from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks
+from kb.analysis.rounds import checked_in
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
@@ -62,8 +64,24 @@ def twice(x, out, T: Int, EVEN: Bool):
 )
 
 
+_STEPS = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
+    first = tl.program_id(0) * PER
+    cols = tl.arange(0, W)
+    for i in range(PER):
+        at = first + i
+        v = tl.load(x + at * W + cols, mask=at < n, other=0.0)
+        tl.store(out + at * W + cols, v * 2.0, mask=at < n)
+"""
+)
+
+
 class DivisibilitySpecialisation(Pattern):
-    """A comparison of positions with an extent is made only under a compile-time flag."""
+    """A comparison of positions with an extent is made only under a compile-time flag; or masks and
+    checks are always there."""
 
     name = "divisibility-specialisation"
     axis = "tail_handling"
@@ -73,12 +91,21 @@ class DivisibilitySpecialisation(Pattern):
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
         Case(FLASH_THREADS, "always mask"),
+        Case(SOFTMAX_CHUNKS, "always mask"),
+        Case(_STEPS, "always mask"),
         Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
         Case(vary(ADD_POINTER, *_OPENED), "constexpr EVEN flag removes mask"),
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
     )
     near_misses = (
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
+        NearMiss(
+            SOFTMAX_CHUNKS.replace("-math.inf)", "-math.inf, check_bounds=False)").replace(
+                "x.dtype))", "x.dtype), check_bounds=False)"
+            ),
+            why="nothing is checked",
+        ),
+        NearMiss(_STEPS.replace("at < n", "n > 0"), why="no position is compared"),
         NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),
@@ -108,8 +135,8 @@ class DivisibilitySpecialisation(Pattern):
                 *facts.declared(*switches),
             ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
-        elif tails:
-            yield self.decide(facts, "always mask", tails)
+        elif every := [*tails, *_in_rounds(facts)]:
+            yield self.decide(facts, "always mask", dict.fromkeys(every))
 
     def _waived(self, facts: Facts, tail: Node) -> list[Node]:
         """Alternatives that a compile-time flag opens: `position < extent or FLAG`."""
@@ -163,6 +190,13 @@ class DivisibilitySpecialisation(Pattern):
         for access in facts.accesses:
             compared += comparisons(facts, access.mask)
         return [c for c in dict.fromkeys(compared) if against_extent(facts, c)]
+
+
+def _in_rounds(facts: Facts) -> list[Node]:
+    """What is checked in every round of a loop over an extent."""
+    if facts.of_threads:
+        return []
+    return [n for loop in facts.rolled_loops for n in checked_in(facts, loop)]
 
 
 def _compile_time(facts: Facts, guard: Node) -> bool:

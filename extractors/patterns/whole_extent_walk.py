@@ -1,0 +1,114 @@
+"""Loops over the whole of an extent: of a row or of what a product sums over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_rows import SOFTMAX, SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
+from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS
+from extractors.patterns.fixed_trip_count import FixedTripCount
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Loop, persistent
+from kb.analysis.rounds import checked_in
+from kb.analysis.splits import pieces
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+
+_MASKED = "full extent + mask"
+_FIXED = "fixed cdiv(LEN,TILE) + mask"
+_STEPS = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
+    first = tl.program_id(0) * PER
+    cols = tl.arange(0, W)
+    for i in range(PER):
+        at = first + i
+        v = tl.load(x + at * W + cols, mask=at < n, other=0.0)
+        tl.store(out + at * W + cols, v * 2.0, mask=at < n)
+"""
+)
+
+
+class WholeExtentWalk(Pattern):
+    """A loop whose number of rounds no block id and no loaded number clips: accesses are checked in
+    every round, or a product is summed."""
+
+    name = "loop-over-the-whole-extent"
+    axis = "loop_extent"
+    source = "Triton documentation, fused softmax and matrix multiplication tutorials"
+    matches = (
+        Case(SOFTMAX_CHUNKS, _MASKED),
+        Case(SOFTMAX_CHUNKS_POINTER, _MASKED),
+        Case(PRODUCT_POINTER, _MASKED),
+        Case(PRODUCT, "full extent"),
+        Case(_STEPS, _FIXED),
+    )
+    near_misses = (
+        NearMiss(SOFTMAX, why="the loop goes over rows that are the block's own"),
+        NearMiss(ATTENTION, why="the end is clipped by the mask"),
+        NearMiss(
+            vary(SOFTMAX_CHUNKS_POINTER, ("range(0, N, T)", "range(0, tl.load(x + row), T)")),
+            why="the end is loaded",
+        ),
+        NearMiss(
+            vary(_STEPS, ("range(PER)", "range(tl.minimum(PER, n - first))")),
+            why="the end is clipped to what is left",
+        ),
+        NearMiss(
+            vary(_STEPS, ("mask=at < n, other=0.0", "mask=cols < n"), ("mask=at < n", "mask=cols < n")),  # noqa: E501
+            why="no round is checked",
+        ),
+        NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.of_threads or not facts.loops:
+            return
+        found: dict[str, list[Where]] = {}
+        parts = {piece.loop for piece in pieces(facts)} if facts.contractions else set()
+        if parts and any(FixedTripCount().find(facts)):
+            return
+        for loop in facts.rolled_loops:
+            if not _plain(facts, loop) or any(p.inside(loop.node) for p in facts.score_products):
+                continue
+            checks = checked_in(facts, loop)
+            own = loop in parts or _own(facts, loop, checks)
+            summed = any(p.loop is loop.node for p in facts.contractions)
+            if own and (checks or loop in parts):
+                value = _FIXED if checks else "the whole piece"
+            elif loop in facts.item_loops or not (checks or summed):
+                continue
+            else:
+                value = _MASKED if checks else "full extent"
+            found.setdefault(value, []).extend((loop.node, *checks))
+        for value, where in found.items():
+            yield self.decide(facts, value, where)
+
+
+def _plain(facts: Facts, loop: Loop) -> bool:
+    """A loop from zero to what neither a block id nor a loaded number clips, known at run time or
+    by a parameter."""
+    if loop.high is None or persistent(loop, facts.values):
+        return False
+    low, high = facts.values.expr(loop.low), facts.values.expr(loop.high)
+    clips = (AtomKind.BLOCK, AtomKind.LOADED, AtomKind.OPAQUE, AtomKind.MINIMUM, AtomKind.BLOCKS)
+    return (loop.low is None or low.constant == 0) and not (high.has(*clips) or high.constant)
+
+
+def _own(facts: Facts, loop: Loop, checks: Iterable[Node]) -> bool:
+    """Positions that are checked begin where the block id says, so many as the loop has rounds."""
+    rounds = facts.values.expr(loop.high)
+    return any(
+        side.coefficient(atom) == rounds
+        for n in checks
+        if len(n.op.inputs) > 1
+        for side in (facts.values.expr(v) for v in n.op.inputs[:2])
+        for atom in side.top()
+        if atom.kind is AtomKind.BLOCK
+    )

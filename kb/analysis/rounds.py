@@ -1,0 +1,57 @@
+"""Rounds of a loop that are all checked: the last one may reach past an extent."""
+
+from __future__ import annotations
+
+from kb.analysis.accesses import Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, scale, sub
+from kb.ops import OpKind
+
+_ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
+
+
+def checked_in(facts: Facts, loop: Loop) -> list[Node]:
+    """What keeps the accesses of a counted loop inside their arrays in every round: comparisons of
+    the positions that the rounds go along, and gathers and scatters there whose bounds are
+    checked."""
+    step = facts.values.expr(loop.induction).atom if loop.induction else None
+    if step is None:
+        return []
+    by = facts.values.expr(loop.step) if loop.step is not None else ONE
+    found: list[Node] = []
+    for access in facts.accesses:
+        if not access.node.inside(loop.node):
+            continue
+        for test in comparisons(facts, access.mask):
+            if test.op.kind in _ORDERED and goes_along(sub(*sides(facts, test)), step, by):
+                found.append(test)
+        if access.mode is Mode.ELEMENT and access.mask is None and facts.checked(access):
+            if any(_bare(e, step) and goes_along(e, step, by) for e in access.index):
+                found.append(access.node)
+    return list(dict.fromkeys(found))
+
+
+def _bare(position: Expr, step: Atom) -> bool:
+    """A position along one axis, not the place of a row in a flat array."""
+    return position.has(AtomKind.LANE) and all(
+        atom == step or atom.kind in (AtomKind.LANE, AtomKind.PARAMETER) for atom in position.top()
+    )
+
+
+def goes_along(position: Expr, step: Atom, by: Expr) -> bool:
+    """True when a position goes on by as many lanes as it has from one round to the next; without
+    lanes, by one."""
+    each = mul(position.coefficient(step), by)
+    if each is None or not each.terms:
+        return False
+    lanes = [a for a in position.top() if a.kind is AtomKind.LANE]
+    if not lanes:
+        return each.constant in (1, -1)
+    return any(
+        each in (lane.args[0], scale(lane.args[0], -1))
+        for lane in lanes
+        if position.coefficient(lane).constant in (1, -1)
+    )
