@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
@@ -125,7 +126,7 @@ class DivisibilitySpecialisation(Pattern):
         tails = self._tails(facts)
         flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
         flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
-        flagged += [(n, n) for n in facts.graph.of(OpKind.IF) if self._peeled(facts, n)]
+        flagged += [(n, n) for n in _checked_apart(facts) if self._peeled(facts, n)]
         flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
         if flagged:
             names = {n for _, g in flagged for n in _parameters(facts, g.op.inputs[0])}
@@ -172,17 +173,13 @@ class DivisibilitySpecialisation(Pattern):
         return [(access.node, branch)] if checked and plain else []
 
     def _peeled(self, facts: Facts, branch: Node) -> bool:
-        """A branch that is taken when tiles of compile-time extent do not fill an extent, with
-        accesses that check what the same array's other accesses need not."""
+        """A branch that is taken when tiles of compile-time extent do not fill an extent."""
         test = facts.graph.producer(branch.op.inputs[0])
         if test is None or test.op.kind not in COMPARISONS or not _compile_time(facts, branch):
             return False
         sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
         named = [{a.value for a in e.atoms() if a.kind is AtomKind.PARAMETER} for e in sides]
-        if bool(named[0] & facts.tile_extents) == bool(named[1] & facts.tile_extents):
-            return False
-        within = {a.array for a in facts.accesses if a.node.inside(branch)}
-        return any(a.array in within and not a.node.inside(branch) for a in facts.accesses)
+        return bool(named[0] & facts.tile_extents) != bool(named[1] & facts.tile_extents)
 
     def _tails(self, facts: Facts) -> list[Node]:
         """Comparisons of positions with an extent, in masks of scores and of accesses."""
@@ -190,6 +187,14 @@ class DivisibilitySpecialisation(Pattern):
         for access in facts.accesses:
             compared += comparisons(facts, access.mask)
         return [c for c in dict.fromkeys(compared) if against_extent(facts, c)]
+
+
+def _checked_apart(facts: Facts) -> list[Node]:
+    """Branches with accesses of an array that has others, outside of the branch."""
+    inner = Counter((n, a.array) for a in facts.accesses for n in a.node.around())
+    every = Counter(a.array for a in facts.accesses)
+    apart = {n for (n, array), count in inner.items() if count < every[array]}
+    return [n for n in facts.graph.of(OpKind.IF) if n in apart]
 
 
 def _in_rounds(facts: Facts) -> list[Node]:

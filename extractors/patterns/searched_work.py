@@ -61,10 +61,11 @@ class SearchedWork(Pattern):
             return
         for loop in facts.graph.of(OpKind.WHILE, OpKind.FOR):
             middles = [n for n in facts.graph.of(*_HALF) if self._halves(facts, n, loop)]
+            halves = facts.graph.node_set(middles)
             loads = [
                 a
                 for a in facts.loads
-                if a.node.inside(loop) and any(facts.graph.rests_on(a.base, m) for m in middles)
+                if facts.graph.rests_on_any(a.base, halves) and a.node.inside(loop)
             ]
             if loads and any(_found(facts, store, loop) for store in facts.stores):
                 ids = [

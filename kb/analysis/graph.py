@@ -4,7 +4,7 @@ rests on."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kb.ir import Function, Op, Region
@@ -60,6 +60,13 @@ class Node:
         """Name of the first result, empty when there is none."""
         return self.op.results[0].name if self.op.results else ""
 
+    def around(self) -> Iterator[Node]:
+        """The operations in whose regions this one stands, innermost first."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
     def inside(self, other: Node) -> bool:
         """True when the operation stands in a region of `other`, at any depth."""
         node = self.parent
@@ -71,6 +78,8 @@ class Node:
 
 
 Stop = Callable[[Node], bool]
+NodeSet = int
+"""Nodes of one graph, a bit for each."""
 
 
 @dataclass(eq=False, slots=True)
@@ -201,6 +210,15 @@ class Graph:
     def rests_on(self, value: str | None, node: Node) -> bool:
         """True when `value` is computed from a result of `node`."""
         return value is not None and bool(self._masks.get(value, 0) >> node.index & 1)
+
+    def rests_on_any(self, value: str | None, nodes: NodeSet) -> bool:
+        """True when `value` is computed from a result of one of several nodes."""
+        return value is not None and bool(self._masks.get(value, 0) & nodes)
+
+    @staticmethod
+    def node_set(nodes: Iterable[Node]) -> NodeSet:
+        """Nodes to ask many values about."""
+        return sum({1 << node.index for node in nodes})
 
     def roots(self, value: str | None, *kinds: str) -> list[Node]:
         """Nodes of the given kinds that `value` is computed from, in program order."""

@@ -49,10 +49,13 @@ class Reach:
             name in _WORD.findall(extent) for launch in launches for extent in launch.grid
         )
 
+        graph = facts.graph
+        self._readers = graph.node_set(node for seed in self.seeds for node in graph.users(seed))
+
     @property
     def used(self) -> bool:
         """Whether any operation reads the parameter, or one that the host computes from it."""
-        return any(self.facts.graph.users(seed) for seed in self.seeds)
+        return bool(self._readers)
 
     # -- questions
 
@@ -74,10 +77,7 @@ class Reach:
         """Whether a value is computed from the parameter in any way."""
         if value is None:
             return False
-        graph = self.facts.graph
-        return value in self.seeds or any(
-            not self.seeds.isdisjoint(node.op.inputs) for node in graph.upstream(value)
-        )
+        return value in self.seeds or self.facts.graph.rests_on_any(value, self._readers)
 
     def rounds(self, op: Op) -> bool:
         """Whether an operation may round a number."""
