@@ -75,70 +75,79 @@ class GivenScale(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found: list[Node] = []
-        for outer in facts.graph.of(*_CLAMPS, OpKind.CLAMP):
-            for inner, low, high in self._inside(facts, outer):
-                scaled = self._scaled(facts, inner, (low, high))
-                held = self._opposite(facts, low, high) or self._range(facts, outer, low, high)
-                if scaled and held and facts.stored_in(outer.result):
-                    found += [outer, inner, *scaled]
+        found = given_scales(facts)
         if found:
             yield self.decide(facts, "given scale, clamped to the range of the type", found)
 
-    def _inside(self, facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
-        """The opposite clamp below one, with the bounds of both; or the one that has two."""
-        if outer.op.kind == OpKind.CLAMP:
-            low, high = outer.op.operand("low"), outer.op.operand("high")
-            if low is not None and high is not None:
-                yield outer, low, high
-            return
-        sides = outer.op.inputs[:2]
-        for this, bound in (sides, sides[::-1]):
-            inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
-            if inner is not None and {inner.kind, outer.kind} == _CLAMPS:
-                for other in inner.op.inputs[:2]:
-                    yield inner, bound, other
 
-    def _opposite(self, facts: Facts, one: str, other: str) -> bool:
-        """Numbers of one size and different signs; or one value is the other's negative."""
-        numbers = [facts.values.literal(v) for v in (one, other)]
-        if all(isinstance(x, int | float) for x in numbers):
-            below, above = sorted(float(str(x)) for x in numbers)
-            return below < 0 < above and above <= -below <= above + 1
-        for this, that in ((one, other), (other, one)):
-            made = facts.graph.producer(facts.graph.through(this, _LOOKS))
-            if made is not None and made.op.kind == OpKind.NEG:
-                return facts.graph.core(made.op.inputs[0]) == facts.graph.core(that)
+def given_scales(facts: Facts) -> list[Node]:
+    """Clamps between two bounds, with the product or quotient by a given number below."""
+    found: list[Node] = []
+    for outer in facts.graph.of(*_CLAMPS, OpKind.CLAMP):
+        for inner, low, high in _inside(facts, outer):
+            scaled = _scaled(facts, inner, (low, high))
+            held = _opposite(facts, low, high) or _range(facts, outer, low, high)
+            if scaled and held and facts.stored_in(outer.result):
+                found += [outer, inner, *scaled]
+    return found
+
+
+def _inside(facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
+    """The opposite clamp below one, with the bounds of both; or the one that has two."""
+    if outer.op.kind == OpKind.CLAMP:
+        low, high = outer.op.operand("low"), outer.op.operand("high")
+        if low is not None and high is not None:
+            yield outer, low, high
+        return
+    sides = outer.op.inputs[:2]
+    for this, bound in (sides, sides[::-1]):
+        inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
+        if inner is not None and {inner.kind, outer.kind} == _CLAMPS:
+            for other in inner.op.inputs[:2]:
+                yield inner, bound, other
+
+
+def _opposite(facts: Facts, one: str, other: str) -> bool:
+    """Numbers of one size and different signs; or one value is the other's negative."""
+    numbers = [facts.values.literal(v) for v in (one, other)]
+    if all(isinstance(x, int | float) for x in numbers):
+        below, above = sorted(float(str(x)) for x in numbers)
+        return below < 0 < above and above <= -below <= above + 1
+    for this, that in ((one, other), (other, one)):
+        made = facts.graph.producer(facts.graph.through(this, _LOOKS))
+        if made is not None and made.op.kind == OpKind.NEG:
+            return facts.graph.core(made.op.inputs[0]) == facts.graph.core(that)
+    return False
+
+
+def _range(facts: Facts, outer: Node, low: str, high: str) -> bool:
+    """Two bounds that the caller gives, of what is cast before it is stored."""
+    given = {p.name for p in facts.kernel.entry.parameters}
+    return {low, high} <= given and any(u.kind in CASTS for u in facts.graph.users(outer.result))
+
+
+def _scaled(facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
+    """The product or quotient of a tile and a given number right below a clamp."""
+    for value in (v for v in inner.op.inputs[:2] if v not in bounds):
+        made = facts.graph.producer(facts.graph.through(value, _LOOKS))
+        if made is None or made.op.kind not in (OpKind.MUL, OpKind.DIV):
+            continue
+        sides = made.op.inputs[:2]
+        for tile, scale in (sides, sides[::-1]):
+            if facts.feeding(tile) and _given(facts, scale):
+                above = facts.graph.producer(facts.graph.core(scale))
+                once = above is not None and above.op.kind == OpKind.DIV
+                return [made, *([above] if above is not None and once else [])]
+    return []
+
+
+def _given(facts: Facts, scale: str) -> bool:
+    """A number that one load without lanes gives, or a parameter; perhaps its reciprocal."""
+    if isinstance(facts.values.literal(scale), int | float) or facts.types.shape(scale):
         return False
-
-    def _range(self, facts: Facts, outer: Node, low: str, high: str) -> bool:
-        """Two bounds that the caller gives, of what is cast before it is stored."""
-        given = {p.name for p in facts.kernel.entry.parameters}
-        return {low, high} <= given and any(
-            u.kind in CASTS for u in facts.graph.users(outer.result)
-        )
-
-    def _scaled(self, facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
-        """The product or quotient of a tile and a given number right below a clamp."""
-        for value in (v for v in inner.op.inputs[:2] if v not in bounds):
-            made = facts.graph.producer(facts.graph.through(value, _LOOKS))
-            if made is None or made.op.kind not in (OpKind.MUL, OpKind.DIV):
-                continue
-            sides = made.op.inputs[:2]
-            for tile, scale in (sides, sides[::-1]):
-                if facts.feeding(tile) and self._given(facts, scale):
-                    above = facts.graph.producer(facts.graph.core(scale))
-                    once = above is not None and above.op.kind == OpKind.DIV
-                    return [made, *([above] if above is not None and once else [])]
-        return []
-
-    def _given(self, facts: Facts, scale: str) -> bool:
-        """A number that one load without lanes gives, or a parameter; perhaps its reciprocal."""
-        if isinstance(facts.values.literal(scale), int | float) or facts.types.shape(scale):
-            return False
-        if facts.graph.roots(scale, *REDUCTIONS, *CONTRACTIONS):
-            return False
-        loads = facts.feeding(scale)
-        names = {p.name for p in facts.kernel.entry.parameters}
-        given = any(v in names for n in facts.graph.upstream(scale) for v in n.op.inputs)
-        return bool(loads) or given or scale in names
+    if facts.graph.roots(scale, *REDUCTIONS, *CONTRACTIONS):
+        return False
+    loads = facts.feeding(scale)
+    names = {p.name for p in facts.kernel.entry.parameters}
+    given = any(v in names for n in facts.graph.upstream(scale) for v in n.op.inputs)
+    return bool(loads) or given or scale in names

@@ -145,17 +145,11 @@ class StoredScale(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             return
-        largest = [
-            r
-            for r in facts.graph.of(OpKind.REDUCE_MAX)
-            if facts.graph.roots(r.op.inputs[0], OpKind.ABS)
-        ] or self._own(facts)
-        divided = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if self._by(facts, n, largest)]
+        largest = _largest(facts)
+        divided = divided_by_largest(facts)
         if divided:
             made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
-            kept = [
-                s for s in facts.stores if any(self._keeps(facts, s, d, largest) for d in divided)
-            ]
+            kept = [s for s in facts.stores if any(_keeps(facts, s, d, largest) for d in divided)]
             value = "scale from the largest element"
             yield self.decide(facts, value, [*largest, *made, *divided, *kept])
         elif largest and not any(_wide(facts, s.value) for s in facts.stores):
@@ -166,30 +160,6 @@ class StoredScale(Pattern):
         unpacked = [n for n in facts.graph.of(OpKind.MUL) if self._unpacks(facts, n)]
         if unpacked:
             yield self.decide(facts, "loaded scale times unpacked bits", unpacked)
-
-    def _own(self, facts: Facts) -> list[Node]:
-        """Of a thread that goes through elements of its own, where it takes the larger one."""
-        if facts.program is facts.source:
-            return []
-        return [
-            n
-            for n in facts.graph.of(OpKind.MAXIMUM)
-            if n.loops and any(facts.graph.kind_of(v) == OpKind.ABS for v in n.op.inputs[:2])
-        ]
-
-    def _by(self, facts: Facts, node: Node, largest: list[Node]) -> bool:
-        """A loaded tile over a number of the maximum, where a store keeps what it rests on and
-        another one the number itself."""
-        tile, scale = node.op.inputs[:2]
-        if not _wide(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
-            return False
-        if any(facts.graph.rests_on(tile, r) for r in largest) or not facts.feeding(tile):
-            return False
-        return any(self._keeps(facts, store, node, largest) for store in facts.stores)
-
-    def _keeps(self, facts: Facts, store: Access, node: Node, largest: list[Node]) -> bool:
-        made = any(facts.graph.rests_on(store.value, r) for r in largest)
-        return made and not facts.graph.rests_on(store.value, node)
 
     def _unpacks(self, facts: Facts, node: Node) -> bool:
         """Bits of loaded words times a loaded number that no bits were taken of."""
@@ -205,6 +175,51 @@ class StoredScale(Pattern):
 
     def _bits(self, facts: Facts, value: str) -> bool:
         return any(facts.feeding(n.op.inputs[0]) for n in facts.graph.roots(value, *_BITS))
+
+
+def divided_by_largest(facts: Facts) -> list[Node]:
+    """Quotients of a tile by a number made of its largest element, where that number is stored."""
+    largest = _largest(facts)
+    if not largest:
+        return []
+    return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _by(facts, n, largest)]
+
+
+def _largest(facts: Facts) -> list[Node]:
+    """Where the largest size of elements is found."""
+    reduced = [
+        r
+        for r in facts.graph.of(OpKind.REDUCE_MAX)
+        if facts.graph.roots(r.op.inputs[0], OpKind.ABS)
+    ]
+    return reduced or _own(facts)
+
+
+def _own(facts: Facts) -> list[Node]:
+    """Of a thread that goes through elements of its own, where it takes the larger one."""
+    if facts.program is facts.source:
+        return []
+    return [
+        n
+        for n in facts.graph.of(OpKind.MAXIMUM)
+        if n.loops and any(facts.graph.kind_of(v) == OpKind.ABS for v in n.op.inputs[:2])
+    ]
+
+
+def _by(facts: Facts, node: Node, largest: list[Node]) -> bool:
+    """A loaded tile over a number of the maximum, where a store keeps what it rests on and
+    another one the number itself."""
+    tile, scale = node.op.inputs[:2]
+    if not _wide(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
+        return False
+    if any(facts.graph.rests_on(tile, r) for r in largest) or not facts.feeding(tile):
+        return False
+    return any(_keeps(facts, store, node, largest) for store in facts.stores)
+
+
+def _keeps(facts: Facts, store: Access, node: Node, largest: list[Node]) -> bool:
+    made = any(facts.graph.rests_on(store.value, r) for r in largest)
+    return made and not facts.graph.rests_on(store.value, node)
 
 
 def _grouped(access: Access) -> bool:

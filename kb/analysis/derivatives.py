@@ -20,14 +20,14 @@ def differentiated(facts: Facts) -> list[tuple[Node, Node]]:
     """
     found = []
     for node in facts.graph.of(*_SQUASHING, OpKind.DIV):
-        if node.op.kind == OpKind.DIV and not _logistic(facts, node):
+        if node.op.kind == OpKind.DIV and not logistic(facts, node):
             continue
         if facts.feeding(node.result) and (taken := _derived(facts, node)) is not None:
             found.append((node, taken))
     return found + [pair for node in facts.graph.of(OpKind.ERF) for pair in _bell(facts, node)]
 
 
-def _logistic(facts: Facts, node: Node) -> bool:
+def logistic(facts: Facts, node: Node) -> bool:
     """1 / (1 + exp(x))."""
     over, under = node.op.inputs[:2]
     total = facts.graph.producer(facts.graph.through(under, _LOOKS))

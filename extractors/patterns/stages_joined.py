@@ -1,0 +1,192 @@
+"""Steps of a model that are often kernels of their own, one behind the other in one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.given_scale import given_scales
+from extractors.patterns.stored_scale import divided_by_largest
+from kb.analysis.derivatives import logistic
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import is_wide
+from kb.analysis.normalisations import normalisations
+from kb.analysis.quantised import narrowed
+from kb.analysis.rotations import rotations
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_QUANTISED = vary(
+    LAYER_NORM_POINTER,
+    ("    tl.store(y + row * sy + at, (c * r * g + h).to(tl.float16), mask=inside)\n",
+     "    o = c * r * g + h\n    s = tl.max(tl.abs(o)) / 448.0\n    tl.store(sy, s)\n"
+     "    tl.store(y + row * n + at, (o / s).to(tl.float8e4nv), mask=inside)\n"),
+)  # fmt: skip
+_QUANTISED_TILE = vary(
+    ROW_NORM,
+    ("    ct.scatter(out, (row, at), ct.astype(v * r * g, x.dtype), latency=1)\n",
+     "    o = v * r * g\n    s = ct.max(ct.abs(o), axis=0, keepdims=True) / 127.0\n"
+     "    ct.scatter(stat, row, s)\n    ct.scatter(out, (row, at), ct.astype(o / s, ct.int8))\n"),
+)  # fmt: skip
+_QUANTISED_THREADS = vary(
+    ROW_NORM_THREADS,
+    ("half* out,", "signed char* out, const float* scale,"),
+    ("= __float2half(v * r * g);",
+     "= (signed char)fmaxf(-127.f, fminf(v * r * g / scale[0], 127.f));"),
+)  # fmt: skip
+_TURNED = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, w, cos, sin, out, n, eps, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    a = tl.load(x + row * n + at).to(tl.float32)
+    b = tl.load(x + row * n + T + at).to(tl.float32)
+    r = tl.rsqrt((tl.sum(a * a) + tl.sum(b * b)) / n + eps)
+    a = a * r * tl.load(w + at)
+    b = b * r * tl.load(w + T + at)
+    c = tl.load(cos + row * T + at)
+    s = tl.load(sin + row * T + at)
+    tl.store(out + row * n + at, a * c - b * s)
+    tl.store(out + row * n + T + at, b * c + a * s)
+"""
+)
+_TURNED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, cos, sin, out, scales, T: Int):
+    row = ct.bid(0)
+    a = ct.load(x, index=(row, 0), shape=(1, T))
+    b = ct.load(x, index=(row, 1), shape=(1, T))
+    c = ct.load(cos, index=(row, 0), shape=(1, T))
+    s = ct.load(sin, index=(row, 0), shape=(1, T))
+    k = ct.load(scales, index=(row, 0), shape=(1, 1))
+    ct.store(out, index=(row, 0), tile=ct.astype((a * c - b * s) * k, ct.float8_e4m3fn))
+    ct.store(out, index=(row, 1), tile=ct.astype((b * c + a * s) * k, ct.float8_e4m3fn))
+"""
+)
+_GATED = vary(
+    LAYER_NORM_POINTER,
+    ("    tl.store(y +", "    z = tl.load(b + n + row * sx + at)\n    tl.store(y +"),
+    ("(c * r * g + h)", "((c * r * g + h) * z * tl.sigmoid(z))"),
+)
+_RECTIFIED = vary(PRODUCT_POINTER, ("acc.to(tl.float16)", "tl.maximum(acc, 0.0)"))
+
+Stage = Callable[[Facts], list[Node]]
+
+
+def _norms(facts: Facts) -> list[Node]:
+    return [norm.root for norm in normalisations(facts)]
+
+
+def _turned(facts: Facts) -> list[Node]:
+    return [turn.node for turn in rotations(facts)]
+
+
+def _activated(facts: Facts) -> list[Node]:
+    """Logistic and hyperbolic functions, the error function, and what holds above zero."""
+    plain = facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
+    curves = [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
+    bounds = [n for n in facts.graph.of(OpKind.MAXIMUM) if _above_zero(facts, n)]
+    return plain + curves + bounds
+
+
+def _above_zero(facts: Facts, node: Node) -> bool:
+    """A tile held above zero; not a variance before its root."""
+    if not is_wide(facts, node.result) or all(facts.number(v) != 0 for v in node.op.inputs[:2]):
+        return False
+    roots = facts.graph.of(OpKind.SQRT, OpKind.RSQRT)
+    return not any(facts.graph.rests_on(root.result, node) for root in roots)
+
+
+def _quantised(facts: Facts) -> list[Node]:
+    """Where few bits are made: scaled, held between bounds, or divided by the largest element."""
+    casts = [node for pair in narrowed(facts) for node in pair]
+    return casts or given_scales(facts) or divided_by_largest(facts)
+
+
+_STAGES: tuple[tuple[str, Stage], ...] = (
+    ("normalisation", _norms),
+    ("rotation", _turned),
+    ("activation", _activated),
+    ("quantisation", _quantised),
+)
+
+
+def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
+    """Whether a step takes what a product gave, and gives no product an operand."""
+    taken = any(facts.graph.rests_on(node.result, p) for p in products)
+    return taken and not any(facts.graph.rests_on(p.result, node) for p in products)
+
+
+class StagesJoined(Pattern):
+    """What one of these steps gives goes into another and is stored after it: product,
+    normalisation, rotation, activation, quantisation."""
+
+    name = "steps-joined-in-one-kernel"
+    axis = "fusion"
+    source = "NVIDIA, TensorRT-LLM, fused normalisation and quantisation kernels"
+    matches = (
+        Case(_QUANTISED, "normalisation and quantisation in one kernel"),
+        Case(_QUANTISED_TILE, "normalisation and quantisation in one kernel"),
+        Case(_QUANTISED_THREADS, "normalisation and quantisation in one kernel"),
+        Case(_TURNED, "normalisation and rotation in one kernel"),
+        Case(_TURNED_TILE, "rotation and quantisation in one kernel"),
+        Case(_GATED, "normalisation and activation in one kernel"),
+        Case(_RECTIFIED, "product and activation in one kernel"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_TURNED, ("a * c - b * s)", "a * c - s)")), why="nothing is turned, only shifted"
+        ),
+        NearMiss(
+            vary(_TURNED_TILE, (" * k, ct.float8_e4m3fn)", ", ct.float16)")), why="rotation alone"
+        ),
+        NearMiss(
+            vary(_GATED, ("* z * tl.sigmoid(z))", "* z)")),
+            why="what multiplies the normalised row is loaded",
+        ),
+        NearMiss(
+            vary(_RECTIFIED, ("tl.maximum(acc, 0.0)", "tl.maximum(acc, N)")),
+            why="held above a size",
+        ),
+        NearMiss(ROW_NORM, why="normalisation alone"),
+        NearMiss(ROW_NORM_THREADS, why="normalisation alone"),
+        NearMiss(LAYER_NORM_POINTER, why="normalisation alone"),
+        NearMiss(ADD_POINTER, why="one addition"),
+        NearMiss(SOFTMAX, why="no such step"),
+        NearMiss(PRODUCT, why="no such step"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        products = facts.contractions
+        if facts.score_products or len(products) > 8:
+            return
+        seen = [(name, nodes) for name, stage in _STAGES if (nodes := stage(facts))]
+        if products:
+            seen = [
+                (name, after)
+                for name, nodes in seen
+                if (after := [n for n in nodes if _after(facts, n, products)])
+            ]
+            seen.insert(0, ("product", products))
+        if len(seen) < 2:
+            return
+        for store in facts.stores:
+            met = [
+                (name, own)
+                for name, nodes in seen
+                if (own := [n for n in nodes if facts.graph.rests_on(store.value, n)])
+            ]
+            if len(met) > 1:
+                *first, last = (name for name, _ in met)
+                found = [node for _, nodes in met for node in nodes]
+                value = f"{', '.join(first)} and {last} in one kernel"
+                yield self.decide(facts, value, [*found, store])
+                return
