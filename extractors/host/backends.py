@@ -13,6 +13,9 @@ from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision
 
+_COUNTS = frozenset({"multi_processor_count", "multiprocessor_count"})
+"""Properties of PyTorch and Triton that are numbers of multiprocessors."""
+
 
 def by_backend(material: Material) -> Iterator[Decision]:
     """Tests of the target, by a function that asks for it, in the functions around launches and in
@@ -42,6 +45,27 @@ def by_backend(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
+
+
+def asks(material: Material, test: ast.expr) -> bool:
+    """True for a test of the target: it calls what asks for it, or looks only at names that are
+    bound to what such a call gives."""
+    if _asks(material, test):
+        return True
+    names = [node for node in walk(test) if isinstance(node, ast.Name)]
+    return bool(names) and all(_answered(material, name) for name in names)
+
+
+def _answered(material: Material, name: ast.Name) -> bool:
+    made = material.origins.statements(name, callers=False)[:1] if material.origins else []
+    value = made[0].value if made and isinstance(made[0], ast.Assign) else None
+    given = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.args
+    return value is not None and not given and _asks(material, value) and not _counts(value)
+
+
+def _counts(value: ast.expr) -> bool:
+    """True for a number of multiprocessors: how much work there is for the target."""
+    return any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in walk(value))
 
 
 def _asks(material: Material, test: ast.expr) -> bool:

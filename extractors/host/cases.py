@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from extractors.host import cases_partial, cases_passes
+from extractors.host import cases_partial, cases_passes, cases_sides
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -36,6 +36,7 @@ from extractors.host.samples import (
 CASES = (
     *cases_partial.CASES,
     *cases_passes.CASES,
+    *cases_sides.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -311,6 +312,7 @@ _NO_RULE = {
 MISSES = (
     *cases_partial.MISSES,
     *cases_passes.MISSES,
+    *cases_sides.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

@@ -35,7 +35,6 @@ from extractors.host.events import (
 )
 from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
-from extractors.host.fallback import framework_instead
 from extractors.host.grids import coupled
 from extractors.host.layouts import by_strides
 from extractors.host.partial import stages, summed
@@ -59,7 +58,7 @@ HINTS = {
 }
 
 _OF_ALL_LAUNCHES = (
-    optional, closed_form, compiled_in, chosen_kernel, framework_instead, device_branches,
+    optional, closed_form, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, guarded, by_strides, summed, stages, boundaries, coupled,
     by_backend,
 )  # fmt: skip

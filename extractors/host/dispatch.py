@@ -7,13 +7,19 @@ import ast
 from collections.abc import Iterator
 from itertools import combinations
 
+from extractors.host.backends import asks
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
-from extractors.host.facts import Material
+from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
+from extractors.host.sides import FRAMEWORK, forks
 from extractors.host.values import Choice, Expr, Value
+from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
+
+MAX_DEPTH = 2
+"""Functions that are called by a condition, and by one of those."""
 
 MAX_PARTS = 256
 """Parts of a condition that are looked at."""
@@ -35,11 +41,6 @@ def _terms(cond: Expr) -> list[Expr]:
         else:
             found.append(one)
     return found
-
-
-def _about(material: Material, cond: Expr, device: bool) -> bool:
-    """Whether any part of a condition is about the device, or about something else."""
-    return any(_of_device(material, term) is device for term in _terms(cond))
 
 
 def _of_device(material: Material, term: Expr) -> bool:
@@ -100,8 +101,32 @@ def _asked_of(value: Value) -> Iterator[Expr]:
 
 
 def chosen_kernel(material: Material) -> Iterator[Decision]:
-    """Conditions that run this kernel where their opposite runs another one instead."""
-    found: dict[Expr, set[Lines]] = {}
+    """Branches that run this kernel on one side, and another kernel or a computation of the
+    framework on another; with what the tests were made of."""
+    found: dict[bool, set[Lines]] = {}
+    name = material.signature.name
+    rows = [(one.at, one.instead(name)) for one in forks(material.tree, material.kernels)]
+    rows += [(test, frozenset({name})) for test in _evaluated(material)]
+    others: set[str] = set()
+    for test, instead in rows:
+        for device in {asks(material, term) for term in _joined(material, test) if instead}:
+            found.setdefault(device, set()).update(_behind(material, test))
+            others |= set() if device else instead
+    for device, lines in found.items():
+        pattern = "framework-instead-of-the-kernel"
+        pattern = "kernel-chosen-by-the-host" if others - {FRAMEWORK} else pattern
+        yield Decision(
+            axis="arch_dispatch" if device else "algorithm_selection",
+            value="if capability" if device else "heuristic dispatch by shape/arch",
+            pattern="kernel-chosen-by-the-target" if device else pattern,
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+
+
+def _evaluated(material: Material) -> Iterator[ast.expr]:
+    """Tests that every launch of this kernel is under and whose opposite a launch of another is
+    under: where kernels are handed to the function that launches them."""
     for number in sorted({material.roots[id(launch)] for launch in material.launches}):
         launches = [e for e in material.events.get(number, []) if isinstance(e, LaunchRecord)]
         ours = [e for e in launches if e.kernel.name == material.signature.name]
@@ -111,27 +136,7 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
             if asked and any((cond, not holds) in _guards(e) for e in others):
                 first = min(e.lines[0] for e in ours)
                 above = [test for test in asked if test.lineno <= first]
-                nearest = max(above or asked, key=lambda test: test.lineno)
-                found[cond] = _behind(material, nearest)
-    for device in (False, True):
-        told = [own for cond, own in found.items() if _about(material, cond, device)]
-        lines = sorted({line for own in told for line in own})
-        if lines:
-            yield Decision(
-                axis="arch_dispatch" if device else "algorithm_selection",
-                value="if capability" if device else "heuristic dispatch by shape/arch",
-                pattern="kernel-chosen-by-the-target" if device else "kernel-chosen-by-the-host",
-                lines=tuple(lines),
-                kind=AxisKind.HOST,
-            )
-
-
-def _behind(material: Material, test: ast.expr) -> set[Lines]:
-    """The lines of a condition, and of what the names in it were set to."""
-    origins = material.origins
-    if origins is None:
-        return {lines_of(test)}
-    return {lines_of(test), *origins.of(test, callers=False), *origins.returned(test)}
+                yield max(above or asked, key=lambda test: test.lineno)
 
 
 def _guards(launch: LaunchRecord) -> set[tuple[Expr, bool]]:
@@ -142,6 +147,55 @@ def _always(launches: list[LaunchRecord]) -> set[tuple[Expr, bool]]:
     """Conditions that every one of the launches is under."""
     each = [_guards(launch) for launch in launches]
     return set.intersection(*each) if each else set()
+
+
+def _joined(material: Material, test: ast.expr) -> list[ast.expr]:
+    """What a test joins by `and`, `or` and `not`, in functions of the module that it calls, too."""
+    found: list[ast.expr] = []
+    pending = [(test, MAX_DEPTH)]
+    while pending and len(found) < MAX_PARTS:
+        one, depth = pending.pop()
+        inner = _given_back(material, one) if depth else []
+        if isinstance(one, ast.BoolOp):
+            pending += [(part, depth) for part in one.values]
+        elif isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not):
+            pending.append((one.operand, depth))
+        elif inner:
+            pending += [(part, depth - 1) for part in inner]
+        else:
+            found.append(one)
+            pending += [(part, 0) for part in _cases(material, one)]
+    return found
+
+
+def _cases(material: Material, term: ast.expr) -> Iterator[ast.expr]:
+    """Tests that chose what a term compares."""
+    for name in (node for node in walk(term) if isinstance(node, ast.Name)):
+        made = material.origins.statements(name, callers=False)[:1] if material.origins else []
+        value = made[0].value if made and isinstance(made[0], ast.Assign) else None
+        if isinstance(value, ast.IfExp):
+            yield value.test
+
+
+def _given_back(material: Material, value: ast.expr) -> list[ast.expr]:
+    """What the function of the module gives back that a value is a call of; no constants."""
+    name = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+    return [
+        item.value
+        for node in (functions_of(material.tree) if name else ())
+        if node.name == name
+        for item in walk(node)
+        if isinstance(item, ast.Return) and item.value is not None
+        if not isinstance(item.value, ast.Constant)
+    ]
+
+
+def _behind(material: Material, test: ast.expr) -> set[Lines]:
+    """The lines of a condition, and of what the names in it were set to."""
+    origins = material.origins
+    if origins is None:
+        return {lines_of(test)}
+    return {lines_of(test), *origins.of(test, callers=False), *origins.returned(test)}
 
 
 def shared_buffers(material: Material) -> Iterator[Decision]:

@@ -166,8 +166,9 @@ def _facts(
 ) -> HostFacts:
     """The facts of one kernel out of everything that was observed."""
     material = Material(
-        reader.machine, module, signature, events=events, origins=origins, loader=reader.loader
-    )
+        reader.machine, module, signature, frozenset(reader.kernels),
+        events=events, origins=origins, loader=reader.loader,
+    )  # fmt: skip
     for number, rows in events.items():
         for event in rows:
             if isinstance(event, LaunchRecord) and event.kernel.name == signature.name:

@@ -1,0 +1,87 @@
+"""Cases and near misses of kernels that the host chooses between."""
+
+from __future__ import annotations
+
+from extractors.host.samples import (
+    ROWS_POINTER,
+    ROWS_TILE,
+    TWO_POINTER,
+    TWO_TILE,
+    HostCase,
+    HostMiss,
+    vary,
+)
+
+_CHOSEN = "kernel-chosen-by-the-host"
+_INSTEAD = "framework-instead-of-the-kernel"
+_TARGET = "kernel-chosen-by-the-target"
+
+_IF = "    if x.shape[1] > 4096:\n"
+_WIDE = "        wide[(x.shape[0],)](x, out, 64)\n        return out\n"
+_TRIED = """        try:
+            wide[(x.shape[0],)](x, out, 64)
+            return out
+        except RuntimeError:
+            pass
+"""
+_WIDE_TILE = "ct.launch(torch.cuda.current_stream(), (x.shape[0],), wide, (x, out, 64))\n"
+TABLE = vary(
+    TWO_POINTER,
+    ("\ndef host(x, w)", '\nKINDS = {"wide": wide, "rows": kern}\n\ndef host(x, w, kind)'),
+    (_IF + _WIDE, ""),
+    ("    kern[", "    KINDS[kind]["),
+)
+"""One of two kernels by an entry of a table."""
+TABLE_TILE = vary(
+    TWO_TILE,
+    ("\ndef host(x, w)", '\nKINDS = {"wide": wide, "rows": kern}\n\ndef host(x, w, kind)'),
+    (_IF + "        " + _WIDE_TILE + "        return out\n", ""),
+    (" kern, (", " KINDS[kind], ("),
+)
+_HELPER = "\ndef plain(x, w):\n    y = torch.softmax(x, 1)\n    return y * w\n\ndef host("
+_PLAIN = "    if w is None:\n        return plain(x, x)\n"
+HELPED = vary(ROWS_POINTER, ("\ndef host(", _HELPER), ("    kern[", _PLAIN + "    kern["))
+"""A helper that computes with torch where an array is missing."""
+HELPED_TILE = vary(ROWS_TILE, ("\ndef host(", _HELPER), ("    ct.launch", _PLAIN + "    ct.launch"))
+_BOUND = (_IF + _WIDE, "    one = wide if x.shape[1] > 4096 else kern\n")
+_SMS = "    sms = torch.cuda.get_device_properties(0).multi_processor_count\n"
+_DEVICE = "torch.cuda.get_device_capability()[0] >= 10"
+
+CASES = (
+    HostCase(_CHOSEN, TABLE),
+    HostCase(_CHOSEN, TABLE_TILE),
+    HostCase(_CHOSEN, vary(TWO_POINTER, (_WIDE, _TRIED))),
+    HostCase(_CHOSEN, vary(TWO_POINTER, _BOUND, ("    kern[", "    one["))),
+    HostCase(_CHOSEN, vary(TWO_POINTER, ("x.shape[1] > 4096", f"x.shape[1] > 4096 and {_DEVICE}"))),
+    HostCase(_TARGET, vary(TWO_POINTER, ("x.shape[1] > 4096", f"x.shape[1] > 4096 and {_DEVICE}"))),
+    HostCase(_TARGET, vary(TWO_TILE, (_IF, f"    new = {_DEVICE}\n    if new:\n"))),
+    HostCase(_INSTEAD, HELPED),
+    HostCase(_INSTEAD, HELPED_TILE),
+)
+"""What must be seen."""
+
+MISSES = (
+    HostMiss(_CHOSEN, vary(TABLE, ("KINDS[kind]", 'KINDS["rows"]')), "always the same entry"),
+    HostMiss(_CHOSEN, vary(TABLE_TILE, ('"wide": wide, ', "")), "a table of one kernel"),
+    HostMiss(_CHOSEN, vary(TWO_POINTER, ("        return out\n", "")), "both run for wide rows"),
+    HostMiss(_CHOSEN, vary(TWO_TILE, ("        return out\n", "")), "both run for wide rows"),
+    HostMiss(
+        _INSTEAD,
+        vary(HELPED, ("    if w is", "    x = torch.randn(x.shape)\n    if w is")),
+        "a benchmark that draws its arrays",
+    ),
+    HostMiss(
+        _INSTEAD, vary(HELPED, ("torch.softmax(x, 1)", "torch.empty_like(x)")), "nothing computed"
+    ),
+    HostMiss(
+        _INSTEAD,
+        vary(HELPED_TILE, ("return plain(x, x)", "w = plain(x, x)")),
+        "the kernel runs all the same",
+    ),
+    HostMiss(
+        _TARGET,
+        vary(TWO_TILE, (_IF, _SMS + "    if x.shape[0] > sms:\n")),
+        "how much work there is for the device, not what it is",
+    ),
+)
+"""What must not be seen."""

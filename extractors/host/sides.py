@@ -1,0 +1,228 @@
+"""Branches of host code with one kernel on this side and other work on the other: another kernel,
+or a computation of the framework.
+
+Read off the text alone, so that a side counts that no evaluated path takes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from extractors.syntax.nodes import nodes_of, walk
+
+MAX_ROUNDS = 8
+"""Names that lead to names that lead to a kernel."""
+
+FRAMEWORK = "torch"
+"""What stands for a computation of the framework on a side that runs no kernel."""
+
+_MAKES = frozenset({
+    "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like", "full", "full_like",
+    "tensor", "new_empty", "new_zeros", "new_ones", "new_full", "clone", "contiguous", "view",
+    "reshape", "expand", "to", "detach", "type", "type_as", "zero_", "fill_", "copy_", "size",
+    "squeeze", "unsqueeze", "flatten", "permute", "transpose", "numel", "item", "float", "half",
+    "is_tensor", "device", "finfo", "iinfo", "is_grad_enabled", "stack", "cat", "arange",
+})  # fmt: skip
+"""Methods and functions of torch that make, move or look at a tensor and compute nothing."""
+
+_DRAWS = frozenset({"randn", "rand", "randint", "randn_like", "rand_like", "do_bench"})
+"""Functions of torch that tests and benchmarks fill arrays with, and Triton's timer."""
+
+_LEAVES = ast.Return | ast.Raise
+_Block = Sequence[ast.AST]
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A test of the host, or the choice of an entry of a table, and what either side runs."""
+
+    at: ast.expr
+    sides: tuple[frozenset[str], ...]
+
+    def instead(self, kernel: str) -> frozenset[str]:
+        """What other sides run, and not those that run the kernel."""
+        ours = [side for side in self.sides if kernel in side]
+        rest = [side for side in self.sides if kernel not in side]
+        return frozenset(one for own in ours for side in rest for one in side - own)
+
+
+@lru_cache(maxsize=8)
+def forks(tree: ast.Module, kernels: frozenset[str]) -> tuple[Fork, ...]:
+    """Every fork of the host functions of a module that lead to one of the kernels."""
+    routes = _Routes(tree, kernels)
+    return tuple(fork for function in routes.hosts() for fork in routes.forks(function))
+
+
+@dataclass(slots=True)
+class _Routes:
+    """Which kernels the names of a module lead to."""
+
+    tree: ast.Module
+    kernels: frozenset[str]
+    _defined: dict[str, list[ast.AST]] = field(default_factory=dict)
+    _leads: dict[str, frozenset[str]] = field(default_factory=dict)
+    _local: dict[str, frozenset[str]] = field(default_factory=dict)
+    _torch: frozenset[str] = frozenset()
+    _taken: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for node in nodes_of(self.tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not self._is_kernel(node):
+                self._defined.setdefault(node.name, []).append(node)
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                self._defined.setdefault(node.targets[0].id, []).append(node.value)
+        self._torch = frozenset(_torch(self.tree))
+        self._taken = frozenset(_taken(self.tree))
+        named = {
+            name: frozenset(found for node in nodes for found in self._named(node))
+            for name, nodes in self._defined.items()
+            if len(nodes) == 1 or not isinstance(nodes[0], ast.FunctionDef)
+        }
+        self._leads = {name: names & self.kernels for name, names in named.items()}
+        for _ in range(MAX_ROUNDS):
+            more = {
+                name: frozenset(self._leads[name].union(*(self._leads.get(n, ()) for n in names)))
+                for name, names in named.items()
+            }
+            if more == self._leads:
+                break
+            self._leads = more
+
+    def _is_kernel(self, node: ast.FunctionDef | ast.ClassDef) -> bool:
+        return node.name in self.kernels and bool(node.decorator_list)
+
+    def _named(self, node: ast.AST) -> Iterator[str]:
+        """Names that a piece of code reads, and methods of its own object."""
+        for one in walk(node):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+                yield one.id
+            elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
+                if one.value.id in ("self", "cls"):
+                    yield one.attr
+
+    def of(self, block: Iterable[ast.AST]) -> frozenset[str]:
+        """Kernels that a piece of code leads to."""
+        found: set[str] = set()
+        for node in block:
+            for name in self._named(node):
+                found |= {name} & self.kernels or self._leads.get(name, frozenset())
+                found |= self._local.get(name, frozenset())
+        return frozenset(found)
+
+    def _bound(self, function: ast.FunctionDef) -> dict[str, frozenset[str]]:
+        """Names of a function that stand for kernels, or for one of several."""
+        found: dict[str, frozenset[str]] = {}
+        for node in walk(function):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if isinstance(node.value, ast.Name | ast.IfExp | ast.Subscript):
+                    name = node.targets[0].id
+                    found[name] = self.of([node.value]) | found.get(name, frozenset())
+        return found
+
+    def hosts(self) -> Iterator[ast.FunctionDef]:
+        """Functions that lead to a kernel, other than tests and benchmarks."""
+        for nodes in self._defined.values():
+            for node in nodes:
+                if isinstance(node, ast.FunctionDef) and self.of([node]) and not _tries(node):
+                    yield node
+
+    def forks(self, function: ast.FunctionDef) -> Iterator[Fork]:
+        """Forks of one function."""
+        self._local = {}
+        self._local = self._bound(function)
+        for node in walk(function):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list):
+                    yield from self._in_block(block)
+            if isinstance(node, ast.IfExp):
+                yield Fork(node.test, (self.of([node.body]), self.of([node.orelse])))
+            elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+                yield from self._of_table(node)
+
+    def _in_block(self, block: list[ast.stmt]) -> Iterator[Fork]:
+        for place, node in enumerate(block):
+            if not isinstance(node, ast.If):
+                continue
+            after = block[place + 1 :]
+            left = [*node.body, *(after if _ends(node.orelse) else ())]
+            right = [*node.orelse, *(after if _ends(node.body) else ())]
+            sides = (self._side(left, right), self._side(right, left))
+            if right and any(side - {FRAMEWORK} for side in sides):
+                yield Fork(node.test, sides)
+
+    def _side(self, block: _Block, other: _Block) -> frozenset[str]:
+        """Kernels of a block; of one without any whether it computes in another way."""
+        found = self.of(block)
+        if found:
+            return found
+        read = {name for node in other for name in self._named(node)}
+        return frozenset({FRAMEWORK}) if self._computes(block, read) else found
+
+    def _computes(self, block: _Block, read: set[str]) -> bool:
+        """Whether a block gives back or binds what a function of torch computes, or gives back what
+        a method of one of the names `read` by the other side does."""
+        for node in block:
+            for one in walk(node):
+                made = one.value if isinstance(one, ast.Return | ast.Assign) else None
+                names = read if isinstance(one, ast.Return) else set()
+                if isinstance(made, ast.Call) and self._computed(made, names):
+                    return True
+        return False
+
+    def _computed(self, call: ast.Call, read: set[str]) -> bool:
+        function = call.func
+        if isinstance(function, ast.Name):
+            made = self._defined.get(function.id, [])
+            if len(made) == 1 and isinstance(made[0], ast.FunctionDef):
+                return self._computes(made, _parameters(made[0]))
+            given = {one.id for one in call.args if isinstance(one, ast.Name)}
+            return not made and function.id in self._taken and len(given & read) > 1
+        root: ast.expr = function
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        known = isinstance(root, ast.Name) and root.id in self._torch | read
+        return known and isinstance(function, ast.Attribute) and function.attr not in _MAKES
+
+    def _of_table(self, node: ast.Subscript) -> Iterator[Fork]:
+        """An entry of a table of the module that leads to different kernels."""
+        made = self._defined.get(node.value.id, []) if isinstance(node.value, ast.Name) else []
+        if len(made) == 1 and isinstance(made[0], ast.Dict):
+            yield Fork(node, tuple(self.of([value]) for value in made[0].values))
+
+
+def _ends(block: list[ast.stmt]) -> bool:
+    """Whether a block leaves the function, or does where nothing fails."""
+    last = block[-1] if block else None
+    if isinstance(last, ast.Try | ast.With):
+        return _ends(last.body)
+    return isinstance(last, _LEAVES)
+
+
+def _torch(tree: ast.Module) -> Iterator[str]:
+    """Names that stand for torch and its parts."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.partition(".")[0] == "torch":
+                    yield (name.asname or name.name).partition(".")[0]
+
+
+def _taken(tree: ast.Module) -> Iterator[str]:
+    """Names that are taken from other modules."""
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            yield from (name.asname or name.name for name in node.names)
+
+
+def _parameters(function: ast.FunctionDef) -> set[str]:
+    return {one.arg for one in (*function.args.args, *function.args.kwonlyargs)}
+
+
+def _tries(function: ast.FunctionDef) -> bool:
+    """Whether a function draws the arrays that it works on, as tests and benchmarks do."""
+    return any(isinstance(node, ast.Attribute) and node.attr in _DRAWS for node in walk(function))
