@@ -71,6 +71,12 @@ DEFECTS = {
         r"declared contiguous|max_contiguous|as if (?:its last axis were )?contiguous"
     ),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
+    "no stages": re.compile(r"\bstages\b.*\b(?:loop|unrolled)"),
+    "axis": re.compile(r"second argument"),
+    "written again": re.compile(r"repeated in|is written in \d functions"),
+    "infinities": re.compile(r"-inf (?:minus|from) -inf"),
+    "zeroed": re.compile(r"(?:zeroed|zeros).*\b(?:written|writes|overwrites)\b"),
+    "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),
 }
 """Kinds of defect, as texts speak of them."""
 

@@ -270,6 +270,10 @@ class Origins:
             value for value, _ in self._passed(scope, name.id) if isinstance(value, ast.expr)
         ]
 
+    def owner(self, node: ast.AST) -> ast.AST | None:
+        """The function around a node, None at the top of the module."""
+        return self._owner.get(node)
+
     def _before(self, name: ast.Name) -> list[ast.expr]:
         """What the function around a name assigns to it on earlier lines."""
         rows = self._assigned.get((self._owner.get(name), name.id), [])

@@ -15,7 +15,7 @@ from kb.analysis.loops import Loop
 from kb.evidence import Finding
 from kb.ops import OpKind
 
-_STAGES = "num_stages"
+STAGES = "num_stages"
 """The launch option of Triton that says how many loads of a loop are in flight."""
 
 _STAGED = vary(AUTOTUNED, ("num_warps=w)", "num_stages=w)"))
@@ -87,19 +87,19 @@ class DeadTuningAxis(Rule):
 
     def _unpipelined(self, subject: Subject, search: SearchRecord) -> Iterator[Finding]:
         """Numbers of stages, which only a loop has, of a kernel without a loop that loads."""
-        stages = tried(search, _STAGES)
-        if len(stages) > 1 and not _pipelines(subject):
+        stages = tried(search, STAGES)
+        if len(stages) > 1 and not pipelines(subject):
             yield self.finding(
                 subject,
-                f"the search lists `{_STAGES}` ({', '.join(map(str, stages[:6]))}), but no loop of "
+                f"the search lists `{STAGES}` ({', '.join(map(str, stages[:6]))}), but no loop of "
                 "the kernel loads anything that stages could overlap: configurations that differ "
                 "only there are the same program",
-                f"drop `{_STAGES}` from the space",
+                f"drop `{STAGES}` from the space",
                 space_lines(search),
             )
 
 
-def _pipelines(subject: Subject) -> bool:
+def pipelines(subject: Subject) -> bool:
     """Whether stages may change the program: a loop that is not unrolled loads, or something was
     not understood."""
     facts = subject.facts

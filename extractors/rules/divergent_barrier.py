@@ -1,0 +1,222 @@
+"""Threads of one block or warp that part ways before they wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.cases import vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph, Node
+from kb.evidence import Finding
+from kb.ops import COMPARISONS, OpKind
+
+_ARITHMETIC = CASTS | COPIES | COMPARISONS | {
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.NEG, OpKind.MINIMUM,
+    OpKind.MAXIMUM, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.BIT_AND, OpKind.BIT_OR,
+    OpKind.BIT_XOR, OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.CEIL_DIV, OpKind.RANGE,
+}  # fmt: skip
+"""What keeps threads apart; what is loaded or exchanged may be the same for all of them."""
+
+_SHARES = {OpKind.FLOOR_DIV, OpKind.SHIFT_RIGHT}
+"""What makes the number of its warp of the index of a thread."""
+
+ALL_LANES = 0xFFFFFFFF
+"""The mask of a whole warp (CUDA C++ Programming Guide, warp shuffle functions)."""
+
+_ROWS = """
+__global__ void sums(const float* x, float* out, int rows, int n) {
+  __shared__ float s[256];
+  for (int row = blockIdx.x * blockDim.y + threadIdx.y; row < rows; row += gridDim.x * blockDim.y) {
+    s[threadIdx.y * blockDim.x + threadIdx.x] = x[row * n + threadIdx.x];
+    __syncthreads();
+    out[row * n + threadIdx.x] = s[threadIdx.y * blockDim.x];
+  }
+}
+"""
+_BRANCH = """
+__global__ void sums(const float* x, float* out, int n) {
+  __shared__ float s[256];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    s[threadIdx.x] = x[i];
+    __syncthreads();
+    out[i] = s[0];
+  }
+}
+"""
+
+
+_SHUFFLE = """
+__global__ void sums(const float* x, float* out, int n) {
+  if (threadIdx.x >= n) return;
+  float v = x[blockIdx.x * n + threadIdx.x];
+  for (int o = 16; o > 0; o /= 2) { v += __shfl_xor_sync(0xffffffff, v, o); }
+  out[blockIdx.x] = v;
+}
+"""
+
+
+class DivergentBarrier(Rule):
+    """A barrier of the block stands in a branch or a loop whose condition asks for the index of the
+    thread: where the condition divides the threads of a block, some of them never come. Or lanes
+    return by their index before a shuffle that names all lanes of the warp."""
+
+    name = "divergent-barrier"
+    dialects = ("cuda",)
+    matches = (Case(_ROWS, "loop"), Case(_BRANCH, "branch"), Case(_SHUFFLE, "shuffle"))
+    near_misses = (
+        NearMiss(
+            vary(_ROWS, ("blockIdx.x * blockDim.y + threadIdx.y", "blockIdx.x"),
+                 ("gridDim.x * blockDim.y", "gridDim.x")),
+            why="the threads of a block make the same rounds",
+        ),
+        NearMiss(
+            vary(_ROWS, ("row < rows;", "row < (rows + blockDim.y - 1) / blockDim.y * blockDim.y;"),
+                 ("row += gridDim.x * blockDim.y", "row += blockDim.y")),
+            why="the end is rounded up to whole steps",
+        ),
+        NearMiss(vary(_ROWS, ("__syncthreads", "__syncwarp")), why="the warp waits, not the block"),
+        NearMiss(
+            vary(_BRANCH, ("    __syncthreads();\n    out[i] = s[0];\n  }",
+                           "  }\n  __syncthreads();\n  if (i < n) { out[i] = s[0]; }")),
+            why="every thread of the block comes to the barrier",
+        ),
+        NearMiss(
+            vary(_BRANCH, ("if (i < n)", "if (__syncthreads_or(i < n))")),
+            why="the threads of the block have agreed on the condition",
+        ),
+        NearMiss(
+            vary(_SHUFFLE, ("if (threadIdx.x >= n)", "if (threadIdx.x / 32 >= n)")),
+            why="whole warps return",
+        ),
+        NearMiss(
+            vary(_SHUFFLE, ("if (threadIdx.x >= n)", "if (blockIdx.x >= n)")),
+            why="whole blocks return",
+        ),
+        NearMiss(
+            vary(_SHUFFLE, ("0xffffffff", "__activemask()")),
+            why="the shuffle names the lanes that are left",
+        ),
+    )  # fmt: skip
+    seen = (
+        Seen(
+            "flashinfer-python",
+            "flashinfer/data/include/flashinfer/comm/trtllm_allreduce.cuh",
+            "rms_pre_post_norm_kernel",
+            359,
+        ),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        if not subject.facts.of_threads:
+            return
+        yield from _left(self, subject)
+        graph = subject.facts.threads
+        told: set[Node] = set()
+        for barrier in graph.of(OpKind.BARRIER):
+            if barrier.op.attribute("scope") != "block":
+                continue
+            for around, condition in _conditions(subject.facts, barrier):
+                if around in told or not _apart(graph, condition):
+                    continue
+                told.add(around)
+                what = "loop" if around.op.kind in LOOPS else "branch"
+                yield self.finding(
+                    subject,
+                    f"the threads of a block wait for each other inside a {what} whose condition "
+                    "asks for the index of the thread: where it is not the same for all of them, "
+                    "some never come to the barrier",
+                    "let every thread come to the barrier, and put the condition around the work",
+                    [around.head, *([barrier] if _at_home(subject, barrier) else [])],
+                )
+
+
+def _left(rule: Rule, subject: Subject) -> Iterator[Finding]:
+    """Returns by the index of the lane before a shuffle with all lanes in its mask."""
+    facts, graph = subject.facts, subject.facts.threads
+    shuffles = [
+        node
+        for node in graph.of(OpKind.SHUFFLE)
+        if (mask := node.op.operand("mask")) is not None
+        and facts.thread_values.expr(mask).constant == ALL_LANES
+    ]
+    for leave in graph.of(OpKind.RETURN) if shuffles else ():
+        branch = leave.parent
+        condition = branch.op.operand("condition") if branch is not None else None
+        after = [s for s in shuffles if s.index > leave.index and branch and not s.inside(branch)]
+        if branch is None or condition is None or not after:
+            continue
+        if _apart(graph, condition, of_warp=True) and _passed(facts, condition):
+            yield rule.finding(
+                subject,
+                "lanes return by their index before a shuffle that names all lanes of the warp: "
+                "what is read from a lane that has left is not defined",
+                "let every lane come to the shuffle with a neutral value, or name those that are "
+                "left",
+                [branch.head, *[s for s in after[:1] if _at_home(subject, s)]],
+            )
+            return
+
+
+def _at_home(subject: Subject, node: Node) -> bool:
+    return node.op.span.path == subject.facts.kernel.entry.span.path
+
+
+def _conditions(facts: Facts, node: Node) -> Iterator[tuple[Node, str]]:
+    """The branches and loops around a node, with what decides whether it is reached."""
+    around = node.parent
+    while around is not None:
+        if around.op.kind == OpKind.IF:
+            condition = around.op.operand("condition")
+            if condition is not None:
+                yield around, condition
+        elif around.op.kind == OpKind.FOR:
+            low = _shared_out(facts, around)
+            if low is not None:
+                yield around, low
+        around = around.parent
+
+
+def _shared_out(facts: Facts, loop: Node) -> str | None:
+    """Where a loop begins that goes on by threads or rows of the block up to a size that is passed,
+    and that nothing rounds up to whole steps."""
+    graph, values = facts.threads, facts.thread_values
+    made = graph.producer(loop.op.operand("iterable"))
+    low, high, step = (made.op.operand(role) if made else None for role in ("low", "high", "step"))
+    if low is None or high is None or step is None:
+        return None
+    counted = bool(graph.roots(step, OpKind.BLOCK_THREADS))
+    fixed = values.expr(step).constant is not None
+    if not (counted or fixed) or not _passed(facts, high):
+        return None
+    whole = graph.producer(high)
+    if whole is not None and whole.op.kind == OpKind.MUL:
+        steps = {str(values.expr(value)) for value in whole.op.inputs[:2]}
+        if str(values.expr(step)) in steps:
+            return None
+    return low
+
+
+def _passed(facts: Facts, value: str) -> bool:
+    """Whether a value rests on a number that is passed at run time."""
+    passed = {p.name for p in facts.kernel.entry.parameters if p.name not in facts.constexprs}
+    feeds = {feed for node in facts.threads.upstream(value) for feed in node.op.inputs}
+    return bool(passed & (feeds | {value}))
+
+
+def _apart(graph: Graph, value: str, of_warp: bool = False) -> bool:
+    """Whether a value is computed from the index of the thread by arithmetic alone; with `of_warp`
+    from that on the x axis, and not as a number of warps."""
+    stop = _ARITHMETIC - _SHARES if of_warp else _ARITHMETIC
+    return any(
+        node.op.kind == OpKind.LANE_ID
+        or (node.op.kind == OpKind.WARP_ID and not of_warp)
+        or (node.op.kind == OpKind.THREAD_ID and (not of_warp or _of_x(graph, node)))
+        for node in graph.upstream(value, lambda n: n.op.kind not in stop)
+    )
+
+
+def _of_x(graph: Graph, node: Node) -> bool:
+    axis = graph.producer(node.op.operand("axis"))
+    return axis is not None and axis.op.attribute("value") == 0

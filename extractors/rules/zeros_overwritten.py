@@ -1,0 +1,171 @@
+"""An array is filled with zeros of which the kernel leaves none."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from extractors.host.callers import handed
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.origins import lines_of
+from extractors.host.render import leaves
+from extractors.host.values import Value
+from extractors.patterns.cases import TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import ROWS_POINTER
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import comparisons, sides
+from kb.analysis.parameters import parameters_of
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.evidence import Finding, Lines, Severity
+from kb.knowledge import ParameterRole
+from kb.ops import OpKind
+
+ZEROS = ("zeros", "zeros_like", "new_zeros")
+"""Functions of PyTorch that make an array of zeros."""
+
+_LEAVES = (OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE)
+"""Ways out of a branch or a loop."""
+
+_UNKNOWN = (AtomKind.LOADED, AtomKind.OPAQUE, AtomKind.CHOICE)
+_ROWS = (
+    ROWS_POINTER
+    + """
+def run(x):
+    out = torch.zeros_like(x)
+    rows[(x.shape[0],)](x, out, x.shape[1], 1024)
+    return out
+"""
+)
+_TILES = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def move(x, out, T: Int):
+    ct.store(out, index=(ct.bid(0), 0), tile=ct.load(x, index=(ct.bid(0), 0), shape=(1, T)))
+
+def run(x):
+    out = torch.zeros(x.shape)
+    ct.launch(None, (x.shape[0], 1, 1), move, (x, out, 64))
+    return out
+"""
+)
+
+
+class ZerosOverwritten(Rule):
+    """The host makes an array of zeros in the shape of another that the launch is given, and the
+    kernel stores to each place of it that it reads of the other; it neither reads the zeros nor
+    adds to them."""
+
+    name = "zeros-overwritten"
+    matches = (Case(_ROWS, "`out`"), Case(_TILES, "`out`"))
+    near_misses = (
+        NearMiss(
+            vary(_ROWS, ("zeros_like", "empty_like")), why="the memory is left as it is found"
+        ),
+        NearMiss(
+            vary(_ROWS, ("tl.store(out", "tl.atomic_add(out")), why="the kernel adds to the zeros"
+        ),
+        NearMiss(
+            vary(_ROWS, ("    tl.store", "    if tl.load(x + at) > 0:\n        tl.store")),
+            why="a branch may leave a row out",
+        ),
+        NearMiss(
+            vary(_ROWS, ("mask=tl.arange(0, T) < n)\n\n", "mask=at % n < 8)\n\n")),
+            why="fewer places are written than are read",
+        ),
+        NearMiss(
+            vary(_ROWS, ("zeros_like(x)", "zeros(x.shape[0], 2 * x.shape[1])")),
+            why="the array is larger than what is read",
+        ),
+        NearMiss(
+            vary(_ROWS, ("rows[(x.shape[0],)](x, out", "out[0] = 1\n    rows[(3,)](x, out[2:]")),
+            why="a part of the array is handed over",
+        ),
+    )
+    seen = (Seen("liger-kernel", "liger_kernel/ops/rms_norm.py", "_rms_norm_backward_kernel", 558),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material, facts = subject.host.material, subject.facts
+        if material is None or not material.launches:
+            return
+        if any(node.parent is not None for node in facts.graph.of(*_LEAVES)):
+            return
+        for name in sorted({a.array for a in facts.stores if a.array is not None}):
+            sites = [site for site in material.sites() if _zeroed(material, site, name)]
+            shown = _read_alike(facts, name) if sites else []
+            made: set[Lines] = set()
+            for site in sites if shown else ():
+                given = dict(site.args)
+                shapes = {_shape(material, leaf) for leaf in leaves(given.get(name))}
+                if shapes & {given.get(other) for other in shown}:
+                    made |= _zeroed(material, site, name)
+            if made:
+                yield self.finding(
+                    subject,
+                    f"`{name}` is filled with zeros, and the kernel writes all of it: the memory "
+                    "is written twice",
+                    "allocate it empty",
+                    sorted(made),
+                    Severity.NOTE,
+                )
+
+
+def _read_alike(facts: Facts, name: str) -> list[str]:
+    """Arrays that are read at the places where one is stored to, which is done once and not asked
+    for; none when the array is also read or added to."""
+    accesses = [access for access in facts.accesses if access.array == name]
+    first = accesses[0]
+    if len(accesses) > 1 or not first.is_store or first.is_atomic or facts.guards(first.node):
+        return []
+    if any(index.has(*_UNKNOWN) for index in first.index):
+        return []
+    return [
+        load.array
+        for load in facts.loads
+        if load.array is not None
+        and load.mode is first.mode
+        and load.node.loops == first.node.loops
+        and not facts.guards(load.node)
+        and _places(facts, load) == _places(facts, first)
+        and _tests(facts, load) == _tests(facts, first)
+    ]
+
+
+def _places(facts: Facts, access: Access) -> list[tuple[str, ...]]:
+    """Where an access is, whatever strides its array has."""
+    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
+    found = [
+        (str(number), *("stride" if atom.value in strides else atom.text for atom in factors))
+        for index in access.index
+        for factors, number in index.terms
+    ]
+    shape = facts.types.shape(access.value)
+    return [shape, *sorted(tuple(sorted(factors)) for factors in found)]
+
+
+def _tests(facts: Facts, access: Access) -> set[tuple[str, Expr, Expr]]:
+    """What the mask of an access compares."""
+    return {(n.op.kind, *sides(facts, n)) for n in comparisons(facts, access.mask)}
+
+
+def _shape(material: Material, value: Value) -> Value:
+    """The tensor that one was made in the shape of."""
+    fact = material.machine.tensors.get(value)
+    return fact.like if fact is not None else None
+
+
+def _zeroed(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
+    """Where the array that a launch hands over for a parameter may be made of zeros."""
+    given = handed(material, launch, name)
+    if material.origins is None or not isinstance(given, ast.Name):
+        return set()
+    return {lines_of(one) for one in material.origins.sources(given)[0] if _is_zeros(one)}
+
+
+def _is_zeros(made: ast.expr) -> bool:
+    function = made.func if isinstance(made, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr in ZEROS
