@@ -1,0 +1,122 @@
+"""Where a rotation has its sines and cosines from: computed in the kernel, or read from a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.rotations import Turn, rotations
+from kb.evidence import Decision
+from kb.ops import REDUCTIONS, OpKind
+
+_TURN = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, out, n, base, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    angle = row * tl.exp(at * base)
+    c = tl.cos(angle)
+    s = tl.sin(angle)
+    a = tl.load(x + row * n + at)
+    b = tl.load(x + row * n + T + at)
+    tl.store(out + row * n + at, a * c - b * s)
+    tl.store(out + row * n + T + at, a * s + b * c)
+"""
+)
+_TABLE = vary(
+    _TURN,
+    ("    angle = row * tl.exp(at * base)\n", ""),
+    ("tl.cos(angle)", "tl.load(base + row * n + at)"),
+    ("tl.sin(angle)", "tl.load(base + row * n + T + at)"),
+)
+_TABLE_TILE = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, cos, sin, out, T: Int):
+    row = ct.bid(0)
+    c = ct.load(cos, index=(row, 0), shape=(1, T))
+    s = ct.load(sin, index=(row, 0), shape=(1, T))
+    a = ct.load(x, index=(row, 0), shape=(1, T))
+    b = ct.load(x, index=(row, 1), shape=(1, T))
+    ct.store(out, index=(row, 0), tile=a * c - b * s)
+    ct.store(out, index=(row, 1), tile=b * c + a * s)
+"""
+)
+_THREADS = """__global__ void turn(const float* x, float* out, float base, int h) {
+    int row = blockIdx.x;
+    int at = threadIdx.x;
+    float c, s;
+    sincosf(row * powf(base, at), &s, &c);
+    float a = x[row * 2 * h + at];
+    float b = x[row * 2 * h + at + h];
+    out[row * 2 * h + at] = a * c - b * s;
+    out[row * 2 * h + at + h] = b * c + a * s;
+}
+"""
+_COMPUTED = "sines and cosines computed in the kernel"
+_READ = "sines and cosines read from a table"
+
+
+class RotationAngles(Pattern):
+    """The factors of a rotation are sines and cosines that the kernel takes, or loads."""
+
+    name = "sines-and-cosines-of-a-rotation"
+    axis = "recompute"
+    source = "Su et al., RoFormer (2021), section 3.4: rotary position embedding"
+    matches = (
+        Case(_TURN, _COMPUTED),
+        Case(_TABLE, _READ),
+        Case(_TABLE_TILE, _READ),
+        Case(_THREADS, _COMPUTED),
+    )
+    near_misses = (
+        NearMiss(vary(_TURN, ("a * c - b * s", "a * c - s")), why="no rotation: one element"),
+        NearMiss(vary(_TABLE, ("a * c - b * s", "a * c + b * s")), why="added twice"),
+        NearMiss(
+            vary(_TABLE_TILE, ("a * c - b * s", "a * c + b * s")), why="added twice, no rotation"
+        ),
+        NearMiss(
+            vary(_THREADS, ("a * c - b * s", "a * c + b * s")), why="added twice, no rotation"
+        ),
+        NearMiss(
+            vary(
+                _TABLE,
+                ("a * c - b * s", "tl.sum(a * c - b * s)"),
+                ("a * s + b * c", "tl.sum(a * s + b * c)"),
+            ),
+            why="a product of complex numbers, summed",
+        ),
+        NearMiss(ADD_POINTER, why="no rotation"),
+        NearMiss(PRODUCT, why="no rotation"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        turns = rotations(facts)
+        for made in (True, False):
+            nodes = [
+                node
+                for turn in turns
+                for node in (_taken(facts, turn) if made else _loaded(facts, turn))
+            ]
+            if nodes:
+                yield self.decide(facts, _COMPUTED if made else _READ, nodes)
+                return
+
+
+def _taken(facts: Facts, turn: Turn) -> list[Node | Access]:
+    return [n for value in turn.by for n in facts.graph.roots(value, OpKind.SIN, OpKind.COS)]
+
+
+def _loaded(facts: Facts, turn: Turn) -> list[Node | Access]:
+    """Loads of the factors, where what was turned is stored; a sum of it is a product of complex
+    numbers."""
+    summed = any(user.kind in REDUCTIONS for user in facts.graph.downstream(turn.node.result, 12))
+    return [] if summed else [a for value in turn.by for a in facts.held_loads(value)]
