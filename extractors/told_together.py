@@ -9,6 +9,7 @@ from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
 from extractors.host.passes import HANDED_ON, LEFT, PREPARED
+from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import AxisKind, Decision, Lines
@@ -63,7 +64,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     The grid that the host gives belongs to how the program shares out its work. Where a host rule
     chooses extents of tiles, that choice is the decision, and the program shows where they enter.
     """
-    program: Sequence[Decision] = detection.decisions
+    program: Sequence[Decision] = (*detection.decisions, *laid_out(detection, facts))
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents
     rules = [

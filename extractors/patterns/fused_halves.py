@@ -77,6 +77,23 @@ _HALVES_THREADS = """__global__ void gate(const float* x, float* out, int s, int
 """
 
 
+_HALVES_VECTORS = """__global__ void gate(const float4* x, float4* out, int h) {
+    int wide = h / 4;
+    const float4* row = x + blockIdx.x * 2 * wide;
+    for (int i = threadIdx.x; i < wide; i += blockDim.x) {
+        float4 u = row[i];
+        float4 v = row[i + wide];
+        out[blockIdx.x * wide + i] = make_float4(u.x * v.x, u.y * v.y, u.z * v.z, u.w * v.w);
+    }
+}
+"""
+_SECTIONS = vary(
+    _TWO_TILES,
+    (
+        "    ct.store(out, (row, 0), u - v)",
+        "    u = u + ct.load(x, (row, 2), (1, H))\n    ct.store(out, (row, 0), u - v)",
+    ),
+)
 _HALVES_STRIDED = vary(
     _HALVES,
     ("s, H:", "s, hop, H:"),
@@ -122,6 +139,8 @@ class FusedHalves(Pattern):
     source = "Shazeer, GLU Variants Improve Transformer (2020)"
     matches = (
         Case(_TWO_TILES, "halves as two tiles of an axis"),
+        Case(_SECTIONS, "sections as tiles of an axis"),
+        Case(_HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(_ROTATED, "one [.., 2H] tensor with +H column offset"),
@@ -140,7 +159,17 @@ class FusedHalves(Pattern):
             vary(_HALVES_STRIDED, ("< H\n", "< s\n")),
             why="a step of a window: the positions are held below another number",
         ),
+        NearMiss(vary(_SECTIONS, ("(1, H)", "(1, 1)")), why="single numbers of a row"),
         NearMiss(_THIRDS, why="three pieces of a block, no halves"),
+        NearMiss(
+            vary(
+                _HALVES,
+                (" + tl.arange(0, T)\n    inside", "\n    inside"),
+                ("tl.arange(0, T) < H", "H > 0"),
+                ("H: tl.constexpr", "H"),
+            ),
+            why="single numbers: both ends of a range",
+        ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
@@ -149,8 +178,12 @@ class FusedHalves(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         tiles = self._tiles(facts)
-        if tiles:
-            yield self.decide(facts, "halves as two tiles of an axis", tiles)
+        halves = [a for a in tiles if sum(b.array == a.array for b in tiles) == 2]
+        if halves:
+            yield self.decide(facts, "halves as two tiles of an axis", halves)
+        if len(tiles) > len(halves):
+            sections = [a for a in tiles if a not in halves]
+            yield self.decide(facts, "sections as tiles of an axis", sections)
         where: list[Where] = []
         for first, second in self._pairs(facts):
             where += [first, second, *self._shifts(facts, first, second)]
@@ -174,17 +207,22 @@ class FusedHalves(Pattern):
         return list(found.values())
 
     def _tiles(self, facts: Facts) -> list[Access]:
-        """Loads of the first and the second tile of an axis, no other one of which is loaded, that
-        are computed with together."""
+        """Loads of the first tiles of an axis, each once, that are computed with together."""
         found: list[Access] = []
-        whole = [a for a in facts.loads[:MOST] if a.mode is Mode.TILE and not a.node.loops]
+        whole = [
+            a
+            for a in facts.loads[:MOST]
+            if a.mode is Mode.TILE
+            and not a.node.loops
+            and any(extent != "1" for extent in facts.types.shape(a.value))
+        ]
         for array in dict.fromkeys(a.array for a in whole if a.array is not None):
             loads = [a for a in whole if a.array == array]
-            if len(loads) != 2 or len(loads[0].index) != len(loads[1].index):
+            if len(loads) < 2 or len({len(a.index) for a in loads}) > 1:
                 continue
-            pairs = zip(*(a.index for a in loads), strict=True)
-            moved = [(x.constant, y.constant) for x, y in pairs if x != y]
-            if moved in ([(0, 1)], [(1, 0)]) and any(
+            places = zip(*(a.index for a in loads), strict=True)
+            moved = [{e.constant for e in place} for place in places if len(set(place)) > 1]
+            if moved == [set(range(len(loads)))] and any(
                 all(facts.graph.rests_on(store.value, a.node) for a in loads)
                 for store in facts.stores
             ):
@@ -213,6 +251,8 @@ class FusedHalves(Pattern):
         if first.array is None or len(first.index) != len(second.index):
             return False
         moved = [d for d in _differences(first, second) if d != s.ZERO]
+        if not any(e.has(AtomKind.LANE) for e in first.index):
+            return False
         return len(moved) == 1 and (
             self._extent(facts, moved[0]) or self._strided(facts, moved[0], first)
         )
@@ -233,8 +273,16 @@ class FusedHalves(Pattern):
         return len(bounds & {a.value for a in factors}) == 1
 
     def _extent(self, facts: Facts, difference: Expr) -> bool:
-        """One parameter, or the half of one."""
+        """One parameter, or the half of one; or the whole vectors of one."""
         atom = difference.atom
+        if atom is None and len(difference.terms) == 1:
+            factors, number = difference.terms[0]
+            return any(
+                a.kind is AtomKind.FLOOR_DIV
+                and a.args[0].atom is not None
+                and a.args[1] == Expr(((tuple(f for f in factors if f != a), number),))
+                for a in factors
+            )
         if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
             atom = atom.args[0].atom
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
+from kb.ops import OpKind
+
+_CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 
 _STATE = (
     POINTER
@@ -54,9 +59,38 @@ def swap(x, out, H, PAIRS: tl.constexpr, T: tl.constexpr):
 )
 
 
+_TILES = (
+    TILE
+    + """
+@ct.kernel
+def steps(x, out, T: Int, TURNED: Bool):
+    row = ct.bid(0)
+    part = ct.bid(1)
+    if TURNED:
+        v = ct.reshape(ct.load(x, index=(row, part), shape=(1, T)), (T,))
+    else:
+        v = ct.reshape(ct.load(x, index=(part, row), shape=(T, 1)), (T,))
+    ct.store(out, index=(row, part), tile=ct.reshape(v, (1, T)))
+"""
+)
+_ORDERED = (
+    POINTER
+    + """
+@triton.jit
+def move(x, out, n, m, T: tl.constexpr):
+    order: tl.constexpr = (0, 1) if x.dtype.element_ty == tl.float8e5 else (1, 0)
+    at = (tl.program_id(0) * T, 0)
+    own = tl.make_block_ptr(x, (n, m), (m, 1), at, (T, T), order)
+    to = tl.make_block_ptr(out, (n, m), (m, 1), at, (T, T), (1, 0))
+    tl.store(to, tl.load(own))
+"""
+)
+
+
 class LayoutByFlag(Pattern):
     """Both sides of a branch on compile-time parameters compute an address from the same lanes,
-    which are as far apart on the one side as they are not on the other."""
+    which are as far apart on the one side as they are not on the other; or load tiles of one array
+    at the same indices in another order; or a block of pointers is given one of two orders."""
 
     name = "order-of-axes-by-a-compile-time-flag"
     axis = "operand_layout"
@@ -65,8 +99,19 @@ class LayoutByFlag(Pattern):
         Case(_STATE, "order of the axes by a flag"),
         Case(_TILE_TURNED, "order of the axes by a flag"),
         Case(_PAIRS, "neighbours or halves by a flag"),
+        Case(_TILES, "order of the axes by a flag"),
+        Case(_ORDERED, "order of the axes by a flag"),
     )
     near_misses = (
+        NearMiss(vary(_TILES, ("TURNED: Bool", "TURNED")), why="asked at run time"),
+        NearMiss(
+            vary(_TILES, ("(part, row), shape=(T, 1)", "(row, part + 1), shape=(1, T)")),
+            why="the next tile, the same order",
+        ),
+        NearMiss(
+            vary(_ORDERED, (" if x.dtype.element_ty == tl.float8e5 else (1, 0)", "")),
+            why="one order",
+        ),
         NearMiss(
             vary(_STATE, ("TURNED: tl.constexpr", "TURNED")),
             why="asked at run time: no layout that is compiled in",
@@ -74,6 +119,16 @@ class LayoutByFlag(Pattern):
         NearMiss(
             vary(_STATE, ("v[None, :] * K + k[:, None]", "k[:, None] * V + v[None, :] + K")),
             why="another start, the same order",
+        ),
+        NearMiss(
+            vary(
+                _PAIRS,
+                ("at * 2 + 1", "at * H + 1"),
+                ("at * 2", "at * H"),
+                ("= at\n", "= at * T\n"),
+                ("at + H", "at * T + H"),
+            ),
+            why="strides of two arrays",
         ),
         NearMiss(vary(_PAIRS, ("at * 2 + 1", "at + 1"), ("at * 2", "at")), why="moved by one"),
         NearMiss(PRODUCT_POINTER, why="one order"),
@@ -84,10 +139,11 @@ class LayoutByFlag(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.program is not facts.source:
             return
-        turned: list[Where] = []
+        turned: list[Where] = [n for a in facts.accesses for n in _ordered(facts, a)]
         apart: list[Where] = []
         for branch in branches(facts):
             node = branch.node
+            turned += _reindexed(facts, node)
             for ends in _ends(facts, node):
                 sides = [_steps(facts.values.expr(end)) for end in ends]
                 if len(sides) != 2 or sides[0] == sides[1] or sides[0].keys() != sides[1].keys():
@@ -95,11 +151,36 @@ class LayoutByFlag(Pattern):
                 if not _enters(facts, node):
                     break
                 where = [node.head, *(facts.graph.producer(end) for end in ends)]
-                (turned if len(sides[0]) > 1 else apart).extend(where)
+                if len(sides[0]) > 1:
+                    turned += where
+                elif any(step.constant for side in sides for step in side.values()):
+                    apart += where
         if turned:
             yield self.decide(facts, "order of the axes by a flag", turned)
         if apart:
             yield self.decide(facts, "neighbours or halves by a flag", apart)
+
+
+def _ordered(facts: Facts, access: Access) -> list[Node]:
+    """The choice of the order that a block of pointers is given, and the block."""
+    given = access.made.op.operand("order") if access.made is not None else None
+    chosen = facts.graph.producer(facts.graph.core(given))
+    if access.made is None or chosen is None or chosen.op.kind not in _CHOICES:
+        return []
+    return [chosen, access.made]
+
+
+def _reindexed(facts: Facts, node: Node) -> list[Where]:
+    """Tiles of one array that the two sides of a branch access at the same indices, in another
+    order."""
+    tiles = [a for a in facts.accesses if a.mode is Mode.TILE and a.node.parent is node]
+    found: list[Where] = []
+    for one in tiles:
+        for other in tiles:
+            if one.node.branch < other.node.branch and one.array == other.array:
+                if one.index != other.index and Counter(one.index) == Counter(other.index):
+                    found += [node.head, one, other]
+    return found
 
 
 def _ends(facts: Facts, node: Node) -> Iterable[list[str]]:

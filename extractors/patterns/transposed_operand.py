@@ -11,6 +11,7 @@ from extractors.patterns.cases import (
     BACKWARD_KEYS,
     PRODUCT,
     PRODUCT_POINTER,
+    TILE,
     vary,
 )
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
@@ -18,14 +19,14 @@ from extractors.patterns.cases_rows import COPY, TURN
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, LOOPS, Node
+from kb.analysis.graph import COPIES, LOOPS, TURNS, Node
 from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
+POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
-_ADDRESSED = "transposed by the addresses of the load"
+ADDRESSED = "transposed by the addresses of the load"
 _RESULT = "permute/transpose the computed tile"
 
 
@@ -36,6 +37,32 @@ _STRIDED = vary(
     ("at[:, None] * om + lane[None, :]", "at[:, None] * tn + lane[None, :] * td"),
 )
 _SQUARED = vary(TURN, ("ct.transpose(v)", "ct.transpose(v * v)"))
+
+
+_GATHERED = (
+    TILE
+    + """
+@ct.kernel
+def product(a, b, out, TM: Int, TN: Int, TK: Int):
+    m = ct.bid(0)
+    x = ct.load(a, index=(m, 0), shape=(TM, TK))
+    rows = ct.arange(TN, dtype=ct.int32)
+    cols = ct.arange(TK, dtype=ct.int32)
+    y = ct.gather(b, (rows[None, :], cols[:, None]))
+    acc = ct.mma(x, y, ct.full((TM, TN), 0.0, dtype=ct.float32))
+    ct.store(out, index=(m, 0), tile=ct.astype(acc, out.dtype))
+"""
+)
+_WEIGHED = (
+    TILE
+    + """
+@ct.kernel
+def weigh(a, b, out, T: Int):
+    x = ct.load(a, index=(0, 0), shape=(T, T))
+    w = ct.transpose(ct.exp(ct.load(b, index=(0, 0), shape=(T, T))))
+    ct.store(out, index=(0,), tile=ct.sum(x * w, 0))
+"""
+)
 
 
 class TransposedOperand(Pattern):
@@ -49,11 +76,13 @@ class TransposedOperand(Pattern):
         Case(BACKWARD_KEYS, "permute/transpose the loaded tile"),
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
-        Case(FLASH_POINTER, _ADDRESSED),
-        Case(_STRIDED, _ADDRESSED),
+        Case(FLASH_POINTER, ADDRESSED),
+        Case(_STRIDED, ADDRESSED),
         Case(_SQUARED, _RESULT),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(tl.trans(x * 2), y)")), _RESULT),
-        Case(FLASH_STAGED, _ADDRESSED),
+        Case(FLASH_STAGED, ADDRESSED),
+        Case(_GATHERED, ADDRESSED),
+        Case(_WEIGHED, _RESULT),
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
     near_misses = (
@@ -63,7 +92,7 @@ class TransposedOperand(Pattern):
             value="permute/transpose the loaded tile",
         ),
         NearMiss(
-            PRODUCT_POINTER, why="numbers of a row lie side by side in the tile", value=_ADDRESSED
+            PRODUCT_POINTER, why="numbers of a row lie side by side in the tile", value=ADDRESSED
         ),
         NearMiss(
             vary(
@@ -71,7 +100,7 @@ class TransposedOperand(Pattern):
                 ("cols[None, :] * tn + lane[:, None]", "cols[None, :] * tn + lane[:, None] * tb"),
             ),
             why="neither axis is known to lie side by side",
-            value=_ADDRESSED,
+            value=ADDRESSED,
         ),
         NearMiss(
             vary(
@@ -79,8 +108,13 @@ class TransposedOperand(Pattern):
                 ("at[:, None] * tn + lane[None, :] * td", "at[:, None] * td + lane[None, :] * tn"),
             ),
             why="what is stored lies the same way",
-            value=_ADDRESSED,
+            value=ADDRESSED,
         ),
+        NearMiss(
+            vary(_GATHERED, ("rows[None, :], cols[:, None]", "cols[:, None], rows[None, :]")),
+            why="columns go along the last axis",
+        ),
+        NearMiss(vary(_WEIGHED, ("ct.transpose(ct.exp", "(ct.exp")), why="nothing is turned"),
         NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
         NearMiss(
@@ -119,8 +153,8 @@ class TransposedOperand(Pattern):
             return
         swapped = [a for a in loads if _swapped(a) or self._reversed(facts, a)]
         if swapped:
-            made = [n for a in swapped for n in self._address(facts, a)]
-            found.setdefault((_ADDRESSED, loads[0].array), []).extend((*swapped, *made))
+            made = [n for a in swapped for n in joined(facts, a)]
+            found.setdefault((ADDRESSED, loads[0].array), []).extend((*swapped, *made))
             return
         viewed = [a for a in loads if a.transposed]
         if viewed:
@@ -134,18 +168,6 @@ class TransposedOperand(Pattern):
             _steps(store) == (across, down) for store in facts.stores
         )
 
-    def _address(self, facts: Facts, access: Access) -> list[Node]:
-        """Where rows and columns come together in the pointers of an access."""
-        return [
-            node
-            for node in facts.graph.upstream(
-                access.base or "", lambda n: n.op.kind not in _POINTERS
-            )
-            if node.op.kind == OpKind.ADD
-            and _both(facts.values.expr(node.result))
-            and not any(_both(facts.values.expr(v)) for v in node.op.inputs[:2])
-        ]
-
     def _stored(self, facts: Facts, found: dict[tuple[str, str | None], list[Where]]) -> None:
         """A kernel that only moves data and turns it on the way."""
         for store in facts.stores:
@@ -156,11 +178,27 @@ class TransposedOperand(Pattern):
                 found.setdefault(key, []).extend((*loads, turn, store))
             elif turn is not None:
                 found.setdefault((_RESULT, store.array), []).extend((turn, store))
+        turns = [] if found else [n for n in facts.graph.of(*TURNS) if n.result]
+        if turns:
+            found[_RESULT, None] = [*turns]
+
+
+def joined(facts: Facts, access: Access) -> list[Node]:
+    """Where rows and columns come together in the pointers of an access."""
+    return [
+        node
+        for node in facts.graph.upstream(access.base or "", lambda n: n.op.kind not in POINTERS)
+        if node.op.kind == OpKind.ADD
+        and _both(facts.values.expr(node.result))
+        and not any(_both(facts.values.expr(v)) for v in node.op.inputs[:2])
+    ]
 
 
 def _swapped(access: Access) -> bool:
     """True when neighbours in memory lie below each other in the tile: the row lane counts single
-    elements, the column lane a stride."""
+    elements, the column lane a stride; or the row lane is on the last axis."""
+    if access.mode is Mode.ELEMENT and len(access.index) > 1:
+        return [_lane(e) for e in access.index[-2:]] == ["-1", "-2"]
     if access.mode is not Mode.POINTER:
         return False
     for expr in nested(access.index[0]):
@@ -183,6 +221,12 @@ def _steps(access: Access) -> tuple[Expr | None, Expr | None]:
         if len(lanes) == 1 and rest and lanes[0] not in found:
             found[lanes[0]] = Expr(((rest, number),))
     return found.get("-2"), found.get("-1")
+
+
+def _lane(expr: Expr) -> str:
+    """The only axis of a tile that a position goes along; empty for none or several."""
+    lanes = {a.value for a in expr.top() if a.kind is AtomKind.LANE}
+    return lanes.pop() if len(lanes) == 1 else ""
 
 
 def _both(expr: Expr) -> bool:

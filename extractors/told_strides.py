@@ -1,0 +1,115 @@
+"""How arrays lie that the program addresses by strides, where the host says which axis each stride
+belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from extractors.detect import Detection
+from extractors.host.facts import HostFacts
+from extractors.patterns.transposed_operand import ADDRESSED, POINTERS, TransposedOperand, joined
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import Atom, AtomKind
+from kb.evidence import AxisKind, Decision, Lines
+from kb.ops import OpKind
+
+_STRIDE = re.compile(r"(\w+)\.stride\[(\d+)\]")
+Axes = dict[str, tuple[str, int]]
+"""Parameters that are a stride: of which array, and of which of its axes."""
+
+OTHER_ORDER = "axes in another order in the output"
+
+
+def laid_out(detection: Detection, host: HostFacts) -> Iterator[Decision]:
+    """Operands of products whose rows go along a later axis of the array than their columns; and
+    outputs whose axes stand in another order than those of an input."""
+    axes = _axes(host)
+    facts = detection.facts
+    if len(axes) < 2 or facts.of_threads:
+        return
+    told = {d.subject for d in detection.decisions if d.axis == TransposedOperand.axis}
+    for product in facts.contractions:
+        for role in ("lhs", "rhs"):
+            loads = facts.held_loads(product.op.operand(role))
+            turned = [a for a in loads if a.array not in told and _turned(a, axes)]
+            if turned and facts.turned(product.op.operand(role)) is None:
+                told |= {a.array for a in turned}
+                nodes = [n for a in turned for n in (a.node, *joined(facts, a))]
+                yield _decision(ADDRESSED, tuple(n.lines for n in nodes), turned[0].array)
+    if not (facts.contractions or told):
+        yield from _reordered(facts, axes)
+
+
+def _axes(host: HostFacts) -> Axes:
+    """The parameters that every launch gives the stride of the same axis."""
+    found: dict[str, set[tuple[str, int] | None]] = {}
+    for launch in host.launches:
+        for binding in launch.bindings:
+            told = _STRIDE.fullmatch(binding.expression)
+            place = (told[1], int(told[2])) if told else None
+            found.setdefault(binding.parameter, set()).add(place)
+    single = {name: next(iter(places)) for name, places in found.items() if len(places) == 1}
+    return {name: place for name, place in single.items() if place is not None}
+
+
+def _turned(access: Access, axes: Axes) -> bool:
+    """True when the rows of a tile go along a later axis of the array than its columns."""
+    places = {a.value: n for a, n in _order(access, axes) if a.kind is AtomKind.LANE}
+    return {"-1", "-2"} <= places.keys() and places["-2"] > places["-1"]
+
+
+def _order(access: Access, axes: Axes) -> list[tuple[Atom, int]]:
+    """What moves the place of an access, with the axis that it moves along, first axis first."""
+    found: dict[Atom, int] = {}
+    for factors, _ in access.index[0].terms if access.mode is Mode.POINTER else ():
+        given = [axes[a.value] for a in factors if a.value in axes]
+        moving = [a for a in factors if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT)]
+        if len(given) == 1 and len(moving) == 1:
+            found[moving[0]] = given[0][1]
+    return sorted(found.items(), key=lambda pair: pair[1])
+
+
+def _reordered(facts: Facts, axes: Axes) -> Iterator[Decision]:
+    """Stores whose place moves along the axes in another order than that of what they store."""
+    lines: set[Lines] = set()
+    for store in facts.stores:
+        written = _order(store, axes)
+        for load in facts.feeding(store.value) if len(written) > 1 else ():
+            read = [a for a, _ in _order(load, axes)]
+            common = [a for a, _ in written if a in read]
+            whole = _lanes(load) <= _lanes(store)
+            if whole and len(common) > 1 and common != [a for a in read if a in common]:
+                lines |= {n.lines for a in (load, store) for n in (a.node, *_placed(facts, a))}
+    if lines:
+        yield _decision(OTHER_ORDER, tuple(lines), None)
+
+
+def _placed(facts: Facts, access: Access) -> list[Node]:
+    """The sums in which everything that moves the place of an access comes together."""
+    moving = {a for a in access.index[0].atoms() if a.kind is not AtomKind.PARAMETER}
+    return [
+        node
+        for node in facts.graph.upstream(access.base or "", lambda n: n.op.kind not in POINTERS)
+        if node.op.kind == OpKind.ADD
+        and moving <= set(facts.values.expr(node.result).atoms())
+        and not any(moving <= set(facts.values.expr(v).atoms()) for v in node.op.inputs[:2])
+    ]
+
+
+def _lanes(access: Access) -> set[str]:
+    """Axes of the tile that an access goes along."""
+    return {a.value for e in access.index for a in e.atoms() if a.kind is AtomKind.LANE}
+
+
+def _decision(value: str, lines: tuple[Lines, ...], subject: str | None) -> Decision:
+    return Decision(
+        axis=TransposedOperand.axis,
+        value=value,
+        pattern=TransposedOperand.name,
+        lines=tuple(sorted(set(lines))),
+        kind=AxisKind.DESIGN,
+        subject=subject,
+    )
