@@ -13,7 +13,7 @@ from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.items import counted, walked
-from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
@@ -59,6 +59,14 @@ _ROW_BY_NUMBERS = """__global__ void first(const float* x, float* out, int n) {
     if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 """
+_GROUP_THREADS = """__global__ void centre(float* x, int group, int n) {
+    int at = blockIdx.x * group + threadIdx.x;
+    int end = min(blockIdx.x * group + group, n);
+    float sum = 0.f;
+    for (int j = at; j < end; j += blockDim.x) sum += x[j];
+    for (int j = at; j < end; j += blockDim.x) x[j] -= __shfl_sync(~0u, sum, 0) / group;
+}
+"""
 
 
 class PersistentBlockedPartition(Pattern):
@@ -78,6 +86,7 @@ class PersistentBlockedPartition(Pattern):
         NearMiss(ATTENTION, why="the loop runs over keys, and its bound is a mask's"),
         NearMiss(NORM_BACKWARD_POINTER, why="items are strided over the blocks"),
         NearMiss(NORM_BACKWARD_THREADS, why="items are strided over the blocks"),
+        NearMiss(_GROUP_THREADS, why="the chunk is one row, which is summed up"),
         NearMiss(_ROW_BY_NUMBERS, why="the numbers of one row are gone through one by one"),
     )
 
@@ -93,7 +102,7 @@ class PersistentBlockedPartition(Pattern):
         if facts.contractions or (not carried and not self._stores(facts, loop)):
             return []
         bounds: list[str | None] = []
-        if blocked(loop, facts.values):
+        if facts.walks_chunk(loop):
             bounds = [loop.low, loop.high]
         elif persistent(loop, facts.values):
             return []

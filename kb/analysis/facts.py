@@ -13,7 +13,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
-from kb.analysis.symbolic import AtomKind, nested
+from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
@@ -172,11 +172,38 @@ class Facts:
             return False
         return not any(a.is_store and a.node.inside(loop.node) for a in self.accesses)
 
+    def _within_row(self, loop: Loop) -> bool:
+        """True for a loop in large steps over neighbours that are all summed up, by it or by
+        another loop over the same range: they are one row."""
+        return self._over_neighbours(loop) and any(
+            other.of(Role.SUM)
+            and self._over_neighbours(other)
+            and self._range(other) == self._range(loop)
+            and not any(a.node.inside(other.node) for a in self.stores)
+            for other in self.loops
+        )
+
+    def _range(self, loop: Loop) -> tuple[Expr, ...]:
+        return tuple(self.values.expr(v) for v in (loop.low, loop.high) if v is not None)
+
+    def _over_neighbours(self, loop: Loop) -> bool:
+        """True when lanes beside the loop's own position, which nothing multiplies, are all that
+        every access has of the loop; a step of one goes over whole rows or tiles."""
+        at = self.values.expr(loop.induction).atom if loop.induction is not None else None
+        if at is None or loop.step is None or self.values.expr(loop.step).constant == 1:
+            return False
+        inside = [a for a in self.accesses if a.node.inside(loop.node)]
+        return bool(inside) and all(
+            index.has(AtomKind.LANE) and index.coefficient(at).constant == 1
+            for a in inside
+            for index in a.index
+        )
+
     def _over_own_tile(self, loop: Loop) -> bool:
         """True for what is summed over the piece of an axis that is the block's own; or over the
         positions of its own tile, as on the diagonal of a mask: an access outside of the loop
         begins where the loop begins."""
-        if self._one_result(loop):
+        if self._one_result(loop) or self._within_row(loop):
             return True
         if loop.low is None or not any(p.inside(loop.node) for p in self.contractions):
             return False
