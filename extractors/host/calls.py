@@ -45,7 +45,7 @@ class Calls(Definitions):
         target = self.eval(node.func, frame)
         if isinstance(target, Builtin) and target.name == "super":
             return Unknown("super() is not followed")
-        args = self._row(node.args, frame)
+        args = self._row(node.args, frame, self.places(target, node))
         kwargs = self._keywords(node, frame)
         if not isinstance(args, tuple):
             owner = target.owner if isinstance(target, Bound) else None
@@ -348,6 +348,9 @@ class Calls(Definitions):
         return min(ours, key=lambda one: (one[0].count("/"), one[0]))[1] if ours else None
 
     def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def places(self, target: Value, node: ast.Call) -> int | None:
         raise NotImplementedError
 
     def launch_bound(

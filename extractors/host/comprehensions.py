@@ -11,6 +11,9 @@ from extractors.host.machine import merge
 from extractors.host.operations import text_of
 from extractors.host.values import Choice, Expr, Frame, Ref, Tuned, Unknown, Value
 
+MAX_RANK = 8
+"""Axes of a tensor that a row of arguments is filled up with."""
+
 
 class Comprehensions(Expressions):
     """Everything that builds a collection."""
@@ -18,11 +21,23 @@ class Comprehensions(Expressions):
     def _eval_Tuple(self, node: ast.Tuple, frame: Frame) -> Value:
         return self._row(node.elts, frame)
 
-    def _row(self, elements: list[ast.expr], frame: Frame) -> Value:
+    def _row(self, elements: list[ast.expr], frame: Frame, count: int | None = None) -> Value:
+        """The items of a row. `count` is how many there must be, where that is known: extents or
+        strides of a tensor of unknown rank that are spread into it make up for the rest."""
         parts: list[Value] = []
+        ranks: dict[int, Expr] = {}
         for element in elements:
             value = self.eval(element, frame)
-            parts.append(self.sequence(value) if isinstance(element, ast.Starred) else (value,))
+            spread = isinstance(element, ast.Starred)
+            parts.append(self.sequence(value) if spread else (value,))
+            if spread and isinstance(value, Expr) and not isinstance(parts[-1], tuple):
+                ranks[len(parts) - 1] = value
+        if ranks and count is not None:
+            rest = count - sum(len(part) for part in parts if isinstance(part, tuple))
+            each, over = divmod(rest, len(ranks))
+            if not over and 0 < each <= MAX_RANK:
+                for place, value in ranks.items():
+                    parts[place] = tuple(self._along(value, at) for at in range(each))
         cases = [place for place, part in enumerate(parts) if isinstance(part, Choice)]
         if len(cases) == 1:
             place = cases[0]
@@ -31,6 +46,14 @@ class Comprehensions(Expressions):
                 parts[place],
             )
         return self._joined(parts)
+
+    def _along(self, value: Expr, axis: int) -> Value:
+        """One of the extents or strides of a tensor."""
+        if value.op == "strides":
+            return make("stride", value.args[0], axis)
+        if value.op == "shape":
+            return self.dim(value.args[0], axis)
+        return Unknown("an item of a row of unknown length")
 
     def _joined(self, parts: list[Value]) -> Value:
         """One row of the rows in `parts`."""

@@ -28,7 +28,7 @@ def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
         f"{PROPERTIES}.{key}": sym(name) for key, name in PROPERTY_NAMES.items()
     }
     if profile is None:
-        return facts
+        return facts | {f"torch.version.{one}": sym(f"target.{one}") for one in ("hip", "xpu")}
     major, minor = profile.capability
     return facts | {
         f"{PROPERTIES}.multi_processor_count": profile.sms,

@@ -155,6 +155,19 @@ class Launching(Searching):
         )
         return KernelValue(then.name, then.module, hints, then.tuner, then.heuristics)
 
+    def places(self, target: Value, node: ast.Call) -> int | None:
+        """How many arguments a launch that spreads rows gives by place: one for each parameter
+        before those that it names, or that a search or a rule gives."""
+        starred = any(isinstance(one, ast.Starred) for one in node.args)
+        if not isinstance(target, BoundLaunch) or not starred:
+            return None
+        kernel, names = target.kernel, self.parameter_names(target.kernel)
+        given = {*(key.arg for key in node.keywords), *(name for name, _ in kernel.heuristics)}
+        if kernel.tuner is not None:
+            given |= set(self.axis_names(kernel.tuner))
+        count = next((at for at, name in enumerate(names) if name in given), len(names))
+        return count if None not in given and given.issuperset(names[count:]) else None
+
     def parameter_names(self, kernel: KernelValue) -> tuple[str, ...]:
         """Parameters of a kernel in order."""
         found = self.kernels.get(kernel.name)

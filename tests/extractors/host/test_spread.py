@@ -1,0 +1,69 @@
+"""Launches that spread the extents or strides of a tensor of unknown rank into their arguments, and
+checks of what PyTorch was built for."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.patterns.cases import POINTER, vary
+from tests.extractors.rules.support import subject
+
+_STRIDED = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def rows(x, out, sx, sy, n, W: tl.constexpr):
+    at = tl.program_id(0) * sx + tl.arange(0, W) * sy
+    tl.store(out + at, tl.load(x + at))
+
+def run(x, out):
+    rows[(x.shape[0],)](x, out, *x.stride(), 8, W=64)
+"""
+)
+_BUILT = vary(_STRIDED, ("def run(x, out):\n", "def run(x, out):\n    CHECK: raise ValueError()\n"))
+
+
+def bound(text: str) -> dict[str, str]:
+    """What the only launch gives for each parameter, as text."""
+    material = subject(text).host.material
+    assert material is not None
+    (launch,) = material.launches
+    names = material.names(launch)
+    return {name: names.text(value) for name, value in launch.args}
+
+
+def test_strides_make_up_for_the_rest() -> None:
+    given = bound(_STRIDED)
+    assert given["sx"] == "x.stride[0]"
+    assert given["sy"] == "x.stride[1]"
+    assert given["n"] == "8"
+
+
+def test_extents_of_two_arrays_share_the_rest() -> None:
+    given = bound(vary(_STRIDED, ("*x.stride(), 8,", "*x.shape[:1], 4, 8,")))
+    assert given["n"] == "8"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param("*x.stride(), *out.stride(), W=64", id="three places for two rows"),
+        pytest.param("*x.stride(), 8, **more", id="keywords that are not known"),
+    ],
+)
+def test_rows_that_cannot_be_told(arguments: str) -> None:
+    material = subject(vary(_STRIDED, ("*x.stride(), 8, W=64", arguments))).host.material
+    assert material is None or not any("sx" in dict(one.args) for one in material.launches)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "if torch.version.hip",
+        "if torch.version.hip or x.dtype != torch.float16",
+        "if torch.version.xpu is not None",
+    ],
+)
+def test_a_check_of_the_build_does_not_hide_the_launch(check: str) -> None:
+    assert bound(vary(_BUILT, ("CHECK", check)))["n"] == "8"
