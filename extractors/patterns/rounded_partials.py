@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_split import SPLIT
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.splits import pieces
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS
 
@@ -41,9 +43,12 @@ __global__ void gather(const half* x, half* total, int n) {
 """
 
 
+_STORED = vary(SPLIT, ("ct.astype(acc, out.dtype)", "ct.astype(acc, a.dtype)"))
+
+
 class RoundedPartials(Pattern):
     """A part that was summed in 32 bits is cast to the type of its array right before an atomic
-    addition."""
+    addition, or before it is stored where a second kernel adds up what the blocks found."""
 
     name = "partial-sum-rounded-before-the-atomic"
     axis = "intermediate_dtype"
@@ -52,6 +57,7 @@ class RoundedPartials(Pattern):
         Case(_PARTS, "parts rounded before the atomic addition"),
         Case(_PARTS_TILE, "parts rounded before the atomic addition"),
         Case(_PARTS_THREADS, "parts rounded before the atomic addition"),
+        Case(_STORED, "partial results rounded before they are stored"),
     )
     near_misses = (
         NearMiss(
@@ -65,6 +71,11 @@ class RoundedPartials(Pattern):
         NearMiss(
             vary(_PARTS, ("tl.atomic_add(", "tl.store(")), why="one block writes the number"
         ),
+        NearMiss(PRODUCT, why="the whole sum is rounded, once"),
+        NearMiss(
+            vary(_STORED, ("ct.astype(acc, a.dtype)", "acc")), why="partial results of 32 bits"
+        ),
+        NearMiss(SPLIT, why="nothing says that the array of partial results has fewer bits"),
         NearMiss(ADD_POINTER, why="nothing is added by several blocks"),
         NearMiss(ROW_NORM, why="nothing is added by several blocks"),
     )  # fmt: skip
@@ -74,6 +85,26 @@ class RoundedPartials(Pattern):
         found = [where for a in atomics for where in self._rounded(facts, a)]
         if found:
             yield self.decide(facts, "parts rounded before the atomic addition", found)
+            return
+        rounded = [s for s in facts.stores if not s.is_atomic and self._as_read(facts, s)]
+        apart = [
+            store
+            for piece in (pieces(facts) if rounded else ())
+            for store in piece.slots
+            if store in rounded
+        ]
+        if apart:
+            where = [place for store in apart for place in self._rounded(facts, store)]
+            yield self.decide(facts, "partial results rounded before they are stored", where)
+
+    def _as_read(self, facts: Facts, store: Access) -> bool:
+        """Whether a store rounds to 16 bits, or to the type of an array that is read."""
+        read = {f"dtypeof({a.array})" for a in facts.loads}
+        return any(
+            facts.types.dtype(n.result) in {"f16", "bf16"} | read
+            for n in self._rounded(facts, store)
+            if isinstance(n, Node)
+        )
 
     def _rounded(self, facts: Facts, atomic: Access) -> list[Node | Access]:
         """Casts of what was summed, with the atomic."""

@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
 _GATE = (
     POINTER
@@ -32,6 +32,9 @@ _ROUNDED_THREADS = vary(
 _FUNCTIONS = frozenset({
     OpKind.EXP, OpKind.EXP2, OpKind.SIGMOID, OpKind.TANH, OpKind.ERF, OpKind.MAXIMUM,
 })  # fmt: skip
+_STEPS = _FUNCTIONS | REDUCTIONS | {
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.ABS, OpKind.MINIMUM,
+}  # fmt: skip
 _ACTED = vary(
     PRODUCT_POINTER,
     ("    tl.store(out +", "    acc = acc.to(tl.float16)\n"
@@ -43,9 +46,19 @@ _ACTED_TILE = vary(
 )
 
 
+_LARGEST = vary(
+    _GATE,
+    ("* w, mask=at < n)", "- tl.max(w), mask=at < n)"),
+)
+_LARGEST_TILE = vary(
+    ROW_NORM, ("ct.astype(v * r * g, x.dtype)", "ct.abs(ct.astype(v * r * g, x.dtype))")
+)
+
+
 class RoundingPoint(Pattern):
-    """A computed 32-bit value is narrowed, and the narrowed value is multiplied by a loaded one; or
-    a finished product is narrowed, and a function takes it before it is stored."""
+    """A computed 32-bit value is narrowed, and the narrowed value is multiplied by a loaded one or
+    goes through another step; or a finished product is narrowed, and a function takes it before it
+    is stored."""
 
     name = "rounding-point-selection"
     axis = "intermediate_dtype"
@@ -57,11 +70,17 @@ class RoundingPoint(Pattern):
             "rounded before the multiplication",
         ),
         Case(_ROUNDED_THREADS, "rounded before the multiplication"),
+        Case(_LARGEST, "rounded before the next step"),
+        Case(_LARGEST_TILE, "rounded before the next step"),
         Case(_ACTED, "rounded before the activation"),
         Case(_ACTED_TILE, "rounded before the activation"),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="the product is rounded once, right before the store"),
+        NearMiss(
+            vary(_LARGEST, ("(v * tl.sigmoid(v)).to(w.dtype)", "(v * tl.sigmoid(v))")),
+            why="32 bits go on into the next step",
+        ),
         NearMiss(PRODUCT, why="the sum is rounded right before the store"),
         NearMiss(ADD_POINTER, why="nothing is rounded"),
         NearMiss(ATTENTION, why="scores go on in 32 bits, probabilities into a product"),
@@ -80,6 +99,20 @@ class RoundingPoint(Pattern):
         found = [n for n in rounded if self._multiplied(facts, n)]
         if found:
             yield self.decide(facts, "rounded before the multiplication", found)
+        onward = [n for n in rounded if n not in found and self._computed_on(facts, n)]
+        if onward:
+            yield self.decide(facts, "rounded before the next step", onward)
+
+    def _computed_on(self, facts: Facts, cast: Node) -> bool:
+        """What was rounded is reduced, or goes through more arithmetic, before it is stored."""
+        pending = [cast.result]
+        for value in pending:
+            for user in facts.graph.users(value):
+                if user.kind in _STEPS and facts.stored_in(user.result):
+                    return True
+                if user.kind in VIEWS | CASTS and len(pending) < 16:
+                    pending.append(user.result)
+        return False
 
     def _of_products(self, facts: Facts) -> Iterable[Decision]:
         """Casts of a finished product that goes through a function before it is stored, with those
@@ -123,8 +156,18 @@ class RoundingPoint(Pattern):
         core = facts.graph.producer(facts.graph.through(node.op.inputs[0], VIEWS))
         if core is None or core.op.kind not in (OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.FMA):
             return False
-        dtype = facts.types.dtype(node.result)
-        return dtype.startswith("dtypeof") or dtype in ("f16", "bf16", UNKNOWN)
+        if facts.types.dtype(core.result).startswith(("i", "u")):
+            return False
+        dtypes = [facts.types.dtype(node.result), *self._asked(facts, node)]
+        return any(d.startswith("dtypeof") or d in ("f16", "bf16", UNKNOWN) for d in dtypes)
+
+    def _asked(self, facts: Facts, cast: Node) -> list[str]:
+        """Types of the two sides of a branch, where the type of what it gives is cast to."""
+        asked = facts.graph.producer(cast.op.operand("dtype"))
+        if asked is None or asked.kind != OpKind.DTYPE_OF:
+            return []
+        ends = facts.graph.ends(asked.op.inputs[0], VIEWS)
+        return [facts.types.dtype(end.result) for end in ends] if len(ends) > 1 else []
 
     def _multiplied(self, facts: Facts, node: Node) -> bool:
         """The narrowed value, perhaps chosen by a branch, is a factor beside a load."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kb.analysis.accesses import BULK, Access, AccessReader, Mode
 from kb.analysis.facts import Facts
@@ -21,12 +22,15 @@ _COUNTS = (AtomKind.BLOCK, AtomKind.FLOOR_DIV, AtomKind.MOD)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A loop over a piece of a reduced axis, and the operations that choose the piece."""
+    """A loop over a piece of a reduced axis, the operations that choose the piece, and the stores
+    that the number of the piece places."""
 
     loop: Loop
     bounds: tuple[Node, ...]
+    slots: tuple[Access, ...] = ()
 
 
+@lru_cache(maxsize=2)
 def pieces(facts: Facts) -> list[Piece]:
     """Loops that add up a piece of an axis that a block id chooses: the same number chooses where
     the partial result goes, and nothing else that is read."""
@@ -45,7 +49,10 @@ def pieces(facts: Facts) -> list[Piece]:
         stores = [s for c in grown(loop) for s in facts.stored_in(c.result)]
         free = [(c, part) for c, part in chosen if c not in fixed]
         if any(_slots(facts, stores, c, part) for c, part in free):
-            found.append(Piece(loop, tuple(bounds)))
+            placed = [
+                s for s in stores if {c for c, _ in _placing(facts, s)} & {c for c, _ in free}
+            ]
+            found.append(Piece(loop, tuple(bounds), tuple(placed)))
     return found
 
 
