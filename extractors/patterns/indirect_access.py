@@ -8,11 +8,11 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr, scale
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -57,6 +57,29 @@ def rows(x, starts, out, n, T: tl.constexpr):
     tl.store(out + own * T + tl.arange(0, T), total)
 """
 )
+_OFFSET = "cu_seqlens pointer offset"
+_POSITIONS = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
+_ROW = "row by a loaded id"
+_ELEMENT = "element by a loaded index"
+_STATE = (
+    POINTER
+    + """
+@triton.jit
+def pick(x, ids, out, s, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = tl.arange(0, T)
+    tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))
+"""
+)
+_LABEL = (
+    POINTER
+    + """
+@triton.jit
+def label(x, names, out, s):
+    own = tl.program_id(0)
+    tl.store(out + own, tl.load(x + own * s + tl.load(names + own)))
+"""
+)
 _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, float* out, int n) {
     int at = starts[blockIdx.y] + blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at];
@@ -65,7 +88,8 @@ _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, fl
 
 
 class IndirectAccess(Pattern):
-    """A loaded number is part of the address of another load."""
+    """A loaded number is part of the address of another access: a start that positions are added
+    to, a row or an element that it chooses, or a page."""
 
     name = "block-table-indirection"
     axis = "ragged_access"
@@ -73,9 +97,11 @@ class IndirectAccess(Pattern):
     matches = (
         Case(_PAGED, "page id scalar + tile load"),
         Case(_ROWS, "token-level gather"),
-        Case(_SEGMENT, "cu_seqlens pointer offset"),
+        Case(_SEGMENT, _OFFSET),
         Case(_SPARSE, "loop bounds loaded"),
-        Case(_ROWS_THREADS, "cu_seqlens pointer offset"),
+        Case(_STATE, _ROW),
+        Case(_LABEL, _ELEMENT),
+        Case(_ROWS_THREADS, _OFFSET),
     )
     near_misses = (
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
@@ -84,6 +110,13 @@ class IndirectAccess(Pattern):
             why="every row ends where the array does",
             value="loop bounds loaded",
         ),
+        NearMiss(_SEGMENT, why="positions are counted from the start", value=_ROW),
+        NearMiss(
+            vary(_STATE, ("tl.load(ids + own) * s + at", "tl.load(ids) * own + at")),
+            why="a stride is loaded",
+        ),
+        NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
+        NearMiss(_LABEL, why="one element is picked", value=_OFFSET),
         NearMiss(ADD_POINTER, why="addresses are computed from block ids"),
         NearMiss(FLASH_THREADS, why="addresses are computed from block ids"),
     )
@@ -92,7 +125,8 @@ class IndirectAccess(Pattern):
         found: dict[str, list[Node]] = {}
         for access in facts.accesses:
             for node in self._loaded(facts, access):
-                found.setdefault(self._value(facts, access, node), []).extend((node, access.node))
+                if value := self._value(facts, access, node):
+                    found.setdefault(value, []).extend((node, access.node))
         bounds = [n for loop in facts.loops for n in self._bounds(facts, loop)]
         if bounds:
             found.setdefault("loop bounds loaded", []).extend(bounds)
@@ -124,8 +158,40 @@ class IndirectAccess(Pattern):
     def _value(self, facts: Facts, access: Access, node: Node) -> str:
         if facts.types.shape(node.result):
             return "token-level gather"
-        alone = (
-            any(e.atom is not None and e.atom.kind is AtomKind.LOADED for e in access.index)
-            and len(access.index) > 1
-        )
-        return "page id scalar + tile load" if alone else "cu_seqlens pointer offset"
+        own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
+        if len(access.index) > 1 and any(_is_loaded(e) for e in own):
+            return "page id scalar + tile load"
+        steps = [s for e in own for s in _steps(e, node.result)]
+        if steps and all(s.has(*_POSITIONS) for s in steps):
+            return ""
+        if access.mode is not Mode.POINTER or access.array in self._tables(facts):
+            return _OFFSET
+        if steps and all(_chosen(e, s, node.result) for e in own for s in _steps(e, node.result)):
+            return _ROW if any(s.constant is None for s in steps) else _ELEMENT
+        return _OFFSET
+
+    def _tables(self, facts: Facts) -> set[str | None]:
+        """Arrays of numbers that say where other accesses are."""
+        return {a.array for a in facts.loads if a.value in facts.offset_loads}
+
+
+def _is_loaded(index: Expr) -> bool:
+    return index.atom is not None and index.atom.kind is AtomKind.LOADED
+
+
+def _steps(index: Expr, value: str) -> list[Expr]:
+    """What a loaded number is multiplied with."""
+    return [index.coefficient(a) for a in set(index.top()) if a.value == value]
+
+
+def _chosen(index: Expr, step: Expr, value: str) -> bool:
+    """True when nothing else counts in the steps of a loaded number: it chooses a row, or one
+    element, and is no start that positions are added to."""
+    others = [
+        a
+        for a in set(index.top())
+        if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT) and a.value != value
+    ]
+    if step.constant is not None and step.constant != 1:
+        return False
+    return all(index.coefficient(a) not in (step, scale(step, -1)) for a in others)
