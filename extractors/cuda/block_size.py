@@ -36,7 +36,8 @@ def warps_of_blocks(
         numbers = [_number(extent, names, places) for extent in extents]
         known = [number for number in numbers if number is not None]
         whole = len(known) == len(extents)
-        text = " * ".join(shown(extent) for extent in extents)
+        pairs = zip(extents, numbers, strict=True)
+        text = " * ".join(shown(extent) for extent, number in pairs if number != 1)
         values.append(str(-(-prod(known) // WARP)) if whole else f"{text} threads")
         lines |= {*places, place(launch)}
     if not values:

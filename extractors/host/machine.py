@@ -135,6 +135,12 @@ class Machine:
         """The facts of a tensor, created empty on first sight."""
         return self.tensors.setdefault(value, TensorFact())
 
+    def forget_ranks(self) -> None:
+        """Forget how many axes arguments have: another function has others of the same name."""
+        for value, fact in self.tensors.items():
+            if isinstance(value, Expr) and value.op == "sym":
+                fact.rank = None
+
     def branch(
         self,
         cond: Expr,

@@ -107,6 +107,7 @@ def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, lis
         if id(func.node) in reader.called and id(func.node) not in reader.roots:
             continue
         reader.machine.events = []
+        reader.machine.forget_ranks()
         reader.trial = tries(func)
         reader.enter(func)
         if any(isinstance(event, LaunchRecord) for event in reader.machine.events):

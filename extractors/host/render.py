@@ -142,7 +142,7 @@ class Names:
             return (fact.name if fact else None) or "tensor"
         if op in ("dim", "stride"):
             word = "shape" if op == "dim" else "stride"
-            return f"{self.owner(args[0])}.{word}[{self.text(self._place(args[0], args[1]))}]"
+            return f"{self.owner(args[0])}.{word}[{self.text(args[1])}]"
         if op in ("shape", "rank", "strides"):
             return f"{self.owner(args[0])}.{WHOLE[op]}"
         if op == "axis":
@@ -158,12 +158,6 @@ class Names:
             return self._atom(asked)  # a question to a tensor, in the words of a property
         target = args[0] if isinstance(args[0], str) else self.text(args[0], ATOM)
         return f"{target}({', '.join(self.text(arg) for arg in args[1:])})"
-
-    def _place(self, tensor: Value, index: Value) -> Value:
-        fact = self.machine.tensors.get(tensor)
-        if isinstance(index, int) and index < 0 and fact is not None and fact.rank is not None:
-            return index + fact.rank
-        return index
 
     def owner(self, value: Value) -> str:
         """The name of a tensor: the kernel parameter it is bound to, else the host's."""

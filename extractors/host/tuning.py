@@ -330,6 +330,9 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
     found: dict[str, Constraint] = {}
     for launch in material.launches:
         names = material.names(launch)
+        compiled = {name for name, constexpr in material.signature.params if constexpr}
+        given = ((v, name) for name, v in launch.args if name in compiled and _named(v))
+        names.extents = dict(given) | names.extents
         for event in material.before(launch):
             if not isinstance(event, CheckRecord) or not isinstance(event.cond, Expr):
                 continue
@@ -343,6 +346,11 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
                         checked_by_host=True,
                     )
     return tuple(found.values())
+
+
+def _named(value: Value) -> bool:
+    """True for what the host has a name of its own for."""
+    return isinstance(value, Expr) and value.op == "sym"
 
 
 __all__ = [

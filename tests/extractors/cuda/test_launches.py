@@ -75,6 +75,20 @@ def test_no_launch_of_this_kernel(host: str) -> None:
     assert facts(KERNEL + host).launches == ()
 
 
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
+        pytest.param("SIDE, 1, 1", "SIDE threads", id="axes of one thread are not told"),
+        pytest.param("SIDE, 4", "SIDE * 4 threads", id="two axes"),
+        pytest.param("32, 4", "4", id="known"),
+    ],
+)
+def test_warps_of_a_block(block: str, value: str) -> None:
+    host = f"void go(float* x, int n) {{ k<1, true><<<n, dim3({block})>>>(x, n); }}\n"
+    (found,) = (d for d in facts(KERNEL + host).decisions if d.axis == "num_warps")
+    assert found.value == value
+
+
 def test_numbers_that_every_launch_gives() -> None:
     host = (
         "void go(float* x, int n) {\n  if (n) k<1, true><<<n, 64>>>(x, n);\n"

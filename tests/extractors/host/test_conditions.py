@@ -73,3 +73,22 @@ def run(x):
 """
     )
     assert "x.ndim == 2" not in {c.expression for c in subject(text).host.constraints}
+
+
+def test_what_one_function_says_of_an_argument_is_not_told_of_another() -> None:
+    text = (
+        _KERNEL
+        + """
+def flat(x, block: int = 128):
+    assert x.size(-1) % block == 0
+    out = torch.empty_like(x)
+    copy[(x.numel() // block,)](x, out, x.numel(), T=block)
+    return out
+
+def table(x):
+    rows, cols = x.size()
+    return torch.empty(rows, cols)
+"""
+    )
+    found = [c.expression for c in subject(text).host.constraints]
+    assert found == ["x.shape[-1] % T == 0"]
