@@ -170,6 +170,7 @@ _BOTH = "x.stride(1), x.stride(0)"
 
 _MERGED = "partial-results-merged-by-a-second-kernel"
 _ADDED = "partial-results-summed-by-the-host"
+_BUFFER = "buffer-of-partials-summed-by-the-host"
 _TOLD = "layouts-told-apart-by-strides"
 _INSTEAD = "framework-instead-of-the-kernel"
 _GRADIENT = "gradient-summed-by-the-host"
@@ -193,6 +194,8 @@ CASES = (
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
     HostCase(_ADDED, SUMMED_TILE, "split with host torch.sum"),
+    HostCase(_BUFFER, vary(SUMMED, ("parts.sum()", "parts.sum(0)"))),
+    HostCase(_BUFFER, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, dim=0)"))),
     HostCase(_GRADIENT, GRADIENT, "per-CTA partials then reduce"),
     HostCase(_GRADIENT, GRADIENT_TILE, "per-CTA partials then reduce"),
     HostCase(_TWO, STAGED, "partials merged by a second kernel"),
@@ -244,6 +247,8 @@ MISSES = (
     HostMiss(
         _ADDED, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(x)")), "the input is added up"
     ),
+    HostMiss(_BUFFER, SUMMED, "all numbers become one"),
+    HostMiss(_BUFFER, SUMMED_TILE, "all numbers become one"),
     HostMiss(_GRADIENT, SUMMED, "a sum, no gradient"),
     HostMiss(_GRADIENT, SUMMED_TILE, "a sum, no gradient"),
     HostMiss(_TWO, SUMMED_TILE, "one kernel, the host adds up"),

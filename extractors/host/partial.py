@@ -33,6 +33,15 @@ def summed(material: Material) -> Iterator[Decision]:
                 kind=AxisKind.DESIGN,
                 subject=name,
             )
+            if _along_an_axis(call):
+                yield Decision(
+                    axis="cross_cta_reduction",
+                    value="buffer of partial results, summed by the host",
+                    pattern="buffer-of-partials-summed-by-the-host",
+                    lines=lines,
+                    kind=AxisKind.DESIGN,
+                    subject=name,
+                )
             if _backward(material, launch):
                 yield Decision(
                     axis="parameter_gradient",
@@ -88,6 +97,14 @@ def _adds_up(call: ast.Call, name: str) -> bool:
         return False
     held = [call.func.value, *call.args[:1]]
     return any(isinstance(one, ast.Name) and one.id == name for one in held)
+
+
+def _along_an_axis(call: ast.Call) -> bool:
+    """Whether one axis alone is added up: `parts.sum(0)`, `torch.sum(parts, dim=0)`."""
+    on = call.func.value if isinstance(call.func, ast.Attribute) else None
+    given = [one for one in (on, *call.args) if isinstance(one, ast.Name | ast.Constant)]
+    numbers = [one for one in given if isinstance(one, ast.Constant)]
+    return bool(numbers) or any(word.arg in ("dim", "axis") for word in call.keywords)
 
 
 def stages(material: Material) -> Iterator[Decision]:
