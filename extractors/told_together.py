@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
-from extractors.host.passes import HANDED_ON, LEFT, PREPARED
+from extractors.host.passes import AHEAD, HANDED_ON, LEFT, PREPARED
 from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -180,8 +180,9 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
     roles = {p.name: p.role for p in detection.parameters}
     kept: list[Decision] = []
     for decision in decisions:
-        wanted = (ParameterRole.OUTPUT if decision.value == LEFT else ParameterRole.INPUT, _BOTH)
-        if decision.pattern not in (HANDED_ON, PREPARED):
+        written = decision.value == LEFT or decision.pattern == AHEAD
+        wanted = (ParameterRole.OUTPUT if written else ParameterRole.INPUT, _BOTH)
+        if decision.pattern not in (HANDED_ON, PREPARED, AHEAD):
             yield decision
         elif roles.get(decision.subject or "") in wanted:
             uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)

@@ -18,7 +18,7 @@ MAX_CALLERS = 8
 MAX_STEPS = 8
 """Names and views that a tensor is followed through."""
 
-_VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze", "detach", "view_as"})
+VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze", "detach", "view_as"})
 """Methods that give the same memory whenever they can."""
 
 _MARKERS = ("staticmethod", "classmethod")
@@ -144,7 +144,7 @@ def _from_saved(origins: Origins, value: ast.expr, steps: int) -> bool:
     if isinstance(value, ast.Subscript):
         return _from_saved(origins, value.value, steps - 1)
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        return value.func.attr in _VIEWS and _from_saved(origins, value.func.value, steps - 1)
+        return value.func.attr in VIEWS and _from_saved(origins, value.func.value, steps - 1)
     if isinstance(value, ast.Name):
         assigned, passed = origins.sources(value)
         kept = [made for made in assigned if not _itself(made, value)]
@@ -164,7 +164,7 @@ def _itself(made: ast.expr, name: ast.Name) -> bool:
 
 def _is_view(made: ast.expr) -> bool:
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
-        if made.func.attr not in _VIEWS:
+        if made.func.attr not in VIEWS:
             return False
         made = made.func.value
     return isinstance(made, ast.Name)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
+from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
 from extractors.host.conditions import parts
@@ -39,6 +40,7 @@ from extractors.host.grids import coupled
 from extractors.host.layouts import by_strides
 from extractors.host.partial import stages, summed
 from extractors.host.passes import boundaries
+from extractors.host.pipeline import through_functions
 from extractors.host.render import leaves
 from extractors.host.through import written
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
@@ -59,7 +61,8 @@ HINTS = {
 
 _OF_ALL_LAUNCHES = (
     optional, closed_form, compiled_in, chosen_kernel, device_branches,
-    shared_buffers, demanded_layout, guarded, by_strides, summed, stages, boundaries, coupled,
+    shared_buffers, demanded_layout, guarded, by_strides, summed, stages, boundaries,
+    through_functions, gradient_ahead, coupled,
     by_backend,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""

@@ -46,12 +46,13 @@ class HostFacts:
 @dataclass(slots=True)
 class Material:
     """Events of one kernel: its searches, its launches, and what happened on the way to them;
-    `kernels` names all that the file holds."""
+    `kernels` names all that the file holds, `module` the file among others of the package."""
 
     machine: Machine
     tree: ast.Module
     signature: KernelSignature
     kernels: frozenset[str] = frozenset()
+    module: str = ""
     searches: list[SearchRecord] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
     roots: dict[int, int] = field(default_factory=dict)

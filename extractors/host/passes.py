@@ -17,6 +17,7 @@ from kb.evidence import AxisKind, Decision, Lines
 
 PASSES = "passes-of-a-differentiable-function"
 HANDED_ON = "array-handed-from-kernel-to-kernel"
+AHEAD = "gradient-fused-into-the-forward-pass"
 PREPARED = "array-put-in-order-by-the-framework"
 _ORDERS = frozenset({"sort", "argsort", "topk", "cumsum", "bincount", "unique", "nonzero", "histc"})
 """Functions of PyTorch that order, count or number elements."""
@@ -37,7 +38,7 @@ def _passes(material: Material) -> Iterator[Decision]:
     of the same class leads to, too."""
     shared: set[Lines] = set()
     apart: set[Lines] = set()
-    for forward, backward in _differentiable(material.tree) if material.launches else ():
+    for forward, backward in differentiable(material.tree) if material.launches else ():
         ahead, back = _ways(material, forward), _ways(material, backward)
         if back and ahead:
             again = not any(_flows_back(backward, c) for c in _calls_at(backward, back))
@@ -60,7 +61,7 @@ def _head(material: Material) -> Lines:
 
 
 @lru_cache(maxsize=64)
-def _differentiable(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.FunctionDef], ...]:
+def differentiable(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.FunctionDef], ...]:
     """The `forward` and `backward` of every class that has both."""
     found = []
     for node in nodes_of(tree):
@@ -145,7 +146,8 @@ def _handed_on(material: Material) -> Iterator[Decision]:
             theirs = {one for _, value in other.args for one in _made(material, value)}
             value = TAKEN if other.order < launch.order else LEFT
             for name in (n for n, made in mine.items() if made & theirs):
-                found.setdefault((value, name), set()).update((launch.lines, other.lines))
+                both = found.setdefault((value, name), set())
+                both |= {launch.lines, other.lines, *_parting(material, launch, other)}
     for (value, name), lines in found.items():
         yield Decision(
             axis="kernel_boundaries",
@@ -155,6 +157,19 @@ def _handed_on(material: Material) -> Iterator[Decision]:
             kind=AxisKind.DESIGN,
             subject=name,
         )
+
+
+def _parting(material: Material, launch: LaunchRecord, other: LaunchRecord) -> Iterator[Lines]:
+    """The calls that lead to two launches, in the last function on the way to both."""
+    shared = [a for a, b in zip(launch.stack, other.stack, strict=False) if a == b]
+    depth = len(shared)
+    if not depth or launch.stack[:depth] != other.stack[:depth]:
+        return
+    apart = {*launch.stack[depth : depth + 1], *other.stack[depth : depth + 1]}
+    for function in leading(material, launch) if apart else ():
+        if function.name == shared[-1]:
+            calls = (node for node in walk(function) if isinstance(node, ast.Call))
+            yield from (lines_of(call) for call in calls if _named(call) in apart)
 
 
 def _others(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:

@@ -167,7 +167,7 @@ def _facts(
 ) -> HostFacts:
     """The facts of one kernel out of everything that was observed."""
     material = Material(
-        reader.machine, module, signature, frozenset(reader.kernels),
+        reader.machine, module, signature, frozenset(reader.kernels), reader.main,
         events=events, origins=origins, loader=reader.loader,
     )  # fmt: skip
     for number, rows in events.items():

@@ -52,12 +52,18 @@ class Fork:
 @lru_cache(maxsize=8)
 def forks(tree: ast.Module, kernels: frozenset[str]) -> tuple[Fork, ...]:
     """Every fork of the host functions of a module that lead to one of the kernels."""
-    routes = _Routes(tree, kernels)
+    routes = routes_of(tree, kernels)
     return tuple(fork for function in routes.hosts() for fork in routes.forks(function))
 
 
+@lru_cache(maxsize=64)
+def routes_of(tree: ast.Module, kernels: frozenset[str]) -> Routes:
+    """Which kernels the names of a module lead to."""
+    return Routes(tree, kernels)
+
+
 @dataclass(slots=True)
-class _Routes:
+class Routes:
     """Which kernels the names of a module lead to."""
 
     tree: ast.Module
@@ -112,6 +118,10 @@ class _Routes:
                 found |= {name} & self.kernels or self._leads.get(name, frozenset())
                 found |= self._local.get(name, frozenset())
         return frozenset(found)
+
+    def leads(self, name: str) -> frozenset[str]:
+        """Kernels that a name of the module leads to."""
+        return self._leads.get(name, frozenset())
 
     def _bound(self, function: ast.FunctionDef) -> dict[str, frozenset[str]]:
         """Names of a function that stand for kernels, or for one of several."""

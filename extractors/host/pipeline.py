@@ -1,0 +1,186 @@
+"""Arrays that pass from kernel to kernel through functions that other modules define."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from extractors.host.callers import VIEWS, leading
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material, functions_of
+from extractors.host.modules import parse_quietly
+from extractors.host.origins import lines_of
+from extractors.host.passes import HANDED_ON, LEFT, TAKEN
+from extractors.host.sides import routes_of
+from extractors.syntax.nodes import nodes_of, walk
+from kb.evidence import AxisKind, Decision, Lines
+
+MAX_STEPS = 3
+"""Names that an array is followed through, and modules that pass a function on."""
+
+_JITS = frozenset({"jit", "kernel"})
+"""Decorators that make a kernel. Source: triton.jit, cuda.tile.kernel."""
+
+
+def through_functions(material: Material) -> Iterator[Decision]:
+    """Parameters that get what a function of the package computes by kernels of its own, and arrays
+    of the launch that are handed to such a function after it."""
+    found: dict[tuple[str, str], set[Lines]] = {}
+    for launch in material.sites():
+        for position, (name, constant) in enumerate(material.signature.params):
+            given = None if constant else given_name(material, launch, name, position)
+            if given is None:
+                continue
+            for call in _made(material, given, MAX_STEPS):
+                if runs_kernels(material, call):
+                    found.setdefault((TAKEN, name), set()).update((launch.lines, lines_of(call)))
+            for call in _taken(material, launch, given):
+                if runs_kernels(material, call):
+                    found.setdefault((LEFT, name), set()).update((launch.lines, lines_of(call)))
+    for (value, name), lines in found.items():
+        yield Decision(
+            axis="kernel_boundaries",
+            value=value,
+            pattern=HANDED_ON,
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.DESIGN,
+            subject=name,
+        )
+
+
+def given_name(
+    material: Material, launch: LaunchRecord, name: str, position: int
+) -> ast.Name | None:
+    """The name that a launch hands over for a parameter."""
+    call = material.origins.call_at(launch.lines) if material.origins else None
+    if call is None or material.origins is None:
+        return None
+    given = material.origins.argument(call, name, position, material.row(launch))
+    return given if isinstance(given, ast.Name) else None
+
+
+def _made(material: Material, name: ast.Name, steps: int) -> Iterator[ast.Call]:
+    """Calls that gave a name its array: in the function around it, or in those that call it."""
+    if material.origins is None or not steps:
+        return
+    assigned, passed = material.origins.sources(name)
+    for value in (_seen(one) for one in assigned or passed):
+        if isinstance(value, ast.Call):
+            yield value
+        elif isinstance(value, ast.Name) and (value.id != name.id or value in passed):
+            yield from _made(material, value, steps - 1)
+
+
+def _seen(value: ast.expr) -> ast.expr:
+    """What a value is a view or another form of."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in VIEWS:
+            break
+        value = value.func.value
+    return value
+
+
+def _taken(material: Material, launch: LaunchRecord, name: ast.Name) -> Iterator[ast.Call]:
+    """Calls below a launch, in the function around it, that take an array of it; and those that
+    take it where that function gives it back."""
+    for function in leading(material, launch)[-1:]:
+        yield from _takers(function, name.id, launch.lines[1])
+        for caller, target, line in bound_results(material.tree, function, name.id):
+            yield from _takers(caller, target, line)
+
+
+def _takers(function: ast.FunctionDef, name: str, after: int) -> Iterator[ast.Call]:
+    for node in walk(function):
+        if isinstance(node, ast.Call) and node.lineno > after:
+            given = (*node.args, *(key.value for key in node.keywords))
+            if any(isinstance(one, ast.Name) and one.id == name for one in given):
+                yield node
+
+
+def _given_back(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    """Places of what a function gives back, with the names that stand there."""
+    for node in walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            row = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            yield from (
+                (place, one.id) for place, one in enumerate(row) if isinstance(one, ast.Name)
+            )
+
+
+def bound_results(
+    tree: ast.Module, function: ast.FunctionDef, name: str
+) -> Iterator[tuple[ast.FunctionDef, str, int]]:
+    """Functions that call another one, with the names that they bind to what it gives back where a
+    name of it stands, and the last lines of those calls."""
+    places = {place for place, one in _given_back(function) if one == name}
+    for caller, made in _assigned(tree) if places else ():
+        if isinstance(made.value, ast.Call) and isinstance(made.value.func, ast.Name):
+            target = made.targets[0]
+            row = target.elts if isinstance(target, ast.Tuple) else [target]
+            if made.value.func.id == function.name:
+                for place, one in enumerate(row):
+                    if place in places and isinstance(one, ast.Name):
+                        yield caller, one.id, lines_of(made)[1]
+
+
+@lru_cache(maxsize=8)
+def _assigned(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.Assign], ...]:
+    """Every assignment in the functions of a module."""
+    return tuple(
+        (function, node)
+        for function in functions_of(tree)
+        for node in walk(function)
+        if isinstance(node, ast.Assign)
+    )
+
+
+def runs_kernels(material: Material, call: ast.Call) -> bool:
+    """Whether a call is of a function, of this module or of the package, that leads to kernels
+    other than this one."""
+    if not isinstance(call.func, ast.Name):
+        return False
+    name = call.func.id
+    own = routes_of(material.tree, material.kernels).leads(name) - {material.signature.name}
+    return bool(own) or _elsewhere(material, material.tree, material.module, name, MAX_STEPS)
+
+
+def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, steps: int) -> bool:
+    """Whether the name that a module imports is a function that leads to kernels."""
+    for node in nodes_of(tree) if steps and material.loader else ():
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        meant = [one.name for one in node.names if (one.asname or one.name) == name]
+        base = _absolute(module, node)
+        text = material.loader.source(base) if meant and material.loader else None
+        other = parse_quietly(text[1]) if text else None
+        if text is None or other is None:
+            continue
+        package = f"{base}." if text[0].endswith("__init__.py") else base
+        if routes_of(other, _kernels(other)).leads(meant[0]):
+            return True
+        return _elsewhere(material, other, package, meant[0], steps - 1)
+    return False
+
+
+def _kernels(tree: ast.Module) -> frozenset[str]:
+    return frozenset(
+        node.name
+        for node in nodes_of(tree)
+        if isinstance(node, ast.FunctionDef)
+        for one in node.decorator_list
+        if _last(one.func if isinstance(one, ast.Call) else one) in _JITS
+    )
+
+
+def _last(name: ast.expr) -> str:
+    return name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
+
+
+def _absolute(module: str, node: ast.ImportFrom) -> str:
+    """The dotted name of the module that a statement imports from; a package's own ends in a
+    dot."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")[: -node.level]
+    return ".".join([*parts, *([node.module] if node.module else [])])
