@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from itertools import pairwise
 
 from extractors.host.core import lines_of
@@ -45,8 +46,10 @@ class Calls(Definitions):
         target = self.eval(node.func, frame)
         if isinstance(target, Builtin) and target.name == "super":
             return Unknown("super() is not followed")
-        args = self._row(node.args, frame, self.places(target, node))
         kwargs = self._keywords(node, frame)
+        starred = any(isinstance(one, ast.Starred) for one in node.args)
+        count = self.places(target, kwargs) if starred else None
+        args = self._row(node.args, frame, count)
         if not isinstance(args, tuple):
             owner = target.owner if isinstance(target, Bound) else None
             if isinstance(owner, Expr):
@@ -350,7 +353,7 @@ class Calls(Definitions):
     def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:
         raise NotImplementedError
 
-    def places(self, target: Value, node: ast.Call) -> int | None:
+    def places(self, target: Value, kwargs: Collection[str] | Unknown) -> int | None:
         raise NotImplementedError
 
     def launch_bound(

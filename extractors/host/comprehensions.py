@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 
 from extractors.host.expr import make
 from extractors.host.expressions import Expressions
 from extractors.host.machine import merge
 from extractors.host.operations import text_of
+from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Frame, Ref, Tuned, Unknown, Value
 
 MAX_RANK = 8
@@ -25,19 +27,20 @@ class Comprehensions(Expressions):
         """The items of a row. `count` is how many there must be, where that is known: extents or
         strides of a tensor of unknown rank that are spread into it make up for the rest."""
         parts: list[Value] = []
-        ranks: dict[int, Expr] = {}
+        ranks: dict[int, Value] = {}
         for element in elements:
             value = self.eval(element, frame)
             spread = isinstance(element, ast.Starred)
             parts.append(self.sequence(value) if spread else (value,))
-            if spread and isinstance(value, Expr) and not isinstance(parts[-1], tuple):
+            if spread and any(isinstance(one, Unknown) for one in leaves(parts[-1])):
                 ranks[len(parts) - 1] = value
         if ranks and count is not None:
             rest = count - sum(len(part) for part in parts if isinstance(part, tuple))
             each, over = divmod(rest, len(ranks))
             if not over and 0 < each <= MAX_RANK:
                 for place, value in ranks.items():
-                    parts[place] = tuple(self._along(value, at) for at in range(each))
+                    along = (partial(self._along, at) for at in range(each))
+                    parts[place] = tuple(self.machine.lift(one, value) for one in along)
         cases = [place for place, part in enumerate(parts) if isinstance(part, Choice)]
         if len(cases) == 1:
             place = cases[0]
@@ -47,11 +50,11 @@ class Comprehensions(Expressions):
             )
         return self._joined(parts)
 
-    def _along(self, value: Expr, axis: int) -> Value:
+    def _along(self, axis: int, value: Value) -> Value:
         """One of the extents or strides of a tensor."""
-        if value.op == "strides":
+        if isinstance(value, Expr) and value.op == "strides":
             return make("stride", value.args[0], axis)
-        if value.op == "shape":
+        if isinstance(value, Expr) and value.op == "shape":
             return self.dim(value.args[0], axis)
         return Unknown("an item of a row of unknown length")
 

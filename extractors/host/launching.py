@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
+from itertools import takewhile
 
 from extractors.host.assume import Path, settle
 from extractors.host.events import LaunchRecord
@@ -155,18 +157,21 @@ class Launching(Searching):
         )
         return KernelValue(then.name, then.module, hints, then.tuner, then.heuristics)
 
-    def places(self, target: Value, node: ast.Call) -> int | None:
-        """How many arguments a launch that spreads rows gives by place: one for each parameter
-        before those that it names, or that a search or a rule gives."""
-        starred = any(isinstance(one, ast.Starred) for one in node.args)
-        if not isinstance(target, BoundLaunch) or not starred:
+    def places(self, target: Value, kwargs: Collection[str] | Unknown) -> int | None:
+        """How many arguments a launch gives by place: one for each parameter before those that it
+        names, or that a search or a rule gives. A search that is not known is taken to give the
+        compile-time parameters at the end."""
+        if not isinstance(target, BoundLaunch) or isinstance(kwargs, Unknown):
             return None
         kernel, names = target.kernel, self.parameter_names(target.kernel)
-        given = {*(key.arg for key in node.keywords), *(name for name, _ in kernel.heuristics)}
+        given = {*kwargs, *(name for name, _ in kernel.heuristics)}
         if kernel.tuner is not None:
-            given |= set(self.axis_names(kernel.tuner))
+            axes = self.axis_names(kernel.tuner)
+            found = self.kernels.get(kernel.name)
+            last = takewhile(lambda param: param[1], reversed(found.params if found else ()))
+            given |= set(axes) or {name for name, _ in last}
         count = next((at for at, name in enumerate(names) if name in given), len(names))
-        return count if None not in given and given.issuperset(names[count:]) else None
+        return count if given.issuperset(names[count:]) else None
 
     def parameter_names(self, kernel: KernelValue) -> tuple[str, ...]:
         """Parameters of a kernel in order."""

@@ -45,6 +45,31 @@ def test_extents_of_two_arrays_share_the_rest() -> None:
     assert given["n"] == "8"
 
 
+def test_keywords_of_a_known_dictionary_are_taken() -> None:
+    given = bound(
+        vary(_STRIDED, ("    rows[", '    more = {"W": 64}\n    rows['), ("W=64)", "**more)"))
+    )
+    assert (given["sy"], given["W"]) == ("x.stride[1]", "64")
+
+
+def test_the_stride_of_one_of_two_tensors() -> None:
+    given = bound(vary(_STRIDED, ("*x.stride()", "*(x if x.shape[0] > 1 else out).stride()")))
+    assert "x.stride[1]" in given["sy"]
+    assert "out.stride[1]" in given["sy"]
+
+
+def test_a_search_that_is_not_known_gives_the_last_parameters() -> None:
+    given = bound(
+        vary(
+            _STRIDED,
+            ("@triton.jit", "import other\n@triton.autotune(configs=other.space(), key=['n'])\n"
+             "@triton.jit"),
+            (", W=64", ""),
+        )
+    )  # fmt: skip
+    assert (given["sy"], given["n"]) == ("x.stride[1]", "8")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
