@@ -14,7 +14,7 @@ from extractors.patterns.cases_merges import (
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.floors import counts, floors
+from kb.analysis.floors import Floor, counts, floors
 from kb.analysis.graph import COPIES, LOOPS, Node
 from kb.analysis.merging import merge_of
 from kb.evidence import Decision
@@ -60,13 +60,15 @@ def mean(x, out, T: Int):
     ct.store(out, index=(ct.bid(0),), tile=v / (some + 1e-6))
 """
 )
+_SHIFTED = vary(SOFTMAX_POINTER, ("y = e / d", "y = e / (d + 1e-8)"))
+_NEAR_ZERO = 1e-2
 _DIVIDED = ("y = e / d", "y = tl.where(d > 0.0, e / d, 0.0)")
 
 
 class GuardedSum(Pattern):
     """A quotient or logarithm of a sum of exponentials, or a quotient by another reduced number,
-    that is taken where the sum is not zero, a number elsewhere; a count that is bounded or shifted
-    from zero before it divides; or a merge of no parts that stores numbers and leaves."""
+    that is taken where the sum is not zero, a number elsewhere; a count or a sum that is bounded or
+    shifted from zero before it divides; or a merge of no parts that stores numbers and leaves."""
 
     name = "empty-sum-asked-for-before-it-divides"
     axis = "empty_row_handling"
@@ -76,10 +78,12 @@ class GuardedSum(Pattern):
         Case(_NOTHING, "numbers stored for no parts"),
         Case(_COUNTED, "count kept from zero"),
         Case(_COUNTED_TILE, "count kept from zero"),
+        Case(_SHIFTED, "sum kept from zero"),
         Case(_LARGEST, "asked for by the divisor"),
         Case(vary(SOFTMAX_POINTER, _DIVIDED), "zero where the sum is empty"),
     )
     near_misses = (
+        NearMiss(vary(_SHIFTED, ("1e-8", "1.0")), why="one more summand, such as a sink"),
         NearMiss(MERGE_PAIR_THREADS, why="nothing asks whether the sum is zero"),
         NearMiss(SOFTMAX_THREADS, why="nothing asks whether the sum is zero"),
         NearMiss(ROW_NORM_THREADS, why="nothing asks for the sum"),
@@ -88,7 +92,9 @@ class GuardedSum(Pattern):
         ),
         NearMiss(vary(_COUNTED, ("tl.maximum(some, 1)", "some")), why="the count may be zero"),
         NearMiss(
-            vary(_COUNTED_TILE, ("v > 0.0", "v")), why="what is kept from zero counts nothing"
+            vary(_COUNTED_TILE, ("v > 0.0", "v")),
+            why="what is kept from zero counts nothing",
+            value="count kept from zero",
         ),
         NearMiss(GATED_THREADS, why="nothing is chosen"),
     )
@@ -100,6 +106,10 @@ class GuardedSum(Pattern):
         if kept:
             where = [n for f in kept for n in (f.node, f.taken)]
             yield self.decide(facts, "count kept from zero", where)
+        small = [f for kind in _KEPT for f in floors(facts, kind) if _small(facts, f)]
+        if small and not kept:
+            where = [n for f in small for n in (f.node, f.taken)]
+            yield self.decide(facts, "sum kept from zero", where)
         if not facts.exponentials:
             if chosen:
                 yield self.decide(facts, "asked for by the divisor", chosen)
@@ -109,6 +119,18 @@ class GuardedSum(Pattern):
         if chosen or empty:
             value = "zero where the sum is empty" if chosen else "numbers stored for no parts"
             yield self.decide(facts, value, [*chosen, *empty])
+
+
+def _small(facts: Facts, floor: Floor) -> bool:
+    """A small number that keeps a sum from zero, by which something is divided."""
+    made = facts.graph.producer(facts.graph.core(floor.bounded))
+    near = floor.number is not None and 0 < floor.number < _NEAR_ZERO
+    return (
+        near
+        and made is not None
+        and made.kind == OpKind.REDUCE_SUM
+        and floor.taken.kind == OpKind.DIV
+    )
 
 
 def _guarded(facts: Facts, select: Node) -> list[Node]:
