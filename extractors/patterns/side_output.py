@@ -12,6 +12,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
+from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -81,6 +82,7 @@ class SideOutput(Pattern):
         Case(_STATE, "final state"),
         Case(_KEPT, "on request"),
         Case(_TOTALS, "total of the scanned tile"),
+        Case(QUANTISE, "scale of the quantised output"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="a product has no statistics to save"),
@@ -116,6 +118,8 @@ class SideOutput(Pattern):
             yield self.decide(facts, "log-sum-exp", [*logs, *side])
         elif side and scans:
             yield self.decide(facts, "total of the scanned tile", side)
+        elif side and set(side) <= set(kept_scales(facts, divided_by_largest(facts))):
+            yield self.decide(facts, "scale of the quantised output", side)
         elif side:
             yield self.decide(facts, "statistics saved for backward", side)
         elif asked:

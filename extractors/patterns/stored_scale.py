@@ -16,7 +16,7 @@ from kb.ops import OpKind
 
 _BITS = (OpKind.BIT_AND, OpKind.SHIFT_RIGHT)
 
-_QUANTISE = (
+QUANTISE = (
     POINTER
     + """
 @triton.jit
@@ -80,7 +80,7 @@ def dotted(x, packed, scales, out, n, T: tl.constexpr):
 """
 )
 _LARGEST = vary(
-    _QUANTISE,
+    QUANTISE,
     ("    tl.store(out + row * n + at, (v / s).to(tl.int8), mask=at < n)\n", ""),
 )
 
@@ -110,7 +110,7 @@ class StoredScale(Pattern):
     axis = "quant_scaling"
     source = "Dettmers et al., LLM.int8() (2022), absmax quantisation"
     matches = (
-        Case(_QUANTISE, "scale from the largest element"),
+        Case(QUANTISE, "scale from the largest element"),
         Case(_QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
         Case(_QUANTISE_THREADS, "scale from the largest element"),
@@ -120,7 +120,7 @@ class StoredScale(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_QUANTISE, ("    tl.store(scales + row, s)\n", "")),
+            vary(QUANTISE, ("    tl.store(scales + row, s)\n", "")),
             why="the scale is not kept, so nobody can undo the division",
         ),
         NearMiss(
@@ -149,7 +149,7 @@ class StoredScale(Pattern):
         divided = divided_by_largest(facts)
         if divided:
             made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
-            kept = [s for s in facts.stores if any(_keeps(facts, s, d, largest) for d in divided)]
+            kept = kept_scales(facts, divided)
             value = "scale from the largest element"
             yield self.decide(facts, value, [*largest, *made, *divided, *kept])
         elif largest and not any(_wide(facts, s.value) for s in facts.stores):
@@ -183,6 +183,12 @@ def divided_by_largest(facts: Facts) -> list[Node]:
     if not largest:
         return []
     return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _by(facts, n, largest)]
+
+
+def kept_scales(facts: Facts, divided: list[Node]) -> list[Access]:
+    """Stores of the numbers that tiles were divided by."""
+    largest = _largest(facts) if divided else []
+    return [s for s in facts.stores if any(_keeps(facts, s, d, largest) for d in divided)]
 
 
 def _largest(facts: Facts) -> list[Node]:
