@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kb.analysis.accesses import BULK, Access, Mode
+from kb.analysis.agreement import agreements
 from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
 from kb.analysis.contracts import contracts
 from kb.analysis.facts import Facts
@@ -44,6 +45,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _vectors,
         _vector_ends,
         contracts,
+        agreements,
         asserted,
         quotients,
         sizes_of_arrays,
