@@ -9,7 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import LOOPS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -152,11 +152,10 @@ class StoredScale(Pattern):
             kept = kept_scales(facts, divided)
             value = "scale from the largest element"
             yield self.decide(facts, value, [*largest, *made, *divided, *kept])
-        elif largest and not any(_wide(facts, s.value) for s in facts.stores):
-            kept = [
-                s for s in facts.stores if any(facts.graph.rests_on(s.value, r) for r in largest)
-            ]
-            yield self.decide(facts, "largest element stored", [*largest, *kept])
+        elif largest:
+            kept = [s for s in facts.stores if _is_largest(facts, s, largest)]
+            if kept:
+                yield self.decide(facts, "largest element stored", [*largest, *kept])
         unpacked = [n for n in facts.graph.of(OpKind.MUL) if self._unpacks(facts, n)]
         if unpacked:
             yield self.decide(facts, "loaded scale times unpacked bits", unpacked)
@@ -199,6 +198,16 @@ def _largest(facts: Facts) -> list[Node]:
         if facts.graph.roots(r.op.inputs[0], OpKind.ABS)
     ]
     return reduced or _own(facts)
+
+
+def _is_largest(facts: Facts, store: Access, largest: list[Node]) -> bool:
+    """A number that is stored of the largest element; beside a tile, nothing else than that."""
+    if _wide(facts, store.value):
+        return False
+    if any(_wide(facts, s.value) for s in facts.stores):
+        made = facts.graph.producer(facts.graph.core(store.value))
+        return made in largest or (made is not None and made.kind in LOOPS | {OpKind.MAXIMUM})
+    return any(facts.graph.rests_on(store.value, r) for r in largest)
 
 
 def _own(facts: Facts) -> list[Node]:
