@@ -279,6 +279,11 @@ class Origins:
         rows = self._assigned.get((self._owner.get(name), name.id), [])
         return [value for _, value in rows if value.lineno < name.lineno]
 
+    def values(self, name: ast.Name) -> list[ast.expr]:
+        """What the nearest scope that has the name assigns to it, or what callers in the module
+        pass for it."""
+        return [value for _, value in self._made(name, callers=True)]
+
     def _made(self, name: ast.Name, callers: bool) -> Iterator[tuple[ast.AST, ast.expr]]:
         """Assignments to a name in the nearest scope that has any, or what callers pass."""
         scope = self._owner.get(name)

@@ -6,8 +6,11 @@ import ast
 import itertools
 from collections.abc import Iterable
 
+from extractors.host.callers import MAX_STEPS
 from extractors.host.facts import Material
+from extractors.host.origins import Origins
 from extractors.host.spaces import passed
+from extractors.host.tuning import axis_names
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject, Where
 from extractors.rules.cases import AUTOTUNED
@@ -23,6 +26,12 @@ _FLAGGED = vary(
     ("T: tl.constexpr, D", "FAR: tl.constexpr, T: tl.constexpr, D"),
     ("    tl.store(out", "    if FAR:\n        v = v * 2.0\n    tl.store(out"),
     ("(x, out, n)", "(x, out, n, False)"),
+)
+_HANDED = vary(
+    _FLAGGED,
+    ("def run(x)", "def launch(x, far)"),
+    ("n, False)", "n, far)"),
+    ("    return out\n", "    return out\n\ndef run(x):\n    return launch(x, False)\n"),
 )
 _TILED = """
 import math
@@ -49,11 +58,19 @@ class UnreachableSpecialisation(Rule):
     everything that the launches pass and the searches try."""
 
     name = "unreachable-specialisation"
-    matches = (Case(_TILED, "T=256"), Case(_FLAGGED, "FAR=False"))
+    matches = (
+        Case(_TILED, "T=256"),
+        Case(_FLAGGED, "FAR=False"),
+        Case(_HANDED, "FAR=False"),
+    )
     near_misses = (
         NearMiss(
             vary(_FLAGGED, ("def run(x)", "def run(x, far)"), ("n, False)", "n, far)")),
             why="whoever calls the host function chooses",
+        ),
+        NearMiss(
+            vary(_HANDED, ("launch(x, False)", "launch(x, torch.cuda.device_count() > 1)")),
+            why="the caller asks the installation",
         ),
         NearMiss(vary(_TILED, ("out, 256)", "out, 1024)"), ("    v = ", "    v = ")),
                  why="the branch is taken, and the other side is empty"),
@@ -90,17 +107,29 @@ class UnreachableSpecialisation(Rule):
 
 
 def _spelled(material: Material, name: str) -> bool:
-    """Whether every launch writes a parameter as a literal, or leaves it to a default, a rule or a
-    search: a name may stand for a fact of the installation that is another one elsewhere."""
+    """Whether every launch gives a parameter a literal, perhaps through names, or leaves it to a
+    default, a rule or a search: a name may also stand for a fact of the installation that is
+    another one elsewhere."""
     names = [param for param, _ in material.signature.params]
+    axes = {axis for search in material.searches for axis in axis_names(search)}
     for launch in material.launches:
         call = material.origins.call_at(launch.lines) if material.origins is not None else None
         if call is None or material.origins is None:
             return False
-        given = material.origins.argument(call, name, names.index(name))
-        if given is not None and not isinstance(given, ast.Constant):
+        given = material.origins.argument(call, name, names.index(name), material.row(launch))
+        if isinstance(given, ast.Attribute) and given.attr in axes:
+            continue
+        if given is not None and not _literal(material.origins, given, MAX_STEPS):
             return False
     return True
+
+
+def _literal(origins: Origins, given: ast.expr, steps: int) -> bool:
+    """Whether an expression is a literal, or a name that is given literals only."""
+    if isinstance(given, ast.Constant) or steps == 0:
+        return isinstance(given, ast.Constant)
+    made = origins.values(given) if isinstance(given, ast.Name) else []
+    return bool(made) and all(_literal(origins, one, steps - 1) for one in made)
 
 
 def _taken(subject: Subject, material: Material, branch: Branch) -> tuple[bool | None, str]:
