@@ -1,4 +1,5 @@
-"""Cases and near misses of kernels that the host chooses between."""
+"""Cases and near misses of kernels that the host chooses between, and of arrays and extents that it
+pads."""
 
 from __future__ import annotations
 
@@ -47,7 +48,46 @@ _BOUND = (_IF + _WIDE, "    one = wide if x.shape[1] > 4096 else kern\n")
 _SMS = "    sms = torch.cuda.get_device_properties(0).multi_processor_count\n"
 _DEVICE = "torch.cuda.get_device_capability()[0] >= 10"
 
+_PADDED = "array-padded-by-the-host"
+_ROUNDED = "power-of-two-tile-padding-of-an-extent"
+_PAD = "    x = torch.nn.functional.pad(x, (0, 24)).contiguous()\n"
+PADDED = vary(ROWS_POINTER, ("    kern[", _PAD + "    kern["))
+"""Rows made longer by the host."""
+PADDED_TILE = vary(ROWS_TILE, ("    ct.launch", _PAD + "    ct.launch"))
+_BACK = "class Rows(torch.autograd.Function):\n    @staticmethod\n"
+_SAVING = f"""def size_of(x):
+    return x, triton.next_power_of_2(x.shape[1])
+
+{_BACK}    def forward(ctx, x):
+        y, ctx.width = size_of(x)
+        return y
+
+    @staticmethod
+    def backward(ctx, x):
+        return host(x, ctx.width)
+
+def host(x, size)"""
+SAVED = vary(
+    ROWS_POINTER,
+    ("def host(x, w)", _SAVING),
+    ("(x, w, out, 1024, True, 1024", "(x, x, out, 1024, True, int(size)"),
+)
+"""The size of the tile is saved by the forward pass and handed to the backward pass."""
+_MULTIPLE = (
+    "(x, w, out, 1024, True, 1024",
+    "(x, w, out, 1024, True, triton.cdiv(x.shape[1], 64) * 64",
+)
+_SOME = (
+    "(x, w, out, 1024, True, 1024",
+    "(x, w, out, 1024, True, triton.next_power_of_2(x.shape[1]) if x.shape[1] < 999 else 512",
+)
+
 CASES = (
+    HostCase(_PADDED, PADDED, "padded on the host"),
+    HostCase(_PADDED, PADDED_TILE, "padded on the host"),
+    HostCase(_ROUNDED, SAVED, "next_pow2 + OOB handling"),
+    HostCase(_ROUNDED, vary(ROWS_POINTER, _MULTIPLE), "rounded up to a multiple"),
+    HostCase(_ROUNDED, vary(ROWS_POINTER, _SOME), "next_pow2 + OOB handling"),
     HostCase(_CHOSEN, TABLE),
     HostCase(_CHOSEN, TABLE_TILE),
     HostCase(_CHOSEN, vary(TWO_POINTER, (_WIDE, _TRIED))),
@@ -61,6 +101,17 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_PADDED, vary(PADDED, ("    x = torch.nn", "    y = torch.nn")), "another array"),
+    HostMiss(_PADDED, vary(PADDED_TILE, ("    x = torch.nn", "    y = torch.nn")), "another array"),
+    HostMiss(_ROUNDED, vary(SAVED, ("int(size)", "1024")), "the size that was saved is not used"),
+    HostMiss(
+        _ROUNDED,
+        vary(SAVED, ("return x, triton", "return triton"), (".shape[1])", ".shape[1]), x")),
+        "what is saved is the array",
+    ),
+    HostMiss(
+        _ROUNDED, vary(ROWS_POINTER, _MULTIPLE, (") * 64", ") * 32")), "no multiple that covers"
+    ),
     HostMiss(_CHOSEN, vary(TABLE, ("KINDS[kind]", 'KINDS["rows"]')), "always the same entry"),
     HostMiss(_CHOSEN, vary(TABLE_TILE, ('"wide": wide, ', "")), "a table of one kernel"),
     HostMiss(_CHOSEN, vary(TWO_POINTER, ("        return out\n", "")), "both run for wide rows"),

@@ -9,7 +9,6 @@ from typing import TypeGuard
 from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
-from extractors.host.conditions import parts
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
     by_rule,
@@ -30,7 +29,6 @@ from extractors.host.events import (
     HintRecord,
     LaunchRecord,
     NormaliseRecord,
-    RoundRecord,
     SearchRecord,
     SentinelRecord,
 )
@@ -38,18 +36,17 @@ from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
 from extractors.host.grids import coupled
 from extractors.host.layouts import by_strides
+from extractors.host.padding import host_padded
 from extractors.host.partial import stages, summed
 from extractors.host.passes import boundaries
 from extractors.host.pipeline import through_functions
 from extractors.host.render import leaves
+from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.through import written
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
 from extractors.host.values import Expr, Value
 from extractors.host.wrapping import guarded
 from kb.evidence import AxisKind, Decision, Lines
-
-_OF_SHAPES = frozenset({"dim", "shape", "call", "index", "*", "//"})
-"""Operations on shapes that give a number of elements."""
 
 HINTS = {
     "occupancy": ("occupancy", "occupancy-hint"),
@@ -62,7 +59,7 @@ HINTS = {
 _OF_ALL_LAUNCHES = (
     optional, closed_form, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, guarded, by_strides, summed, stages, boundaries,
-    through_functions, gradient_ahead, coupled,
+    through_functions, gradient_ahead, host_padded, coupled,
     by_backend,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
@@ -245,14 +242,6 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
     """Compile-time arguments: rounded extents, extents themselves, computed tiles; without what is
     `picked` by position."""
     constexprs = {name for name, flag in material.signature.params if flag}
-    rounds: dict[Value, Lines] = {}
-    near: set[Expr] = set()
-    for event in material.before(launch):
-        if isinstance(event, RoundRecord):
-            outer = event.stack == launch.stack[: len(event.stack)]
-            if outer or event.result not in near:
-                rounds[event.result] = event.lines
-            near |= {event.result} if outer else set()
     where = dict(launch.arg_lines)
     extents: list[tuple[str, Lines]] = []
     for name, given in launch.args:
@@ -260,25 +249,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
             continue
         value = _kept(material, given)
         line = where.get(name) or written(material, launch, name)
-        rounded = [one for leaf in leaves(value) for one in _rounded(leaf)]
-        if rounded and all(any(_rounded(leaf)) for leaf in leaves(value)):
-            made = {rounds[one] for one in rounded if one in rounds}
-            made |= set() if value == given else _rounded_anywhere(material, rounded)
-            yield Decision(
-                axis="tile_padding",
-                value="next_pow2 + OOB handling",
-                pattern="power-of-two-tile-padding-of-an-extent",
-                lines=tuple(
-                    sorted(
-                        {
-                            *(made or {line}),
-                            *material.made(launch, name),
-                            *rule_lines(material, launch, name),
-                        }
-                    )
-                ),
-                subject=name,
-            )
+        yield from padded(material, launch, name, (given, value))
         if is_extent(value):
             extents.append((name, line))
         elif name not in picked and (chosen := _chosen(value)):
@@ -292,7 +263,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
                             line,
                             *material.made(launch, name),
                             *rule_lines(material, launch, name),
-                            *(() if value == given else _rounded_anywhere(material, rounded)),
+                            *(() if value == given else _elsewhere(material, value)),
                         }
                     )
                 ),
@@ -326,35 +297,8 @@ def _attribute(value: Value) -> TypeGuard[Expr]:
     return isinstance(value.args[0], Expr) and value.args[0].op == "sym"
 
 
-def _rounded_anywhere(material: Material, values: list[Expr]) -> set[Lines]:
-    """Lines where an extent was rounded, in any function of the module."""
-    return {
-        event.lines
-        for events in material.events.values()
-        for event in events
-        if isinstance(event, RoundRecord) and event.result in values
-    }
-
-
-def _rounded(value: Value) -> Iterator[Expr]:
-    """An extent rounded up to a power of two; or the smaller or larger of that and a bound, which
-    may have cases."""
-    if not isinstance(value, Expr):
-        return
-    if value.op == "npow2" and _measured(value.args[0]):
-        yield value
-    elif value.op in ("min", "max") and any(
-        all(isinstance(leaf, int) for leaf in leaves(arg)) for arg in value.args
-    ):
-        yield from (one for arg in value.args for one in _rounded(arg))
-
-
-def _measured(value: Value) -> bool:
-    """A number of a shape, or one that the caller hands in."""
-    if is_extent(value) or (isinstance(value, Expr) and value.op == "sym"):
-        return True
-    inside = [part for part in parts(value) if part.op not in ("sym", "attr")]
-    return bool(inside) and all(part.op in _OF_SHAPES for part in inside)
+def _elsewhere(material: Material, value: Value) -> set[Lines]:
+    return rounded_anywhere(material, [one for leaf in leaves(value) for one in rounded(leaf)])
 
 
 def _chosen(value: Value) -> str:

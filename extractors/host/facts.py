@@ -106,7 +106,7 @@ class Material:
 
     def row(self, launch: LaunchRecord) -> RowHint:
         """What tells the row of arguments of a launch from those of others."""
-        return RowHint(len(self.signature.params), launch.stack)
+        return RowHint(len(self.signature.params), launch.stack, self.signature.name)
 
     def bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines that assign to the variable handed over for a parameter."""

@@ -27,10 +27,11 @@ _PLAIN = (ast.Attribute, ast.Subscript, ast.Name, ast.Constant)
 @dataclass(frozen=True, slots=True)
 class RowHint:
     """What tells the rows of arguments of several callers apart: how many parameters the kernel
-    has, and the functions on the way to its launch."""
+    has, the functions on the way to its launch, and its name, which may stand beside the row."""
 
     size: int = 0
     stack: tuple[str, ...] = ()
+    kernel: str = ""
 
 
 NO_HINT = RowHint()
@@ -181,7 +182,13 @@ class Origins:
         assigned, passed = self.sources(name)
         if len(passed) > 1:
             passed = [one for one in passed if self._function(one) in hint.stack]
-        return assigned or passed
+        beside = self._beside(hint.kernel) if len(passed) > 1 and hint.kernel else set()
+        return assigned or [one for one in passed if one in beside] or passed
+
+    def _beside(self, kernel: str) -> set[ast.expr]:
+        """What is handed over by calls that name a kernel."""
+        named = [c for c in self._calls if any(getattr(a, "id", "") == kernel for a in c.args)]
+        return {value for c in named for value in (*c.args, *(k.value for k in c.keywords))}
 
     def _row(self, value: ast.expr, hint: RowHint, depth: int) -> ast.Tuple | None:
         """The one tuple that a row of arguments is: written out, bound to a name, given back by a
@@ -273,6 +280,10 @@ class Origins:
     def owner(self, node: ast.AST) -> ast.AST | None:
         """The function around a node, None at the top of the module."""
         return self._owner.get(node)
+
+    def bindings(self, name: ast.Name) -> list[tuple[ast.AST, ast.expr]]:
+        """Statements, or arguments of callers, that give a name its value, with that value."""
+        return list(self._made(name, callers=True))
 
     def _before(self, name: ast.Name) -> list[ast.expr]:
         """What the function around a name assigns to it on earlier lines."""

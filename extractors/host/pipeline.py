@@ -19,6 +19,9 @@ from kb.evidence import AxisKind, Decision, Lines
 MAX_STEPS = 3
 """Names that an array is followed through, and modules that pass a function on."""
 
+_FORMS = frozenset({"contiguous", "to", "float", "half", "bfloat16", "transpose", "permute"})
+"""Methods of torch that give the same elements in another type or order."""
+
 _JITS = frozenset({"jit", "kernel"})
 """Decorators that make a kernel. Source: triton.jit, cuda.tile.kernel."""
 
@@ -32,7 +35,7 @@ def through_functions(material: Material) -> Iterator[Decision]:
             given = None if constant else given_name(material, launch, name, position)
             if given is None:
                 continue
-            for call in _made(material, given, MAX_STEPS):
+            for call in calls_behind(material, given):
                 if runs_kernels(material, call):
                     found.setdefault((TAKEN, name), set()).update((launch.lines, lines_of(call)))
             for call in _taken(material, launch, given):
@@ -60,7 +63,7 @@ def given_name(
     return given if isinstance(given, ast.Name) else None
 
 
-def _made(material: Material, name: ast.Name, steps: int) -> Iterator[ast.Call]:
+def calls_behind(material: Material, name: ast.Name, steps: int = MAX_STEPS) -> Iterator[ast.Call]:
     """Calls that gave a name its array: in the function around it, or in those that call it."""
     if material.origins is None or not steps:
         return
@@ -69,13 +72,13 @@ def _made(material: Material, name: ast.Name, steps: int) -> Iterator[ast.Call]:
         if isinstance(value, ast.Call):
             yield value
         elif isinstance(value, ast.Name) and (value.id != name.id or value in passed):
-            yield from _made(material, value, steps - 1)
+            yield from calls_behind(material, value, steps - 1)
 
 
 def _seen(value: ast.expr) -> ast.expr:
     """What a value is a view or another form of."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr not in VIEWS:
+        if value.func.attr not in VIEWS | _FORMS:
             break
         value = value.func.value
     return value

@@ -18,7 +18,7 @@ from kb.analysis.splits import pieces
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
-_MASKED = "full extent + mask"
+MASKED = "full extent + mask"
 _FIXED = "fixed cdiv(LEN,TILE) + mask"
 _STEPS = (
     POINTER
@@ -43,9 +43,9 @@ class WholeExtentWalk(Pattern):
     axis = "loop_extent"
     source = "Triton documentation, fused softmax and matrix multiplication tutorials"
     matches = (
-        Case(SOFTMAX_CHUNKS, _MASKED),
-        Case(SOFTMAX_CHUNKS_POINTER, _MASKED),
-        Case(PRODUCT_POINTER, _MASKED),
+        Case(SOFTMAX_CHUNKS, MASKED),
+        Case(SOFTMAX_CHUNKS_POINTER, MASKED),
+        Case(PRODUCT_POINTER, MASKED),
         Case(PRODUCT, "full extent"),
         Case(_STEPS, _FIXED),
     )
@@ -68,27 +68,32 @@ class WholeExtentWalk(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.of_threads or not facts.loops:
-            return
-        found: dict[str, list[Where]] = {}
-        parts = {piece.loop for piece in pieces(facts)} if facts.contractions else set()
-        if parts and any(FixedTripCount().find(facts)):
-            return
-        for loop in facts.rolled_loops:
-            if not _plain(facts, loop) or any(p.inside(loop.node) for p in facts.score_products):
-                continue
-            checks = checked_in(facts, loop)
-            own = loop in parts or _own(facts, loop, checks)
-            summed = any(p.loop is loop.node for p in facts.contractions)
-            if own and (checks or loop in parts):
-                value = _FIXED if checks else "the whole piece"
-            elif loop in facts.item_loops or not (checks or summed):
-                continue
-            else:
-                value = _MASKED if checks else "full extent"
-            found.setdefault(value, []).extend((loop.node, *checks))
-        for value, where in found.items():
+        for value, where in walked(facts).items():
             yield self.decide(facts, value, where)
+
+
+def walked(facts: Facts) -> dict[str, list[Where]]:
+    """Loops over the whole of an extent with what is checked in them, by the value of the axis."""
+    if facts.of_threads or not facts.loops:
+        return {}
+    found: dict[str, list[Where]] = {}
+    parts = {piece.loop for piece in pieces(facts)} if facts.contractions else set()
+    if parts and any(FixedTripCount().find(facts)):
+        return {}
+    for loop in facts.rolled_loops:
+        if not _plain(facts, loop) or any(p.inside(loop.node) for p in facts.score_products):
+            continue
+        checks = checked_in(facts, loop)
+        own = loop in parts or _own(facts, loop, checks)
+        summed = any(p.loop is loop.node for p in facts.contractions)
+        if own and (checks or loop in parts):
+            value = _FIXED if checks else "the whole piece"
+        elif loop in facts.item_loops or not (checks or summed):
+            continue
+        else:
+            value = MASKED if checks else "full extent"
+        found.setdefault(value, []).extend((loop.node, *checks))
+    return found
 
 
 def _plain(facts: Facts, loop: Loop) -> bool:

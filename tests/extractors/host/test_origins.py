@@ -108,6 +108,13 @@ def spread(x):
         pytest.param(3, 2, RowHint(3, ("forward", "launch")), "size", id="handed to a helper"),
         pytest.param(3, 1, RowHint(2, ("forward", "launch")), "7", id="a row of another length"),
         pytest.param(3, 2, RowHint(3, ("backward", "launch")), "512", id="another caller"),
+        pytest.param(
+            3,
+            2,
+            RowHint(3, ("forward", "backward", "launch"), "BACKWARD"),
+            "512",
+            id="the kernel beside the row",
+        ),
         pytest.param(3, 2, RowHint(), None, id="nothing tells the callers apart"),
         pytest.param(17, 1, RowHint(2), "config.tile", id="a function gives the row"),
         pytest.param(28, 1, RowHint(2), "4096", id="a row that is spread"),
