@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from extractors.host import cases_partial, cases_passes, cases_sides
+from extractors.host import cases_compact, cases_partial, cases_passes, cases_sides
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -37,6 +37,7 @@ CASES = (
     *cases_partial.CASES,
     *cases_passes.CASES,
     *cases_sides.CASES,
+    *cases_compact.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -313,6 +314,7 @@ MISSES = (
     *cases_partial.MISSES,
     *cases_passes.MISSES,
     *cases_sides.MISSES,
+    *cases_compact.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

@@ -9,6 +9,7 @@ from typing import TypeGuard
 from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
+from extractors.host.compact import compacted
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
     by_rule,
@@ -58,7 +59,7 @@ HINTS = {
 
 _OF_ALL_LAUNCHES = (
     optional, closed_form, compiled_in, chosen_kernel, device_branches,
-    shared_buffers, demanded_layout, guarded, by_strides, summed, stages, boundaries,
+    shared_buffers, demanded_layout, compacted, guarded, by_strides, summed, stages, boundaries,
     through_functions, gradient_ahead, host_padded, coupled,
     by_backend,
 )  # fmt: skip

@@ -282,8 +282,16 @@ class Origins:
         return self._owner.get(node)
 
     def bindings(self, name: ast.Name) -> list[tuple[ast.AST, ast.expr]]:
-        """Statements, or arguments of callers, that give a name its value, with that value."""
-        return list(self._made(name, callers=True))
+        """Statements on earlier lines, of the function around a name or of one around that, or
+        arguments of callers, that give the name its value, with that value."""
+        scope = self._owner.get(name)
+        rows = self._assigned.get((scope, name.id), [])
+        own = [row for row in rows if row[1].lineno < name.lineno]
+        if own or scope is None:
+            return list(own)
+        if name.id in _parameters(scope):
+            return list(self._passed(scope, name.id))
+        return [] if rows else list(self._made(name, callers=True))
 
     def _before(self, name: ast.Name) -> list[ast.expr]:
         """What the function around a name assigns to it on earlier lines."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from extractors.host.backwards import arguments, back
 from extractors.host.conditions import parts
 from extractors.host.derived import rule_lines
 from extractors.host.events import LaunchRecord, RoundRecord
 from extractors.host.expr import atoms
-from extractors.host.facts import Material, functions_of, is_extent
+from extractors.host.facts import Material, is_extent
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
-from extractors.syntax.nodes import children, nodes_of, walk
 from kb.evidence import Decision, Lines
-
-MAX_STEPS = 60
-"""Expressions that the origin of one value is followed through."""
 
 _OF_SHAPES = frozenset({
     "dim", "shape", "tensor", "call", "index", "*", "//", "/", "cdiv", "+", "-", "neg", "int",
@@ -151,61 +148,6 @@ def _written(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
     if call is None or material.origins is None or not rounds:
         return set()
     value = material.origins.argument(call, name, names.index(name), material.row(launch))
-    found: set[Lines] = set()
-    pending = [value] if value is not None else []
-    seen: set[ast.expr] = set()
-    while pending and len(seen) < MAX_STEPS:
-        one = pending.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if isinstance(one, ast.Call) and lines_of(one) in rounds:
-            found.add(lines_of(one))
-        pending += _behind(material, one)
-    return found
-
-
-def _behind(material: Material, value: ast.expr) -> Iterator[ast.expr]:
-    """What a value is, one step back."""
-    if isinstance(value, ast.Name) and material.origins is not None:
-        for statement, made in material.origins.bindings(value):
-            row = [at for one, at in _targets(statement) if getattr(one, "id", "") == value.id]
-            yield from _parts(material, made, row[0] if row else None)
-    elif isinstance(value, ast.Attribute):
-        for node in (one for one in nodes_of(material.tree) if isinstance(one, ast.Assign)):
-            for target, place in _targets(node):
-                if isinstance(target, ast.Attribute) and target.attr == value.attr:
-                    yield from _parts(material, node.value, place)
-    else:
-        yield from _parts(material, value, None)
-
-
-def _targets(statement: ast.AST) -> list[tuple[ast.expr, int | None]]:
-    """What a statement binds, with its place in a row."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if isinstance(target, ast.Tuple | ast.List):
-        return [(one, place) for place, one in enumerate(target.elts)]
-    return [(target, None)] if target is not None else []
-
-
-def _parts(material: Material, value: ast.expr, place: int | None) -> Iterator[ast.expr]:
-    """A value itself; or what the function that it calls gives back at a place, or the arguments of
-    a function that is not of the module."""
-    if not isinstance(value, ast.Call):
-        if isinstance(value, ast.Tuple) and place is not None and place < len(value.elts):
-            yield value.elts[place]
-        elif isinstance(value, ast.IfExp):
-            yield from (value.body, value.orelse)
-        elif isinstance(value, ast.Name | ast.Attribute):
-            yield value
-        return
-    if place is None:
-        yield value
-    name = value.func.id if isinstance(value.func, ast.Name) else ""
-    made = [node for node in functions_of(material.tree) if name and node.name == name]
-    for node in (one for function in made for one in walk(function)):
-        if isinstance(node, ast.Return) and node.value is not None:
-            row = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-            yield from row if place is None else row[place : place + 1]
-    if not made:
-        yield from (one for one in children(value) if isinstance(one, ast.expr))
+    made = back(material, value, arguments) if value is not None else ()
+    calls = (one for one in made if isinstance(one, ast.Call))
+    return {lines_of(call) for call in calls} & rounds

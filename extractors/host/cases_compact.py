@@ -1,0 +1,44 @@
+"""Cases and near misses of arrays that the host makes contiguous on some way to a launch."""
+
+from __future__ import annotations
+
+from extractors.host.samples import ROWS_POINTER, ROWS_TILE, HostCase, HostMiss, vary
+
+_LAID = "host-contiguity-alignment-normalisation"
+_HELPER = (
+    "def host(x, w)",
+    (
+        "def laid(x):\n    if x.stride(-1) == 1:\n        return x\n    return x.contiguous()\n\n"
+        "def host(x, w)"
+    ),
+)
+_CALL, _CALL_TILE = "    kern[", "    ct.launch("
+_OUTER = "def outer(x, w):\n    x = x.contiguous()\n    return host(x, w)\n\ndef host(x, w)"
+_ALL = "    x, w = [one if one.stride(-1) == 1 else one.contiguous() for one in (x, w)]\n"
+HELPED = vary(ROWS_POINTER, _HELPER, (_CALL, "    x = laid(x)\n" + _CALL))
+"""A helper that gives an array back as it is, or contiguous."""
+HELPED_TILE = vary(ROWS_TILE, _HELPER, (_CALL_TILE, "    x = laid(x)\n" + _CALL_TILE))
+_AFTER = ("1024, num_warps=4)\n", "1024, num_warps=4)\n    x = x.contiguous()\n")
+
+CASES = (
+    HostCase(_LAID, HELPED, ".contiguous() on host"),
+    HostCase(_LAID, HELPED_TILE, ".contiguous() on host"),
+    HostCase(_LAID, vary(ROWS_POINTER, (_CALL, _ALL + _CALL)), ".contiguous() on host"),
+    HostCase(_LAID, vary(ROWS_TILE, (_CALL_TILE, _ALL + _CALL_TILE)), ".contiguous() on host"),
+    HostCase(_LAID, vary(ROWS_POINTER, ("def host(x, w)", _OUTER)), ".contiguous() on host"),
+)
+"""What must be seen."""
+
+MISSES = (
+    HostMiss(_LAID, vary(ROWS_POINTER, _AFTER), "after the launch"),
+    HostMiss(_LAID, vary(HELPED, ("x = laid(x)", "y = laid(x)")), "another array is handed over"),
+    HostMiss(
+        _LAID, vary(HELPED_TILE, ("x = laid(x)", "y = laid(x)")), "another array is handed over"
+    ),
+    HostMiss(
+        _LAID,
+        vary(ROWS_POINTER, (_CALL, "    x = torch.exp(x.contiguous())\n" + _CALL)),
+        "what the framework computes of it is another array",
+    ),
+)
+"""What must not be seen."""

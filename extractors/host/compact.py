@@ -1,0 +1,46 @@
+"""Arrays that the host makes contiguous, read off the text: in the function of the launch, in one
+that calls it, or in a helper."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from extractors.host.backwards import back, same_array
+from extractors.host.facts import Material
+from extractors.host.origins import lines_of
+from extractors.syntax.nodes import nodes_of
+from kb.evidence import AxisKind, Decision, Lines
+
+
+def compacted(material: Material) -> Iterator[Decision]:
+    """Arrays of a launch that `.contiguous()` gave, on some way to it."""
+    lines: set[Lines] = set()
+    for launch in material.sites() if _compacts(material.tree) else ():
+        call = material.origins.call_at(launch.lines) if material.origins else None
+        for position, (name, constant) in enumerate(material.signature.params):
+            if constant or call is None or material.origins is None:
+                continue
+            given = material.origins.argument(call, name, position, material.row(launch))
+            for made in back(material, given, same_array) if given is not None else ():
+                if isinstance(made, ast.Call) and _is_compacting(made):
+                    lines.add(lines_of(made))
+    if lines:
+        yield Decision(
+            axis="layout_contract",
+            value=".contiguous() on host",
+            pattern="host-contiguity-alignment-normalisation",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+
+
+def _is_compacting(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "contiguous"
+
+
+@lru_cache(maxsize=8)
+def _compacts(tree: ast.Module) -> bool:
+    """Whether a module makes any array contiguous."""
+    return any(isinstance(node, ast.Call) and _is_compacting(node) for node in nodes_of(tree))
