@@ -83,6 +83,11 @@ _ELEMENTWISE = (
 )
 
 
+_LINEAR = vary(
+    PRODUCT_POINTER, ("(a, b, out,", "(a, b, out, rate,"), ("tl.dot(x, y)", "tl.dot(x * rate, y)")
+)
+
+
 class ScalePlacement(Pattern):
     """The scalar that multiplies scores is found on the operand, before the maximum, or on both
     sides of it."""
@@ -123,6 +128,7 @@ class ScalePlacement(Pattern):
             ),
             "scale once in the epilogue",
         ),
+        Case(_LINEAR, "pre-scale Q"),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale S before max"),
@@ -133,6 +139,10 @@ class ScalePlacement(Pattern):
         NearMiss(
             vary(_CAPPED, ("tl.trans(k)) * rate", "tl.trans(k))")),
             why="the scores are held below a bound, not scaled",
+        ),
+        NearMiss(
+            vary(_LINEAR, ("x * rate", "x * tl.load(out)")),
+            why="the factor is loaded: a scale of what is stored in few bits",
         ),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(
@@ -154,6 +164,7 @@ class ScalePlacement(Pattern):
             yield from self._backward(facts)
             if not facts.exponentials:
                 yield from self._query(facts)
+                yield from self._linear(facts)
             return
         scaled = [
             n
@@ -169,6 +180,7 @@ class ScalePlacement(Pattern):
         yield from self._query(facts)
         if facts.contractions and not scaled:
             yield from self._backward(facts)
+            yield from self._linear(facts)
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
@@ -242,6 +254,23 @@ class ScalePlacement(Pattern):
                 if found:
                     yield self.decide(facts, "pre-scale Q", found)
                     return
+
+    def _linear(self, facts: Facts) -> Iterable[Decision]:
+        """A loaded tile times a parameter, on its way into a matrix product without a softmax."""
+        if facts.score_products:
+            return
+        handed = facts.graph.function.parameter_names
+        found = [
+            node
+            for product in facts.contractions
+            for role in ("lhs", "rhs")
+            for node in _scales(facts, product.op.operand(role) or "")
+            if node.kind == OpKind.MUL
+            and facts.graph.core(_scaling(facts, node)) in handed
+            and any(map(facts.held_loads, node.op.inputs[:2]))
+        ]
+        if found:
+            yield self.decide(facts, "pre-scale Q", dict.fromkeys(found))
 
     def _backward(self, facts: Facts) -> Iterable[Decision]:
         """A gradient accumulator is multiplied by a scalar after its loop."""
