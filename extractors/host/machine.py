@@ -40,6 +40,7 @@ class Machine:
     base: dict[int, Content] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
     tensors: dict[Value, TensorFact] = field(default_factory=dict)
+    ranks: dict[Value, int | None] = field(default_factory=dict)
     events: list[object] = field(default_factory=list)
     stack: tuple[str, ...] = ()
     budgets: tuple[Value, ...] = ()
@@ -136,9 +137,12 @@ class Machine:
         return self.tensors.setdefault(value, TensorFact())
 
     def forget_ranks(self) -> None:
-        """Forget how many axes arguments have: another function has others of the same name."""
+        """Forget how many axes arguments have: another function has others of the same name. What
+        was said stays in `ranks`, None where functions say different things."""
         for value, fact in self.tensors.items():
-            if isinstance(value, Expr) and value.op == "sym":
+            if isinstance(value, Expr) and value.op == "sym" and fact.rank is not None:
+                agreed = self.ranks.get(value, fact.rank) == fact.rank
+                self.ranks[value] = fact.rank if agreed else None
                 fact.rank = None
 
     def branch(

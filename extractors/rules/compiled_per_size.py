@@ -58,6 +58,15 @@ def run(x):
 )
 
 
+_AGAIN = (
+    _ROWS
+    + """
+def other(x):
+    return x.shape[2]
+"""
+)
+
+
 class CompiledPerSize(Rule):
     """A compile-time parameter follows a size that the number of programs follows too, and the
     kernel only computes or compares with it."""
@@ -95,6 +104,14 @@ class CompiledPerSize(Rule):
                 ("x, out, n, rows,", "x, out, rows, n,"),
             ),
             why="the last axis is a size of the model, which tiles of the grid may share",
+        ),
+        NearMiss(
+            vary(
+                _AGAIN,
+                ("min(528, rows)", "min(528, n)"),
+                ("x, out, n, rows,", "x, out, rows, n,"),
+            ),
+            why="the last axis of the argument of that function",
         ),
         NearMiss(
             vary(_ROWS, ("min(528, rows)", "528")), why="the number of programs does not follow it"
@@ -164,7 +181,8 @@ def _innermost(material: Material, extent: Value) -> bool:
     if not isinstance(extent, Expr) or extent.op != "dim":
         return False
     fact = material.machine.tensors.get(extent.args[0])
-    rank = fact.rank if fact is not None else None
+    said = material.machine.ranks.get(extent.args[0])
+    rank = fact.rank if fact is not None and fact.rank is not None else said
     return extent.args[1] == -1 or (rank is not None and extent.args[1] == rank - 1)
 
 
