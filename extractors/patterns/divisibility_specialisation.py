@@ -78,6 +78,18 @@ def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
         tl.store(out + at * W + cols, v * 2.0, mask=at < n)
 """
 )
+_OPTIONAL = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    if SHIFT:
+        v += tl.load(bias + at, mask=at < n, other=0.0)
+    tl.store(out + at, v, mask=at < n)
+"""
+)
 
 
 class DivisibilitySpecialisation(Pattern):
@@ -118,13 +130,23 @@ class DivisibilitySpecialisation(Pattern):
         ),
         NearMiss(vary(_UNCHECKED, ("EVEN: Bool", "EVEN")), why="the flag is told at run time"),
         NearMiss(
+            _OPTIONAL,
+            why="the flag decides on an operand, which is checked where it is read",
+            value="constexpr EVEN flag removes mask",
+        ),
+        NearMiss(
             vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")), why="checked anyway"
         ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         tails = self._tails(facts)
-        flagged = [(n, g) for n in tails for g in facts.guards(n) if _compile_time(facts, g)]
+        flagged = [
+            (n, g)
+            for n in tails
+            for g in facts.guards(n)
+            if _compile_time(facts, g) and _governs(facts, g, n)
+        ]
         flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
         flagged += [(n, n) for n in _checked_apart(facts) if self._peeled(facts, n)]
         flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
@@ -187,6 +209,19 @@ class DivisibilitySpecialisation(Pattern):
         for access in facts.accesses:
             compared += comparisons(facts, access.mask)
         return [c for c in dict.fromkeys(compared) if against_extent(facts, c)]
+
+
+def _governs(facts: Facts, branch: Node, tail: Node) -> bool:
+    """True when a branch around a check decides on the check alone: what is checked is used after
+    the branch, or moved on its other side, too; not when it decides on an operand."""
+    uses = [a for a in facts.accesses if facts.graph.rests_on(a.mask, tail)]
+    if not uses or any(not a.node.inside(branch) for a in uses):
+        return True
+    sides: dict[str | None, set[int]] = {}
+    for access in (a for a in facts.accesses if a.node.inside(branch)):
+        below = next((n for n in access.node.around() if n.parent is branch), access.node)
+        sides.setdefault(access.array, set()).add(below.branch)
+    return any(len(sides[a.array]) > 1 for a in uses)
 
 
 def _checked_apart(facts: Facts) -> list[Node]:

@@ -46,6 +46,18 @@ def back(y, gy, gx, n, T: tl.constexpr):
     tl.store(gx + row * n + at, p * (g - tl.sum(p * g, axis=0)), mask=at < n)
 """
 )
+_WEIGHED = (
+    POINTER
+    + """
+@triton.jit
+def weigh(x, w, out, rows, n, T: tl.constexpr, W: tl.constexpr):
+    row = tl.program_id(0) * T + tl.arange(0, T)
+    at = tl.arange(0, W)
+    v = tl.load(x + tl.program_id(1) * rows * n + row[:, None] * n + at[None, :])
+    c = tl.load(w + tl.program_id(1) * n + at)
+    tl.store(out + tl.program_id(1) * rows + row, tl.sum(v * c[None, :], axis=1))
+"""
+)
 
 
 class RecomputeFromStatistics(Pattern):
@@ -75,6 +87,7 @@ class RecomputeFromStatistics(Pattern):
             vary(_SOFTMAX_BACK, ("p * (g -", "p * (p -")),
             why="the gradient is no part of the difference",
         ),
+        NearMiss(_WEIGHED, why="a factor along the axis that is summed is no statistic of a row"),
         NearMiss(ATTENTION, why="the statistic stays in the loop and is dropped"),
         NearMiss(SOFTMAX, why="the output is all that is stored"),
         NearMiss(FLASH_POINTER, why="the statistic stays in the loop and is dropped"),

@@ -173,15 +173,15 @@ class Facts:
         return not any(a.is_store and a.node.inside(loop.node) for a in self.accesses)
 
     def _within_row(self, loop: Loop) -> bool:
-        """True for a loop in large steps over neighbours that are all summed up, by it or by
-        another loop over the same range: they are one row."""
-        return self._over_neighbours(loop) and any(
-            other.of(Role.SUM)
-            and self._over_neighbours(other)
-            and self._range(other) == self._range(loop)
-            and not any(a.node.inside(other.node) for a in self.stores)
-            for other in self.loops
-        )
+        """True for one of several loops in large steps over the same neighbours, of which one sums
+        them up: they are one row."""
+        if not self._over_neighbours(loop):
+            return False
+        same = [one for one in self.loops if self._range(one) == self._range(loop)]
+        same = [one for one in same if self._over_neighbours(one)]
+        sums = [one for one in same if one.of(Role.SUM)]
+        stored = [a.node for a in self.stores]
+        return len(same) > 1 and any(not any(n.inside(s.node) for n in stored) for s in sums)
 
     def _range(self, loop: Loop) -> tuple[Expr, ...]:
         return tuple(self.values.expr(v) for v in (loop.low, loop.high) if v is not None)

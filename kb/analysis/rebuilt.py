@@ -6,7 +6,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind, Expr, mul
 from kb.ops import REDUCTIONS, OpKind
 
 
@@ -40,9 +40,14 @@ def normalised(facts: Facts) -> list[Node]:
     for node in facts.graph.of(OpKind.MUL):
         for wide, narrow in (node.op.inputs[:2], node.op.inputs[1::-1]):
             stat = _loaded(facts, narrow)
-            if not stat or lanes(facts, stat[0]) >= width(facts, wide) or not facts.feeding(wide):
+            axes = width(facts, wide)
+            if not stat or lanes(facts, stat[0]) >= axes:
                 continue
-            if _scope(facts, wide, stat) and (_reduced(facts, node) or _beside(facts, node, wide)):
+            if not any(lanes(facts, a) == axes for a in facts.feeding(wide)):
+                continue
+            told = any(map(_tiled, stat[0].index)) or _stays(facts, node, narrow)
+            again = (told and _reduced(facts, node)) or _beside(facts, node, wide)
+            if again and _scope(facts, wide, stat):
                 found.append(node)
     return list(dict.fromkeys(found))
 
@@ -104,6 +109,33 @@ def _loaded(facts: Facts, value: str) -> list[Access]:
 
 def _reduced(facts: Facts, node: Node) -> bool:
     return any(n.op.kind in REDUCTIONS for n in facts.graph.downstream(node.result))
+
+
+def _tiled(index: Expr) -> bool:
+    """True when the lanes of an index are a tile of several, one for each block or round; a round
+    may be counted in tiles or in lanes."""
+    for lane in (a for a in index.top() if a.kind is AtomKind.LANE):
+        apart = index.coefficient(lane)
+        for place in index.top():
+            if place.kind in (AtomKind.BLOCK, AtomKind.INDUCTION):
+                steps = [mul(apart, lane.args[0])]
+                steps += [apart] if place.kind is AtomKind.INDUCTION else []
+                if index.coefficient(place) in steps:
+                    return True
+    return False
+
+
+def _stays(facts: Facts, node: Node, narrow: str) -> bool:
+    """False when a factor of a product varies along the axis that the product is reduced over."""
+    rank, shape = len(facts.types.shape(node.result)), facts.types.shape(narrow)
+    shape = ("1",) * (rank - len(shape)) + shape
+    for reduction in facts.graph.downstream(node.result):
+        if reduction.op.kind in REDUCTIONS:
+            axis = facts.values.literal(reduction.op.operand("axis"))
+            same = len(facts.types.shape(reduction.op.inputs[0])) == rank
+            if same and isinstance(axis, int) and -rank <= axis < rank:
+                return shape[axis] == "1"
+    return True
 
 
 def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
