@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT
+from extractors.patterns.butterfly_stages import STAGES_POINTER
+from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.EXP,
-                         OpKind.EXP2, OpKind.TANH, OpKind.NEG})  # fmt: skip
-_SEEN = VIEWS | {OpKind.SELECT, OpKind.BITCAST}
+_ARITHMETIC = frozenset({
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.EXP, OpKind.EXP2,
+    OpKind.TANH, OpKind.NEG, OpKind.SIGMOID, OpKind.ERF, OpKind.LOG, OpKind.LOG2, OpKind.SQRT,
+    OpKind.RSQRT, OpKind.POW, OpKind.REDUCE_SUM,
+})  # fmt: skip
+_SEEN = VIEWS | TURNS | {OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK}
 _HALVES = """#include <cuda_fp16.h>
 __global__ void twice(const half* x, half* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = __float2half(2.f * __half2float(x[at]));
 }
 """
+_IN_STAGES = vary(STAGES_POINTER, ("* T + at)\n", "* T + at).to(tl.float32)\n"))
 
 
 class WidenedArithmetic(Pattern):
@@ -36,8 +41,10 @@ class WidenedArithmetic(Pattern):
         Case(LAYER_NORM_POINTER, "fp32"),
         Case(ROW_NORM_THREADS, "fp32"),
         Case(_HALVES, "fp32"),
+        Case(_IN_STAGES, "fp32"),
     )
     near_misses = (
+        NearMiss(STAGES_POINTER, why="stages in the type of the array"),
         NearMiss(COPY, why="nothing is computed"),
         NearMiss(COPY_THREADS, why="nothing is computed"),
         NearMiss(PRODUCT, why="the product widens by itself"),
@@ -72,6 +79,14 @@ class WidenedArithmetic(Pattern):
         for current in pending:
             for user in facts.graph.users(current):
                 if user.op.kind in _SEEN and user.op.results and len(pending) < 8:
-                    pending.append(user.result)
+                    pending += [r.name for r in user.op.results]
+                elif user.op.kind in LOOPS and len(pending) < 8:
+                    pending += self._carried(facts, user, current)
                 found.append(user)
         return found
+
+    def _carried(self, facts: Facts, loop: Node, value: str) -> list[str]:
+        """What a loop that begins with a value calls it inside."""
+        names = loop.op.regions[-1].arguments[1 if loop.op.kind == OpKind.FOR else 0 :]
+        starts = facts.graph.inits(loop)
+        return [a.name for a, start in zip(names, starts, strict=False) if start == value]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kb.analysis import symbolic as s
+from kb.analysis.butterflies import mirrored
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
@@ -224,9 +225,12 @@ def _larger(graph: Graph, node: Node, argument: str) -> bool:
 
 
 def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
-    """next = argument * factor + something is a rescaled sum; without a factor a plain one."""
+    """next = argument * factor + something is a rescaled sum; without a factor a plain one. A
+    choice of a sum or a difference is a step of a butterfly."""
     stops = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF, OpKind.ADD}
     for node in graph.upstream(next_, lambda n: n.op.kind not in stops):
+        if node.op.kind == OpKind.SELECT and mirrored(graph, node):
+            return None
         if node.op.kind == OpKind.FMA:
             if graph.core(node.op.inputs[2]) == argument:
                 return Role.SUM
