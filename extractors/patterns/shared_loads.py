@@ -1,0 +1,186 @@
+"""One load for several uses, or a second load of an element that a first one brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
+from extractors.patterns.dual_orientation import DualOrientation
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import LOOPS, Node
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
+
+_STOPS = READS | COMPARISONS | CONTRACTIONS | REDUCTIONS | {OpKind.ATTRIBUTE}
+_AGAIN = "one element loaded again"
+_PRODUCTS = "load once, use in several products"
+_BESIDE = "load once, use in a product and beside it"
+_STORED = "load once, store several times"
+
+_LABEL = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, names, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+    own = tl.load(x + row * n + tl.load(names + row))
+    tl.store(out + row, tl.log(tl.sum(tl.exp(v), axis=0)) - own)
+"""
+)
+_GATED = (
+    TILE
+    + """
+@ct.kernel
+def gated(a, b, c, out, T: Int):
+    m = ct.bid(0)
+    x = ct.load(a, index=(m, 0), shape=(T, T))
+    zero = ct.full((T, T), 0.0, dtype=ct.float32)
+    u = ct.mma(x, ct.load(b, index=(0, 0), shape=(T, T)), zero)
+    v = ct.mma(x, ct.load(c, index=(0, 0), shape=(T, T)), zero)
+    ct.store(out, index=(m, 0), tile=ct.astype(u * v, out.dtype))
+"""
+)
+_SKIP = vary(
+    _GATED,
+    ("    v = ct.mma(x, ct.load(c, index=(0, 0), shape=(T, T)), zero)\n", ""),
+    ("u * v", "u + x"),
+)
+_SPREAD = (
+    POINTER
+    + """
+@triton.jit
+def spread(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at)
+    for i in range(n):
+        tl.store(out + i * T + at, v)
+"""
+)
+
+
+class SharedLoads(Pattern):
+    """A tile is an operand of several products, or of one and of what is stored beside it; what
+    was loaded once is stored several times; or an element of what was loaded, chosen by a loaded
+    index, is loaded again."""
+
+    name = "one-load-for-several-uses"
+    axis = "load_reuse"
+    source = "Hennessy and Patterson, Computer Architecture (2017), temporal locality"
+    matches = (
+        Case(_LABEL, _AGAIN),
+        Case(_GATED, _PRODUCTS),
+        Case(_SKIP, _BESIDE),
+        Case(_SPREAD, _STORED),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_LABEL, ("tl.load(x + row * n + tl.load", "tl.load(out + row * n + tl.load")),
+            why="an element of another array",
+        ),
+        NearMiss(
+            vary(_LABEL, ("row * n + tl.load(names + row)", "row * n")),
+            why="the first element: no index picks it",
+        ),
+        NearMiss(vary(_GATED, ("ct.mma(x, ct.load(c", "ct.mma(u, ct.load(c")), why="each tile enters one product"),  # noqa: E501
+        NearMiss(vary(_SKIP, ("u + x", "u * 2.0")), why="one product"),
+        NearMiss(vary(_SPREAD, ("at, v)", "at, v + i)")), why="every round stores another number"),
+        NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
+        NearMiss(ATTENTION, why="every tile enters one product"),
+        NearMiss(PRODUCT, why="every tile enters one product"),
+        NearMiss(SOFTMAX_CHUNKS, why="whole rows are loaded again"),
+        NearMiss(ADD_POINTER, why="every load is used once"),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        again = [a for pair in _again(facts) for a in pair]
+        if again:
+            yield self.decide(facts, _AGAIN, dict.fromkeys(again))
+        if facts.contractions:
+            yield from self._products(facts)
+        elif stored := [*_stored(facts)]:
+            yield self.decide(facts, _STORED, stored)
+
+    def _products(self, facts: Facts) -> Iterable[Decision]:
+        users: dict[Access, list[Node]] = {}
+        for product in facts.contractions:
+            for role in ("lhs", "rhs"):
+                for access in _reached(facts, product.op.operand(role)):
+                    if product not in users.setdefault(access, []):
+                        users[access].append(product)
+        told = {n for d in DualOrientation().find(facts) for n in d.lines} if users else set()
+        free = {
+            a: ps
+            for a, ps in users.items()
+            if _flat(facts, a) and not any(p.lines in told for p in ps)
+        }
+        several = {a: ps for a, ps in free.items() if len({p.lines for p in ps}) > 1}
+        if several:
+            yield self.decide(facts, _PRODUCTS, _with_products(several))
+        direct = {a for s in facts.stores for a in _reached(facts, s.value)}
+        beside = {a: ps for a, ps in free.items() if a in direct and a not in several}
+        if beside:
+            yield self.decide(facts, _BESIDE, _with_products(beside))
+
+
+def _with_products(users: dict[Access, list[Node]]) -> list[Where]:
+    """Loads, each with the products that take it."""
+    where: list[Where] = []
+    for access, products in users.items():
+        where += [access, *products]
+    return where
+
+
+def _reached(facts: Facts, value: str | None) -> list[Access]:
+    """Loads that a value is computed from, with nothing summed on the way and nothing handed on by
+    a loop."""
+    graph = facts.graph
+    pending = [v for v in (value,) if v is not None]
+    seen = set(pending)
+    found: dict[Access, None] = {}
+    for current in pending:
+        made = graph.producer(current)
+        if made is None or made.op.kind in _STOPS | LOOPS:
+            access = facts.access(made) if made is not None else None
+            if access is not None:
+                found[access] = None
+            continue
+        new = [v for v in graph.feeds(current) if v not in seen]
+        seen.update(new)
+        pending += new
+    return [*found]
+
+
+def _flat(facts: Facts, access: Access) -> bool:
+    """True for tiles with rows and columns."""
+    return sum(extent != "1" for extent in facts.types.shape(access.value)) > 1
+
+
+def _again(facts: Facts) -> Iterable[tuple[Access, Access]]:
+    """Loads of an array of many elements side by side, and of one at a loaded index."""
+    single = [
+        a
+        for a in facts.loads
+        if a.array is not None
+        and not any(e.has(AtomKind.LANE) for e in a.index)
+        and any(atom.kind is AtomKind.LOADED for e in a.index for atom in e.top())
+    ]
+    for one in single:
+        for many in facts.loads:
+            if many.array == one.array and any(e.has(AtomKind.LANE) for e in many.index):
+                if not any(e.has(AtomKind.LOADED) for e in many.index):
+                    yield many, one
+
+
+def _stored(facts: Facts) -> Iterable[Access]:
+    """Loads whose numbers are stored as they are, in a loop that the load stands before."""
+    for store in facts.stores:
+        for load in facts.held_loads(store.value) if store.node.loops else ():
+            outside = not any(load.node.inside(loop) for loop in store.node.loops[-1:])
+            if outside and None not in (load.array, store.array) and facts.types.shape(load.value):
+                yield from (load, store)
