@@ -1,0 +1,165 @@
+"""A loss and its gradient in one kernel: cross entropy beside the probabilities less the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import SOFTMAX
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import is_wide
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import COMPARISONS, OpKind
+
+_LOSS = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, y, losses, grads, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+    label = tl.load(y + row)
+    e = tl.exp(v - tl.max(v, axis=0))
+    total = tl.sum(e, axis=0)
+    picked = tl.sum(tl.where(at == label, v - tl.max(v, axis=0), 0.0), axis=0)
+    tl.store(losses + row, tl.log(total) - picked)
+    tl.store(grads + row * n + at, e / total - (at == label).to(tl.float32), mask=at < n)
+"""
+)
+_LOSS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def loss(x, y, losses, grads, T: Int):
+    row = ct.bid(0)
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, (row, at))
+    label = ct.gather(y, (row,))
+    top = ct.max(v, 0, keepdims=True)
+    e = ct.exp(v - top)
+    total = ct.sum(e, 0, keepdims=True)
+    ct.scatter(losses, (row,), ct.log(total))
+    ct.scatter(grads, (row, at), e / total - ct.where(at == label, 1.0, 0.0))
+"""
+)
+_LOSS_THREADS = """__global__ void loss(const float* x, const int* y, float* losses, float* grads, int n) {
+    const float* row = x + blockIdx.x * n;
+    float top = -INFINITY;
+    for (int i = 0; i < n; ++i) top = fmaxf(top, row[i]);
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += expf(row[i] - top);
+    int label = y[blockIdx.x];
+    if (threadIdx.x == 0) losses[blockIdx.x] = logf(sum) + top - row[label];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float hit = i == label ? 1.f : 0.f;
+        grads[blockIdx.x * n + i] = expf(row[i] - top) / sum - hit;
+    }
+}
+"""  # noqa: E501
+_TWICE = vary(
+    _LOSS,
+    (
+        "e / total - (at == label).to(tl.float32), mask=at < n)",
+        "e / total, mask=at < n)\n    own = tl.load(x + row * n + label)\n"
+        "    tl.store(grads + row * n + label, tl.exp(own) / total - 1.0)",
+    ),
+)
+_BOTH = "loss and gradient in one kernel"
+
+
+class LossWithGradient(Pattern):
+    """The logarithm of a sum of exponentials, or of one of their shares, goes into one array, and
+    their shares less what a comparison picks into another; or all shares, and the one at a loaded
+    place once more."""
+
+    name = "loss-and-gradient-in-one-kernel"
+    axis = "fusion"
+    source = "Hsu et al., Liger Kernel (2024), fused cross entropy: gradient in the forward pass"
+    matches = (
+        Case(_LOSS, _BOTH),
+        Case(_TWICE, _BOTH),
+        Case(_LOSS_TILE, _BOTH),
+        Case(_LOSS_THREADS, _BOTH),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_LOSS, ("e / total - (at == label).to(tl.float32)", "e / total")),
+            why="probabilities, no gradient",
+        ),
+        NearMiss(
+            vary(_LOSS, ("tl.log(total) - picked", "total - picked")),
+            why="no logarithm: what is stored beside is no loss",
+        ),
+        NearMiss(
+            vary(_LOSS_TILE, ("ct.log(total)", "total")),
+            why="no logarithm: what is stored beside is no loss",
+        ),
+        NearMiss(
+            vary(_LOSS_THREADS, (" - hit;", ";")),
+            why="probabilities, no gradient",
+        ),
+        NearMiss(SOFTMAX, why="probabilities alone"),
+        NearMiss(PRODUCT, why="a product"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        logarithms = facts.graph.of(OpKind.LOG, OpKind.LOG2)
+        if facts.contractions or not logarithms or not facts.exponentials:
+            return
+        powers = [e.node for e in facts.exponentials if not e.rescale]
+        logs = [n for n in logarithms if any(facts.graph.rests_on(n.result, p) for p in powers)]
+        losses = [(s, n) for s in facts.stores for n in logs if facts.graph.rests_on(s.value, n)]
+        if not losses:
+            return
+        for node, stores in [*self._subtracted(facts, powers), *self._corrected(facts, powers)]:
+            apart = [(s, n) for s, n in losses if s.array not in {g.array for g in stores}]
+            if apart:
+                found = [node, *stores, *(place for pair in apart for place in pair)]
+                yield self.decide(facts, _BOTH, dict.fromkeys(found))
+                return
+
+    def _subtracted(self, facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
+        """Shares less the target, with the stores that take them."""
+        for less in facts.graph.of(OpKind.SUB):
+            if self._share_less_target(facts, less, powers):
+                yield less, facts.stored_in(less.result)
+
+    def _corrected(self, facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
+        """Shares that are stored, and the one at a loaded place stored once more."""
+        shares = [
+            s
+            for s in facts.stores
+            if not s.is_atomic and any(facts.graph.rests_on(s.value, p) for p in powers)
+        ]
+        for store in shares:
+            again = [
+                other
+                for other in shares
+                if other.array == store.array
+                and is_wide(facts, store.value)
+                and not is_wide(facts, other.value)
+                and any(e.has(AtomKind.LOADED) for e in other.index)
+                and facts.graph.roots(other.value, OpKind.SUB)
+            ]
+            if again:
+                yield store.node, [store, *again]
+
+    def _share_less_target(self, facts: Facts, less: Node, powers: list[Node]) -> bool:
+        """Elements of exponentials less what a comparison of positions with a label gives."""
+        over, under = less.op.inputs[:2]
+        shares = any(facts.graph.rests_on(over, p) for p in powers)
+        target = any(facts.graph.rests_on(under, p) for p in powers)
+        picked = bool(facts.graph.roots(under, *COMPARISONS)) or self._where(facts, less)
+        wide = is_wide(facts, less.result) or facts.of_threads
+        return wide and shares and not target and picked
+
+    def _where(self, facts: Facts, less: Node) -> bool:
+        """Taken only where a comparison of positions says so."""
+        chosen = [u for u in facts.graph.users(less.result) if u.kind == OpKind.SELECT]
+        tests = [facts.graph.producer(u.op.operand("condition")) for u in chosen]
+        return any(t is not None and t.kind in (OpKind.EQ, OpKind.NE) for t in tests)
