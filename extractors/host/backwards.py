@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from extractors.host.callers import VIEWS
+from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
+from extractors.host.origins import lines_of
 from extractors.syntax.nodes import children, nodes_of, walk
+from kb.evidence import Lines
 
 MAX_STEPS = 60
 """Expressions that the origin of one value is followed through."""
@@ -59,6 +62,28 @@ def _behind(material: Material, value: ast.expr, through: _Back) -> Iterator[ast
         yield from _parts(material, value, None, through)
 
 
+def worked_out(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
+    """Where the number was computed or written out that a launch hands over for a parameter."""
+    call = material.origins.call_at(launch.lines) if material.origins else None
+    names = [param for param, _ in material.signature.params]
+    if call is None or material.origins is None or name not in names:
+        return set()
+    value = material.origins.argument(call, name, names.index(name), material.row(launch))
+    if value is None or isinstance(value, ast.Constant):
+        return set()
+    made = list(back(material, value, arguments))
+    return {lines_of(one) for one in made[1:] if _computes(material, one)}
+
+
+def _computes(material: Material, value: ast.expr) -> bool:
+    """True for arithmetic, a number that is written out, and a function that gives a number."""
+    if isinstance(value, ast.Call):
+        known = isinstance(value.func, ast.Name) and _given_back(material.tree, value.func.id)
+        return isinstance(value.func, ast.Name) and not known
+    number = isinstance(value, ast.Constant) and type(value.value) is int
+    return number or isinstance(value, ast.BinOp)
+
+
 @lru_cache(maxsize=8)
 def _attributes(tree: ast.Module) -> dict[str, list[tuple[ast.expr, int | None]]]:
     """What a module assigns to attributes of each name, with the place in a row."""
@@ -93,14 +118,14 @@ def _parts(
     elif isinstance(value, ast.Call):
         name = value.func.id if isinstance(value.func, ast.Name) else ""
         given_back = list(_given_back(material.tree, name)) if name else []
-        if place is None:
+        if place is None or not given_back:
             yield value
         for made in given_back:
             row = made.elts if isinstance(made, ast.Tuple) else [made]
             yield from row if place is None else row[place : place + 1]
         if not given_back:
             yield from through(value)
-    elif isinstance(value, ast.Name | ast.Attribute):
+    else:
         yield value
 
 

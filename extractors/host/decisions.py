@@ -9,6 +9,7 @@ from typing import TypeGuard
 from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
+from extractors.host.backwards import worked_out
 from extractors.host.compact import compacted
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
@@ -253,7 +254,9 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
         yield from padded(material, launch, name, (given, value))
         if is_extent(value):
             extents.append((name, line))
-        elif name not in picked and (chosen := _chosen(value)):
+        elif name not in picked and (
+            chosen := _chosen(value) or _saved(material, launch, name, value)
+        ):
             yield Decision(
                 axis="tile_selection",
                 value=chosen,
@@ -265,6 +268,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
                             *material.made(launch, name),
                             *rule_lines(material, launch, name),
                             *(() if value == given else _elsewhere(material, value)),
+                            *worked_out(material, launch, name),
                         }
                     )
                 ),
@@ -308,11 +312,26 @@ def _chosen(value: Value) -> str:
     facts = {atom.op for atom in atoms(value)}
     if isinstance(value, int) and not isinstance(value, bool):
         return "constant" if value > 1 and value & (value - 1) == 0 else ""
-    if isinstance(value, Expr) and value.op == "sym":
+    if isinstance(value, Expr) and value.op == "int":
+        return _chosen(value.args[0])
+    if isinstance(value, Expr) and (value.op == "sym" or _entry(value)):
         return "given by the caller"
     if "axis" in facts or not by_rule(value):
         return ""
     return "heuristic(shape)"
+
+
+def _entry(value: Expr) -> bool:
+    """An entry of a table that is handed in."""
+    return value.op == "index" and all(
+        isinstance(one, str) or (isinstance(one, Expr) and one.op == "sym") for one in value.args
+    )
+
+
+def _saved(material: Material, launch: LaunchRecord, name: str, value: Value) -> str:
+    """How a size is chosen that another function of the module saved in an attribute."""
+    kept = _attribute(value) and worked_out(material, launch, name)
+    return "heuristic(shape)" if kept else ""
 
 
 def _sentinels(material: Material, launch: LaunchRecord) -> Iterator[Decision]:

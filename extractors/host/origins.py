@@ -10,6 +10,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from extractors.host.entries import entry
+from extractors.host.tree import (
+    Function,
+    applies,
+    bound_pairs,
+    default_of,
+    handed_over,
+    loaded_names,
+    parameter_names,
+    renames,
+)
 from extractors.syntax.nodes import children, walk
 from kb.evidence import Lines
 
@@ -19,8 +30,6 @@ MAX_STEPS = 24
 MAX_DEPTH = 3
 """Names behind names that are followed."""
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_PLAIN = (ast.Attribute, ast.Subscript, ast.Name, ast.Constant)
 """Right sides that only rename; problem extents come this way and no choice is made there."""
 
 
@@ -42,8 +51,8 @@ class Origins:
     """Definitions of a module by scope; built once per module."""
 
     tree: ast.Module
-    _owner: dict[ast.AST, _Function | None] = field(default_factory=dict)
-    _assigned: dict[tuple[_Function | None, str], list[tuple[ast.stmt, ast.expr]]] = field(
+    _owner: dict[ast.AST, Function | None] = field(default_factory=dict)
+    _assigned: dict[tuple[Function | None, str], list[tuple[ast.stmt, ast.expr]]] = field(
         default_factory=dict
     )
     _applied: dict[ast.AST, str] = field(default_factory=dict)
@@ -52,13 +61,13 @@ class Origins:
     _told: dict[tuple[ast.expr, bool], list[ast.AST]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        pending: list[tuple[ast.AST, _Function | None]] = [(self.tree, None)]
+        pending: list[tuple[ast.AST, Function | None]] = [(self.tree, None)]
         while pending:
             node, owner = pending.pop()
             self._owner[node] = owner
             if isinstance(node, ast.Assign):
                 for target in node.targets:
-                    for part, value in _pairs(target, node.value):
+                    for part, value in bound_pairs(target, node.value):
                         self._bind(owner, node, part, value)
             elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
                 self._bind(owner, node, node.target, node.value)
@@ -68,11 +77,11 @@ class Origins:
             elif isinstance(node, ast.ClassDef):
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
                 self._applied |= {m: node.name for m in methods if m.name == "forward"}
-            inner = node if isinstance(node, _Function) else owner
+            inner = node if isinstance(node, Function) else owner
             pending.extend((child, inner) for child in children(node))
 
     def _bind(
-        self, owner: _Function | None, place: ast.stmt, target: ast.expr, value: ast.expr
+        self, owner: Function | None, place: ast.stmt, target: ast.expr, value: ast.expr
     ) -> None:
         """One assignment, under every name in its target."""
         names = {node.id for node in walk(target) if isinstance(node, ast.Name)}
@@ -101,7 +110,7 @@ class Origins:
 
     def functions(self, value: ast.expr) -> tuple[Lines, ...]:
         """Lines of the functions of the module that a value calls or names."""
-        named = {name.id for name in _names(value)}
+        named = {name.id for name in loaded_names(value)}
         return tuple(
             lines_of(node)
             for node in self.tree.body
@@ -154,9 +163,10 @@ class Origins:
             last = last.value if alone and isinstance(last, ast.Starred) else None
         held = None if last is None else self._row(last, row, MAX_DEPTH)
         given = call.args if plain else []
-        found = _given(call, name, position, given if held is None else held.elts)
+        found = handed_over(call, name, position, given if held is None else held.elts, row.size)
         spread = () if found is not None else self.spread(call, row)
-        return next((value for key, value, _ in spread if key == name), found)
+        found = next((value for key, value, _ in spread if key == name), found)
+        return found or entry(self.tree, name, row.stack, row.kernel)
 
     def spread(self, call: ast.Call, row: RowHint = NO_HINT) -> Iterator[tuple[str, ast.expr, int]]:
         """Names, values and first lines of the entries of dictionaries spread into a call."""
@@ -249,8 +259,8 @@ class Origins:
 
     def _statements(self, value: ast.expr, callers: bool) -> list[ast.AST]:
         found: list[ast.AST] = []
-        pending = [(name, 0) for name in _names(value)]
-        seen: set[tuple[str, _Function | None]] = set()
+        pending = [(name, 0) for name in loaded_names(value)]
+        seen: set[tuple[str, Function | None]] = set()
         while pending and len(found) < MAX_STEPS:
             name, depth = pending.pop(0)
             key = (name.id, self._owner.get(name))
@@ -258,20 +268,20 @@ class Origins:
                 continue
             seen.add(key)
             for place, made in self._made(name, callers and not depth):
-                if _renames(place, made):
+                if renames(place, made):
                     if isinstance(made, ast.Constant):
                         found.append(place)
                     continue
                 found.append(place)
                 if depth < MAX_DEPTH:
-                    pending += [(inner, depth + 1) for inner in _names(made)]
+                    pending += [(inner, depth + 1) for inner in loaded_names(made)]
         return found
 
     def sources(self, name: ast.Name) -> tuple[list[ast.expr], list[ast.expr]]:
         """What the function around a name assigns to it on earlier lines, and, where there is no
         such line and the name is a parameter, what the callers in the module pass for it."""
         scope, assigned = self._owner.get(name), self._before(name)
-        if assigned or scope is None or name.id not in _parameters(scope):
+        if assigned or scope is None or name.id not in parameter_names(scope):
             return assigned, []
         return [], [
             value for value, _ in self._passed(scope, name.id) if isinstance(value, ast.expr)
@@ -289,8 +299,9 @@ class Origins:
         own = [row for row in rows if row[1].lineno < name.lineno]
         if own or scope is None:
             return list(own)
-        if name.id in _parameters(scope):
-            return list(self._passed(scope, name.id))
+        if name.id in parameter_names(scope):
+            given = default_of(scope, name.id)
+            return [*self._passed(scope, name.id), *([(given, given)] if given else ())]
         return [] if rows else list(self._made(name, callers=True))
 
     def _before(self, name: ast.Name) -> list[ast.expr]:
@@ -313,89 +324,28 @@ class Origins:
                 return
             if scope is None:
                 return
-            if name.id in _parameters(scope):
+            if name.id in parameter_names(scope):
                 yield from self._passed(scope, name.id) if callers else ()
                 return
             scope = self._owner.get(scope)
 
-    def _passed(self, function: _Function, name: str) -> Iterator[tuple[ast.AST, ast.expr]]:
+    def _passed(self, function: Function, name: str) -> Iterator[tuple[ast.AST, ast.expr]]:
         if isinstance(function, ast.Lambda):
             return
-        position = _parameters(function).index(name)
+        position = parameter_names(function).index(name)
         applied = self._applied.get(function)
         for call in self._calls:
             if isinstance(call.func, ast.Name) and call.func.id == function.name:
-                value = _given(call, name, position, call.args)
-            elif applied is not None and position and _applies(call.func, applied):
-                value = _given(call, name, position - 1, call.args)
+                value = handed_over(call, name, position, call.args)
+            elif applied is not None and position and applies(call.func, applied):
+                value = handed_over(call, name, position - 1, call.args)
             else:
                 continue
             if value is not None:
                 yield value, value
 
 
-def _given(call: ast.Call, name: str, position: int, row: list[ast.expr]) -> ast.expr | None:
-    """What a call passes for a parameter: by keyword, or by its place in a row."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    plain = not any(isinstance(item, ast.Starred) for item in row)
-    return row[position] if plain and position < len(row) else None
-
-
-def _applies(func: ast.expr, name: str) -> bool:
-    """`Function.apply` of torch.autograd: it runs `forward`, with a context before its own
-    arguments."""
-    return (
-        isinstance(func, ast.Attribute)
-        and func.attr == "apply"
-        and isinstance(func.value, ast.Name)
-        and func.value.id == name
-    )
-
-
 def lines_of(node: ast.AST) -> Lines:
     """First and last line of a node."""
     line = getattr(node, "lineno", 0)
     return (line, getattr(node, "end_lineno", line) or line)
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets with what each is given, as far as both are written out."""
-    rows = (ast.Tuple, ast.List)
-    if isinstance(target, rows) and isinstance(value, rows) and _matched(target, value):
-        yield from zip(target.elts, value.elts, strict=True)
-    else:
-        yield target, value
-
-
-def _matched(target: ast.Tuple | ast.List, value: ast.Tuple | ast.List) -> bool:
-    spread = any(isinstance(item, ast.Starred) for item in (*target.elts, *value.elts))
-    return len(target.elts) == len(value.elts) and not spread
-
-
-def _renames(place: ast.AST, made: ast.expr) -> bool:
-    """True for an assignment that makes no choice: a name, a part of something, the parts of a
-    row."""
-    if isinstance(place, ast.expr):
-        return False
-    if isinstance(made, ast.Tuple) and isinstance(place, ast.Assign):
-        taken = isinstance(place.targets[0], ast.Tuple | ast.List)
-        return taken and all(
-            isinstance(item.value if isinstance(item, ast.Starred) else item, _PLAIN)
-            for item in made.elts
-        )
-    return isinstance(made, _PLAIN)
-
-
-def _names(value: ast.expr) -> list[ast.Name]:
-    return [
-        node
-        for node in walk(value)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    ]
-
-
-def _parameters(function: _Function) -> list[str]:
-    rows = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    return [row.arg for row in rows]
