@@ -3,7 +3,7 @@ or the same kernel over another grid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
@@ -13,11 +13,12 @@ from kb.evidence import AxisKind, Decision, Lines
 
 
 def by_the_host(
-    launches: Sequence[LaunchSite], every: Sequence[LaunchSite]
+    launches: Sequence[LaunchSite], every: Sequence[LaunchSite], led: Iterable[Lines] = ()
 ) -> tuple[Decision, ...]:
     """The decision that launches of one kernel stand under a condition whose opposite runs another
-    of `every`; with the lines of the condition and of the launches on both of its sides."""
-    lines: set[Lines] = set()
+    of `every`; with the lines of the condition and of the launches on both of its sides, and those
+    of branches that lead to it through functions."""
+    lines = set(led)
     for mine in launches:
         for other in every:
             if other.function == mine.function and _differs(mine, other):

@@ -18,6 +18,7 @@ from extractors.cuda.launch_site import LaunchSite, Names, constant, launch_of, 
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asking, asks_about, resident
+from extractors.cuda.routes import Routes
 from extractors.cuda.vector_choice import vector_choice
 from extractors.host.facts import HostFacts
 from kb.evidence import Lines
@@ -47,6 +48,9 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             walker.function(method, constants)
     pairs = list(zip(found.kernels, found.definitions, strict=True))
     facts: dict[str, HostFacts] = {}
+    launched = frozenset(one.kernel.text.rpartition("::")[2] for one in walker.found)
+    path = found.definitions[0].at.path if found.definitions else ""
+    forks = Routes(unit.functions, launched, path).forks() if launched else ()
     for kernel, definition in pairs:
         mine = [one for one in walker.found if _is(one, definition, [d for _, d in pairs])]
         launches = tuple(launch_of(one, definition, kernel.entry.parameter_names) for one in mine)
@@ -59,7 +63,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
         chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
         blocks = resident(mine, walker.queries, definition.name, found.library)
-        others = by_the_host(mine, walker.found)
+        led = {line for fork in forks for line in fork.lines(definition.name)} if mine else ()
+        others = by_the_host(mine, walker.found, led)
         compiled = by_compilation(kernel, found.targets)
         kept = [
             *block_limits(definition, kernel),

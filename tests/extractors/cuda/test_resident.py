@@ -63,6 +63,12 @@ def test_blocks_that_fit(host: str, found: list[tuple[Lines, ...]]) -> None:
     assert lines(KERNEL + host, "occupancy") == found
 
 
+ONE_EACH = (
+    "void one(float* x, int n) { k<<<n, 32>>>(x, n); }\n"
+    "void two(float* x, int n) { j<<<n, 32>>>(x, n); }\n"
+)
+
+
 @pytest.mark.parametrize(
     ("host", "found"),
     [
@@ -95,6 +101,30 @@ def test_blocks_that_fit(host: str, found: list[tuple[Lines, ...]]) -> None:
             "  else j<<<n, 32>>>(x, n);\n}\n",
             [],
             id="a constant of the compiler",
+        ),
+        pytest.param(
+            ONE_EACH + "void go(int v, float* x, int n) {\n  switch (v) {\n"
+            "    case 1: one(x, n); break;\n    case 2: two(x, n); break;\n  }\n}\n",
+            [((6, 6), (7, 7))],
+            id="a switch over functions",
+        ),
+        pytest.param(
+            ONE_EACH + "void go(int v, float* x, int n) {\n  if (v > 1) {\n    two(x, n);\n"
+            "    return;\n  }\n  one(x, n);\n}\n",
+            [((6, 6), (10, 10))],
+            id="a function that is left early",
+        ),
+        pytest.param(
+            ONE_EACH + "void go(int v, float* x, int n) {\n  if (v > 1) {\n    two(x, n);\n"
+            "  }\n  one(x, n);\n}\n",
+            [],
+            id="functions one after the other",
+        ),
+        pytest.param(
+            ONE_EACH + "void go(int v, float* x, int n) {\n  switch (v) {\n"
+            "    case 1: one(x, n); break;\n    case 2: one(x, 2); break;\n  }\n}\n",
+            [],
+            id="one function in every case",
         ),
     ],
 )

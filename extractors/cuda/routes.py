@@ -1,0 +1,127 @@
+"""Branches of host functions that lead to one kernel on this side and to other work on another,
+through functions of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from kb.evidence import Lines
+
+MAX_ROUNDS = 6
+"""Functions that call functions that launch a kernel."""
+
+MAX_FUNCTIONS = 400
+"""Host functions of one file that are looked at."""
+
+_OURS = frozenset({"__global__", "__device__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """What a branch asks, and what each side runs, with the place where that stands."""
+
+    at: n.Place
+    sides: tuple[tuple[frozenset[str], n.Place], ...]
+
+    def lines(self, kernel: str) -> set[Lines]:
+        """The lines of the branch and of the sides that run a kernel, where others do other work
+        instead."""
+        ours = [(side, at) for side, at in self.sides if kernel in side]
+        rest = [side for side, _ in self.sides if kernel not in side]
+        if not any(side - own for own, _ in ours for side in rest):
+            return set()
+        return {place(self.at), *(place(at) for _, at in ours)}
+
+
+@dataclass(slots=True)
+class Routes:
+    """Where the host functions of one file lead; kernels and functions by their names."""
+
+    functions: Mapping[str, Sequence[n.Definition]]
+    kernels: frozenset[str]
+    path: str
+    _leads: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def forks(self) -> tuple[Fork, ...]:
+        """Every branch of the host functions on something known at run time."""
+        hosts = [
+            one
+            for many in self.functions.values()
+            for one in many
+            if one.at.path == self.path and not one.words & _OURS and one.name not in self.kernels
+        ][:MAX_FUNCTIONS]
+        parted = [one for one in hosts if any(isinstance(x, n.If | n.Switch) for x in _within(one))]
+        if not parted:
+            return ()
+        self._follow(hosts)
+        return tuple(
+            fork for one in parted if self._leads[one.name] & self.kernels
+            for fork in self._of(one.body)
+        )  # fmt: skip
+
+    def _follow(self, hosts: Sequence[n.Definition]) -> None:
+        """What each function leads to: kernels, or itself where it takes arrays and leads to
+        none."""
+        named: dict[str, frozenset[str]] = {}
+        for one in hosts:
+            named[one.name] = named.get(one.name, frozenset()) | frozenset(_names(one.body))
+        self._leads = {name: found & self.kernels for name, found in named.items()}
+        for _ in range(MAX_ROUNDS):
+            more = {
+                name: frozenset(self._leads[name].union(*(self._leads.get(f, ()) for f in found)))
+                for name, found in named.items()
+            }
+            if more == self._leads:
+                break
+            self._leads = more
+        for one in hosts:
+            arrays = [p for p in one.parameters if p.type.pointers]
+            if not self._leads[one.name] and len(arrays) > 1:
+                self._leads[one.name] = frozenset({one.name})
+
+    def _runs(self, block: object) -> frozenset[str]:
+        found: set[str] = set()
+        for name in _names(block):
+            found |= {name} & self.kernels or self._leads.get(name, frozenset())
+        return frozenset(found)
+
+    def _of(self, block: n.Block) -> Iterator[Fork]:
+        for node in n.inside(block):
+            if isinstance(node, n.Switch):
+                yield Fork(node.value.at, tuple(self._cases(node)))
+            elif isinstance(node, n.Block):
+                yield from self._ifs(node.body)
+
+    def _cases(self, node: n.Switch) -> Iterator[tuple[frozenset[str], n.Place]]:
+        for _, body in node.cases:
+            if body:
+                yield self._runs(body), body[0].at
+
+    def _ifs(self, body: Sequence[n.Stmt]) -> Iterator[Fork]:
+        for index, node in enumerate(body):
+            if isinstance(node, n.If) and not node.static:
+                after = body[index + 1 :] if _leaves(node.then) else ()
+                sides = (node.then.body, (*node.other.body, *after))
+                yield Fork(node.condition.at, tuple((self._runs(s), s[0].at) for s in sides if s))
+
+
+def _leaves(block: n.Block) -> bool:
+    last = block.body[-1] if block.body else None
+    return isinstance(last, n.Leave) and last.word == "return"
+
+
+def _within(function: n.Definition) -> Iterator[object]:
+    yield from n.inside(function.body)
+
+
+def _names(block: object) -> Iterator[str]:
+    """The last parts of the names in a piece of code, those of template arguments too."""
+    for node in n.inside(block):
+        if isinstance(node, n.Name):
+            yield node.text.rpartition("::")[2]
+            for given in node.arguments:
+                if isinstance(given, n.CType):
+                    yield given.name.rpartition("::")[2]
