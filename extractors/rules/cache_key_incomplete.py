@@ -79,7 +79,7 @@ class CacheKeyIncomplete(Rule):
         material = subject.host.material
         for search in material.searches if material is not None else ():
             key = key_values(search)
-            if material is None or key is None or any(map(_opaque, key)):
+            if material is None or key is None or any(map(opaque, key)):
                 continue
             if search.kind == "exhaustive_search":
                 if len(key) == 1 and isinstance(key[0], Expr) and key[0].op == "sym":
@@ -106,7 +106,7 @@ class CacheKeyIncomplete(Rule):
                 if names.text(atom) not in known and atom.args[0] not in whole:
                     missing.setdefault(names.text(atom), name)
         for atom in _walked(subject.facts, material, dict(zip(params, row, strict=False))):
-            if _uncovered(atom, key) and atom.args[0] not in whole:
+            if uncovered(atom, key) and atom.args[0] not in whole:
                 missing.setdefault(names.text(atom), _LOOPS)
         for text, name in missing.items():
             if name == _LOOPS:
@@ -125,7 +125,7 @@ class CacheKeyIncomplete(Rule):
         if len([point for case in search.cases for point in case.points]) < 2:
             return
         for name, why in _work(subject.facts).items():
-            if name not in kept and not _derived(material, name, kept):
+            if name not in kept and not derived(material, name, kept):
                 yield self._told(subject, search, f"{why} `{name}`", f"`{name}`")
 
     def _told(self, subject: Subject, search: SearchRecord, what: str, missing: str) -> Finding:
@@ -155,7 +155,7 @@ def _parts(value: Value) -> Iterator[Expr]:
             pending.extend(item.args)
 
 
-def _opaque(part: Value) -> bool:
+def opaque(part: Value) -> bool:
     """A part of a key whose contents are not known: nothing, or a call that makes the key."""
     return isinstance(part, Unknown) or (isinstance(part, Expr) and part.op in ("call", "index"))
 
@@ -213,7 +213,7 @@ def _trip_counts(facts: Facts, bound: symbolic.Expr) -> Iterator[symbolic.Atom]:
                     yield from _trip_counts(facts, arg)
 
 
-def _derived(material: Material, name: str, kept: set[str]) -> bool:
+def derived(material: Material, name: str, kept: set[str]) -> bool:
     """Whether every launch passes a constant, or what follows from values that the key holds."""
     bound = [
         (dict(launch.args), value)
@@ -227,7 +227,7 @@ def _derived(material: Material, name: str, kept: set[str]) -> bool:
         known = [item for key, item in row.items() if key in kept]
         held = {*known, *(leaf for item in known for leaf in leaves(item))}
         for leaf in leaves(value):
-            if isinstance(leaf, Unknown) or (leaf not in held and _uncovered(leaf, tuple(held))):
+            if isinstance(leaf, Unknown) or (leaf not in held and uncovered(leaf, tuple(held))):
                 return isinstance(leaf, Unknown)
     return True
 
@@ -240,7 +240,7 @@ def _needed(value: Value, key: tuple[Value, ...], *, scalars: bool) -> list[Expr
     kinds = ("dim", "sym") if scalars else ("dim",)
     return [
         atom
-        for atom in _uncovered(value, key)
+        for atom in uncovered(value, key)
         if atom.op in kinds and not str(atom.args[0]).startswith(_DEVICE)
     ]
 
@@ -254,7 +254,7 @@ def _fractional(value: Value) -> bool:
     return isinstance(value, float)
 
 
-def _uncovered(value: Value, key: tuple[Value, ...]) -> list[Expr]:
+def uncovered(value: Value, key: tuple[Value, ...]) -> list[Expr]:
     """Atoms of a value outside of the sub-expressions that the key holds."""
     found: list[Expr] = []
     pending = [value]
