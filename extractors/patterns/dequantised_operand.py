@@ -14,6 +14,8 @@ from kb.ops import REDUCTIONS, OpKind
 
 _BITS = frozenset({OpKind.SHIFT_RIGHT, OpKind.BIT_AND})
 _SCALES = frozenset({OpKind.MUL, OpKind.FMA})
+_TABLE = 256
+"""No table of numbers of few bits has more."""
 _SHIFTS = frozenset({OpKind.SUB, OpKind.ADD})
 
 WEIGHTS = vary(
@@ -112,16 +114,29 @@ def _word(facts: Facts, node: Node) -> bool:
 
 
 def _way(facts: Facts, operand: str, words: list[Node]) -> list[Node]:
-    """What stands between the bits of words and an operand; nothing past loads and reductions."""
+    """What stands between the bits of words and an operand; nothing past reductions, nor past loads
+    but those of a table that the bits index."""
     stops = {*words}
 
     def stop(node: Node) -> bool:
-        return node in stops or facts.access(node) is not None or node.op.kind in REDUCTIONS
+        read = facts.access(node) is not None and not _looked_up(facts, node, words)
+        return node in stops or read or node.op.kind in REDUCTIONS
 
     way = [*facts.graph.upstream(operand, stop)]
     if not any(node in stops for node in way):
         return []
     return [n for n in way if any(n in stops or facts.graph.rests_on(n.result, w) for w in words)]
+
+
+def _looked_up(facts: Facts, load: Node, words: list[Node]) -> bool:
+    """Whether a load takes from a table what a few bits choose."""
+    return any(
+        word.kind == OpKind.BIT_AND
+        and (mask := facts.number(word.op.inputs[1])) is not None
+        and 0 < mask < _TABLE
+        and any(facts.graph.rests_on(v, word) for v in load.op.inputs)
+        for word in words
+    )
 
 
 def _others(node: Node, way: list[Node]) -> list[str]:

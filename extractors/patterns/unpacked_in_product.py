@@ -12,22 +12,29 @@ from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _PLAIN = vary(WEIGHTS, ("((u - z) * g).to(tl.float16)", "u.to(tl.float16)"))
+_TABLE = vary(WEIGHTS, ("((u - z) * g).to(tl.float16)", "tl.load(zeros + u)"))
 
 
 class UnpackedInProduct(Pattern):
-    """An operand of a product is computed from bits of loaded words in the same kernel."""
+    """An operand of a product is computed from bits of loaded words in the same kernel, or loaded
+    from a table that they index."""
 
     name = "unpacking-fused-into-the-product"
     axis = "fusion"
     source = "Frantar et al., GPTQ (2022), section 4: kernels that dequantise on the fly"
     matches = (
         Case(WEIGHTS, "unpacking and dequantising in the kernel of the product"),
+        Case(_TABLE, "unpacking in the kernel of the product"),
         Case(_PLAIN, "unpacking in the kernel of the product"),
     )
     near_misses = (
         NearMiss(
             vary(WEIGHTS, ("((u - z) * g)", "((y - z) * g)")),
             why="no bits are taken out of words",
+        ),
+        NearMiss(
+            vary(_TABLE, ("tl.load(zeros + u)", "tl.load(zeros + k[:, None])")),
+            why="a load that no bits place",
         ),
         NearMiss(PRODUCT_POINTER, why="operands are multiplied as they are loaded"),
         NearMiss(PRODUCT, why="operands are multiplied as they are loaded"),
