@@ -16,6 +16,9 @@ from extractors.cuda.writing import MAX_IN_PLACE
 MAX_DEPTH = 16
 """Calls inside calls that are read in place."""
 
+_TYPES = ("typename", "template")
+"""Template parameters that stand for types, or for templates of types."""
+
 
 class BindingReader(VectorReader):
     """Binds the parameters of helpers."""
@@ -56,12 +59,12 @@ class BindingReader(VectorReader):
             named = self._callee(argument)
             if named is not None:
                 frame.bind(parameter.name, named)
-            elif isinstance(argument, n.CType) and parameter.dtype not in ("typename", "template"):
+            elif isinstance(argument, n.CType) and parameter.dtype not in _TYPES:
                 name = n.Name(node.at, spelled_type(argument), argument.arguments)
                 frame.bind(parameter.name, self.read(name))
             elif isinstance(argument, n.CType):
                 frame.bind(parameter.name, Named(argument, self.frame))
-            elif parameter.dtype == "typename" and isinstance(argument, n.Name):
+            elif parameter.dtype in _TYPES and isinstance(argument, n.Name):
                 written = n.CType(argument.text, argument.arguments)
                 frame.bind(parameter.name, Named(written, self.frame))
             else:

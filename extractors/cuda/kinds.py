@@ -44,7 +44,10 @@ class Typing:
             return self._alias_of(written, frame, hops)
         bound = frame.find(name)
         if isinstance(bound, Named):
-            return self.kind(bound.type, bound.frame, hops + 1)
+            found = self.kind(bound.type, bound.frame, hops + 1)
+            if not written.arguments or found.arguments or not found.record:
+                return found
+            return replace(found, arguments=self.arguments(written.arguments, frame, hops))
         if isinstance(bound, Kind):
             return bound
         if isinstance(bound, Val):

@@ -40,7 +40,7 @@ _LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT_MAX"
            "UINT_MAX": 2**32 - 1, "FLT_MIN": 1.1754943508222875e-38, "INT_MIN": -(2**31),
            "CUDART_INF_F": float("inf"), "M_LOG2E": 1.4426950408889634, "warpSize": 32,
            "FLT_EPSILON": 1.1920928955078125e-07, "M_PI": 3.141592653589793,
-           "M_SQRT1_2": 0.7071067811865476}  # fmt: skip
+           "M_SQRT1_2": 0.7071067811865476, "C10_WARP_SIZE": 32}  # fmt: skip
 MAX_DEPTH = 80
 
 

@@ -92,6 +92,11 @@ class _UnitBuilder(StatementBuilder):
                 name = child.child_by_field_name("name") or (names[0] if names else None)
                 default = self.descriptor(given) if given is not None else None
                 found.append(n.TemplateParameter(self.text(name), "typename", default, pack, at))
+            elif child.type == "template_template_parameter_declaration":
+                inner = [c for c in child.named_children if "type_parameter" in c.type]
+                names = [c for one in inner for c in one.named_children]
+                name = names[0] if len(names) == 1 else None
+                found.append(n.TemplateParameter(self.text(name), "template", None, pack, at))
             elif child.type.endswith("parameter_declaration"):
                 kind = self.written(child.child_by_field_name("type"))
                 declared = self.declarator(child.child_by_field_name("declarator"), kind)
@@ -99,8 +104,6 @@ class _UnitBuilder(StatementBuilder):
                 default_ = self.expression(value) if value is not None else None
                 name_ = declared.name.removeprefix("...").strip()
                 found.append(n.TemplateParameter(name_, kind.name, default_, pack, at))
-            elif child.type == "template_template_parameter_declaration":
-                found.append(n.TemplateParameter("", "template", None, pack, at))
         return tuple(found)
 
     # -- functions

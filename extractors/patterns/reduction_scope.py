@@ -34,6 +34,32 @@ __global__ void sums(const float* x, float* out, int n) {
     if (warp.thread_rank() == 0) out[blockIdx.x] = acc;
 }
 """
+_HANDED = """template <typename T> struct Add {
+    __device__ T operator()(T a, T b) const { return a + b; }
+};
+template <typename T, int B, template <typename> class Op>
+__device__ void joined(T* v) {
+    Op<T> op;
+    for (int o = 16; o > 0; o /= 2)
+        for (int i = 0; i < B; ++i) {
+            T other = __shfl_xor_sync(0xffffffff, v[i], o);
+            v[i] = op(v[i], other);
+        }
+}
+__global__ void sums(const float* x, float* out, int n) {
+    float acc[2] = {0.f, 0.f};
+    for (int at = threadIdx.x; at < n; at += 32) {
+        acc[0] += x[blockIdx.x * 2 * n + at];
+        acc[1] += x[blockIdx.x * 2 * n + n + at];
+    }
+    joined<float, 2, Add>(acc);
+    if (threadIdx.x == 0) {
+        out[blockIdx.x * 2] = acc[0];
+        out[blockIdx.x * 2 + 1] = acc[1];
+    }
+}
+"""
+"""Elements of an array are joined by a function object whose template is handed on."""
 
 
 class ReductionScope(Pattern):
@@ -48,10 +74,16 @@ class ReductionScope(Pattern):
         Case(ROW_NORM_THREADS, "block"),
         Case(_GRID, "grid"),
         Case(_GROUP, "warp"),
+        Case(_HANDED, "warp"),
         Case(SORT_THREADS, "block"),
         Case(MERGE_LOOP_THREADS, "thread"),
     )
     near_misses = (
+        NearMiss(
+            _HANDED.replace("v[i] = op(v[i], other)", "v[0] = op(v[1], other)"),
+            why="the value of another lane meets another value",
+            value="warp",
+        ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
         NearMiss(PRODUCT_THREADS, why="a matrix product, told as such"),
         NearMiss(FLASH_THREADS, why="a row belongs to one warp", value="block"),

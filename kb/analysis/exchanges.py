@@ -55,20 +55,35 @@ def _same(graph: Graph, left: str | None, right: str) -> bool:
         return True
     made = [graph.producer(value) for value in (left, right)]
     first, second = (node.op if node is not None else None for node in made)
-    return (
-        first is not None
-        and second is not None
-        and first.kind == second.kind == OpKind.EXTRACT
-        and first.operands == second.operands
-    )
+    if first is None or second is None or not first.kind == second.kind == OpKind.EXTRACT:
+        return False
+    pairs = zip(first.inputs, second.inputs, strict=False)
+    same = len(first.inputs) == len(second.inputs)
+    return same and all(a == b or _one_number(graph, a, b) for a, b in pairs)
 
 
-def _element(graph: Graph, next_: str, argument: str) -> Node | None:
-    """What makes the next value of a carried one, or of the one element of it that is written."""
+def _one_number(graph: Graph, left: str, right: str) -> bool:
+    """Whether two values are the same constant."""
+    made = [graph.producer(value) for value in (left, right)]
+    numbers = [n.op.attribute("value") for n in made if n and n.op.kind == OpKind.CONST]
+    return len(numbers) == 2 and numbers[0] is not None and numbers[0] == numbers[1]
+
+
+def _element(graph: Graph, next_: str, argument: str) -> tuple[Node, str] | None:
+    """What makes the next value of a carried one, or of the one element of it that is written, with
+    the carried one; where a loop over all elements writes them, those of that loop."""
     node = graph.producer(next_)
-    if node is None or node.op.kind != OpKind.INSERT or node.op.inputs[0] != argument:
-        return node
-    return graph.producer(node.op.operand("value"))
+    if node is not None and over_elements(graph, node.op):
+        place = next(i for i, r in enumerate(node.op.results) if r.name == next_)
+        handed, inits = graph.handed(node), graph.inits(node)
+        names = node.op.regions[-1].arguments[1:]
+        if place >= min(len(handed), len(inits), len(names)) or inits[place] != argument:
+            return None
+        next_, argument = handed[place], names[place].name
+        node = graph.producer(next_)
+    if node is not None and node.op.kind == OpKind.INSERT and node.op.inputs[0] == argument:
+        node = graph.producer(node.op.operand("value"))
+    return (node, argument) if node is not None else None
 
 
 def _held(graph: Graph, value: str) -> str:
@@ -93,9 +108,9 @@ def reducing_loop(graph: Graph, op: Op) -> tuple[OpKind, str, str] | None:
     rows = zip(body.arguments[offset:], inits, end.inputs, op.results, strict=False)
     found = []
     for argument, init, next_, result in rows:
-        node = _element(graph, next_, argument.name)
-        combined = combined_shuffle(graph, node.op) if node is not None else None
-        if combined is not None and _held(graph, combined[1]) == argument.name:
+        made = _element(graph, next_, argument.name)
+        combined = combined_shuffle(graph, made[0].op) if made is not None else None
+        if made is not None and combined is not None and _held(graph, combined[1]) == made[1]:
             found.append((combined[0], init, result.name))
     return found[0] if len(found) == 1 else None
 
