@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
-from extractors.patterns.transposed_operand import ADDRESSED, POINTERS, TransposedOperand, joined
+from extractors.patterns.transposed_operand import ADDRESSED, TransposedOperand, joined
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.strides import joined_at
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import AxisKind, Decision, Lines
-from kb.ops import OpKind
 
 _STRIDE = re.compile(r"(\w+)\.stride\[(\d+)\]")
 Axes = dict[str, tuple[str, int]]
@@ -82,21 +81,9 @@ def _reordered(facts: Facts, axes: Axes) -> Iterator[Decision]:
             common = [a for a, _ in written if a in read]
             whole = _lanes(load) <= _lanes(store)
             if whole and len(common) > 1 and common != [a for a in read if a in common]:
-                lines |= {n.lines for a in (load, store) for n in (a.node, *_placed(facts, a))}
+                lines |= {n.lines for a in (load, store) for n in (a.node, *joined_at(facts, a))}
     if lines:
         yield _decision(OTHER_ORDER, tuple(lines), None)
-
-
-def _placed(facts: Facts, access: Access) -> list[Node]:
-    """The sums in which everything that moves the place of an access comes together."""
-    moving = {a for a in access.index[0].atoms() if a.kind is not AtomKind.PARAMETER}
-    return [
-        node
-        for node in facts.graph.upstream(access.base or "", lambda n: n.op.kind not in POINTERS)
-        if node.op.kind == OpKind.ADD
-        and moving <= set(facts.values.expr(node.result).atoms())
-        and not any(moving <= set(facts.values.expr(v).atoms()) for v in node.op.inputs[:2])
-    ]
 
 
 def _lanes(access: Access) -> set[str]:

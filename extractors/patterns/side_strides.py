@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.strides import joined_at
 from kb.evidence import Decision
 
 _SCALES = (
@@ -51,7 +52,8 @@ class SideStrides(Pattern):
             return
         found = [a for a in facts.stores if self._strided(facts, a)]
         if found:
-            yield self.decide(facts, "strided", found)
+            made = [n for a in found for n in joined_at(facts, a)]
+            yield self.decide(facts, "strided", [*found, *made])
 
     def _strided(self, facts: Facts, access: Access) -> bool:
         rank = _rank(facts, access)

@@ -24,7 +24,7 @@ from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
+_POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
 ADDRESSED = "transposed by the addresses of the load"
 _RESULT = "permute/transpose the computed tile"
@@ -187,7 +187,7 @@ def joined(facts: Facts, access: Access) -> list[Node]:
     """Where rows and columns come together in the pointers of an access."""
     return [
         node
-        for node in facts.graph.upstream(access.base or "", lambda n: n.op.kind not in POINTERS)
+        for node in facts.graph.upstream(access.base or "", lambda n: n.op.kind not in _POINTERS)
         if node.op.kind == OpKind.ADD
         and _both(facts.values.expr(node.result))
         and not any(_both(facts.values.expr(v)) for v in node.op.inputs[:2])

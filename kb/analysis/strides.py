@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node, field_of
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Node, field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind
 
+_PLACING = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT}
 _MEASURING = frozenset({OpKind.DIV, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.RANGE,
                         OpKind.STATIC_RANGE, OpKind.MINIMUM, OpKind.MAXIMUM})  # fmt: skip
 """What is done with the extent of an axis, but not with a stride."""
@@ -97,6 +98,21 @@ def placed_with(facts: Facts, names: set[str]) -> list[Node]:
         if any(names & _named(e.atoms()) for e in _operands(facts, node, "strides"))
     ]
     return products + blocks
+
+
+def joined_at(facts: Facts, access: Access) -> list[Node]:
+    """The sums in which everything that moves the place of an access comes together."""
+    fixed = (AtomKind.PARAMETER, AtomKind.EXTENT)
+    whole = access.index[0] if access.index else Expr()
+    moving = {a for a in whole.atoms() if not a.args and a.kind not in fixed}
+    return [
+        node
+        for value in (access.base or "", *access.address)
+        for node in facts.graph.upstream(value, lambda n: n.op.kind not in _PLACING)
+        if node.op.kind == OpKind.ADD
+        and moving <= set(facts.values.expr(node.result).atoms())
+        and not any(moving <= set(facts.values.expr(v).atoms()) for v in node.op.inputs[:2])
+    ]
 
 
 def blocks_of_pointers(facts: Facts) -> list[Node]:
