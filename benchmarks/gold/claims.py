@@ -32,7 +32,7 @@ RELATIONS = {
 CONSTRAINTS = {
     "side by side": re.compile(r"contiguous|unit.stride|stride 1\b|\.stride\[-1\] == 1"),
     "registers": re.compile(r"registers"),
-    "shared memory": re.compile(r"\bSMEM\b|\bsmem\b|shared_(?:bytes|memory)"),
+    "shared memory": re.compile(r"\bSMEM\b|\bsmem\b|shared[_ ](?:bytes|memory)"),
     "32 bits": re.compile(r"\bint32\b|2\^3[12]|2147483647"),
     "first contents": re.compile(r"zero-initiali[sz]ed|zeroed before|\.initial == 0"),
 }

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from extractors.cuda import nodes as n
 from extractors.cuda.render import shown
-from kb.analysis.graph import Graph
+from kb.analysis.graph import Graph, Node
+from kb.analysis.inline import inline
 from kb.evidence import Lines
 from kb.ir import Kernel
 from kb.ops import OpKind
@@ -18,6 +19,9 @@ _BLOCK = ("block_x", "block_y", "block_z")
 _COUNTS = (OpKind.BLOCK_THREADS, OpKind.MUL)
 _WARP = 32
 _PRODUCT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
+_BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
+_CALLED = re.compile(r"(\w+)\s*\(")
+_PLAIN = re.compile(r"[\w\s.()%*/+,-]+")
 _CUB_BLOCK = ("cub::Block", "::cub::Block", "hipcub::Block")
 
 
@@ -83,11 +87,53 @@ def whole_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constr
             )
 
 
+def rows_of_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constraint]:
+    """Blocks of several rows of threads, each of which is a warp that exchanges values."""
+    extents = [dict(launch.hints) for launch in launches]
+    if not extents or any(one.get("block_x") != _WARP or "block_y" not in one for one in extents):
+        return
+    graph = Graph(inline(kernel).entry)
+    lanes = [node for node in graph.of(OpKind.THREAD_ID) if _axis(graph, node) == 0]
+    if lanes and graph.of(OpKind.SHUFFLE, OpKind.VOTE):
+        path = kernel.entry.span.path
+        lines = [node.lines for node in lanes if node.op.span.path == path]
+        yield Constraint(
+            expression=f"block_x == {_WARP}", origin=Origin.STATED, checked_by_host=True,
+            because="every launch has rows of one warp, and the kernel exchanges values in it",
+            hint="keep to it where the kernel is launched from elsewhere",
+            lines=lines[0] if lines else launches[0].lines,
+        )  # fmt: skip
+
+
+def _axis(graph: Graph, node: Node) -> object:
+    axis = graph.producer(node.op.operand("axis"))
+    return axis.op.attribute("value") if axis is not None else None
+
+
+def shared_fits(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
+    """Shared memory that a launch asks for by a computed size is within the limit of the target."""
+    for launch in launches:
+        size = dict(launch.hints).get("shared_bytes")
+        text = _BYTES.sub(r"bytes_of(\1)", size).replace("::", ".") if isinstance(size, str) else ""
+        calls = set(_CALLED.findall(text))
+        if text and calls <= {"bytes_of", "min", "max"} and _PLAIN.fullmatch(text):
+            yield Constraint(
+                expression=f"{text} <= target.shared_bytes_per_block",
+                origin=Origin.IMPLIED,
+                because="the launch asks for shared memory of a computed size",
+                hint="keep to the limit of the target, and ask for more than 48 KB by attribute",
+                lines=launch.lines,
+            )
+
+
 def _shares(graph: Graph) -> bool:
-    """Whether the threads of a block are counted, and divided by those of a warp."""
+    """Whether the threads of a block, or of all blocks, are counted and divided by those of a
+    warp."""
     for node in graph.of(OpKind.FLOOR_DIV):
         above, below = (graph.producer(value) for value in node.op.inputs[:2])
         warp = below is not None and below.op.attribute("value") == _WARP
+        if warp and above is not None and above.op.kind == OpKind.ADD and _of_all(graph, above):
+            return True
         counted = above is not None and above.op.kind in (OpKind.BLOCK_THREADS, OpKind.MUL)
         if warp and counted and above is not None:
             ends = (
@@ -96,6 +142,18 @@ def _shares(graph: Graph) -> bool:
             if all(end is not None and end.op.kind in _COUNTS for end in ends):
                 return True
     return False
+
+
+def _of_all(graph: Graph, number: Node) -> bool:
+    """Whether a sum is the number of a thread among those of all blocks."""
+    parts = [graph.producer(value) for value in number.op.inputs]
+    before = [
+        {graph.kind_of(value) for value in part.op.inputs}
+        for part in parts
+        if part is not None and part.op.kind == OpKind.MUL
+    ]
+    thread = any(part is not None and part.op.kind == OpKind.THREAD_ID for part in parts)
+    return thread and {OpKind.BLOCK_ID, OpKind.BLOCK_THREADS} in before
 
 
 def divisors(names: Mapping[str, n.Expr | n.Variable]) -> Iterator[Constraint]:

@@ -13,7 +13,14 @@ from extractors.cuda.block_size import one_block, warps_of_blocks
 from extractors.cuda.capability import by_capability, by_compilation
 from extractors.cuda.checks import Check, checked, stated
 from extractors.cuda.chosen import by_the_host
-from extractors.cuda.contracts import block_limits, divisors, threads_fit, whole_warps
+from extractors.cuda.contracts import (
+    block_limits,
+    divisors,
+    rows_of_warps,
+    shared_fits,
+    threads_fit,
+    whole_warps,
+)
 from extractors.cuda.launch_site import LaunchSite, Names, constant, launch_of, own_names
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
@@ -70,6 +77,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *block_limits(definition, kernel),
             *threads_fit(launches),
             *whole_warps(kernel, launches),
+            *rows_of_warps(kernel, launches),
+            *shared_fits(launches),
             *(c for one in mine for c in divisors(one.names)),
         ]
         kept += _stated(mine, definition)
