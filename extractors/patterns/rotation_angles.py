@@ -117,6 +117,18 @@ def _taken(facts: Facts, turn: Turn) -> list[Node | Access]:
 
 def _loaded(facts: Facts, turn: Turn) -> list[Node | Access]:
     """Loads of the factors, where what was turned is stored; a sum of it is a product of complex
-    numbers."""
-    summed = any(user.kind in REDUCTIONS for user in facts.graph.downstream(turn.node.result, 12))
-    return [] if summed else [a for value in turn.by for a in facts.held_loads(value)]
+    numbers. Where both sides are loaded alike, the factors are those that lie less as the result
+    does."""
+    if any(user.kind in REDUCTIONS for user in facts.graph.downstream(turn.node.result, 12)):
+        return []
+    sides = [
+        [a for value in pair for a in facts.held_loads(value) or facts.feeding(value)]
+        for pair in (turn.by, turn.turned)
+    ]
+    placed = {
+        atom for s in facts.stored_in(turn.node.result) for e in s.index for atom in e.atoms()
+    }
+    shared = [
+        len({atom for a in side for e in a.index for atom in e.atoms()} & placed) for side in sides
+    ]
+    return [*sides[1 if shared[1] < shared[0] and sides[1] else 0]]
