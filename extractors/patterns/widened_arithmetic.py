@@ -27,6 +27,10 @@ __global__ void twice(const half* x, half* out, int n) {
 }
 """
 _IN_STAGES = vary(STAGES_POINTER, ("* T + at)\n", "* T + at).to(tl.float32)\n"))
+_EITHER = _HALVES.replace(
+    "out[at] = __float2half(2.f * __half2float(x[at]))",
+    "{ float v; if (out == x) v = 1.f; else v = __half2float(x[at]); out[at] = __float2half(2.f * v); }",  # noqa: E501
+)
 
 
 class WidenedArithmetic(Pattern):
@@ -42,6 +46,7 @@ class WidenedArithmetic(Pattern):
         Case(ROW_NORM_THREADS, "fp32"),
         Case(_HALVES, "fp32"),
         Case(_IN_STAGES, "fp32"),
+        Case(_EITHER, "fp32"),
     )
     near_misses = (
         NearMiss(STAGES_POINTER, why="stages in the type of the array"),
@@ -82,6 +87,8 @@ class WidenedArithmetic(Pattern):
                     pending += [r.name for r in user.op.results]
                 elif user.op.kind in LOOPS and len(pending) < 8:
                     pending += self._carried(facts, user, current)
+                elif user.op.kind == OpKind.YIELD and len(pending) < 8:
+                    pending += facts.graph.onward(user, current)
                 found.append(user)
         return found
 
