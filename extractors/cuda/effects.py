@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extractors.cuda import nodes as n
 from extractors.cuda.operators import OperatorReader
-from extractors.cuda.values import Closure, Frame, Pointing, Slot
+from extractors.cuda.values import Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import CUDA
 
 MAX_VISITS = 60_000
@@ -101,7 +101,7 @@ class EffectReader(OperatorReader):
             if isinstance(bound, Closure) and visits[0] < MAX_VISITS:
                 names = frozenset(p.name for p in bound.function.parameters)
                 self._walk(bound.function.body, names, found, visits, bound.frame)
-            if self._harmless(function.text):
+            if self._harmless(function.text) or self._casts(bound):
                 return
         for index, argument in enumerate(node.arguments):
             if self._handed(function, index, argument, frame):
@@ -141,6 +141,14 @@ class EffectReader(OperatorReader):
         if "mma_sync" in name:
             return False
         return name in CUDA.by_path or name in CUDA.dtypes
+
+    def _casts(self, bound: object) -> bool:
+        """True for the name of a type that is no struct, as a call converts to it."""
+        if isinstance(bound, Named):
+            bound = self.kind(bound.type, bound.frame)
+        if isinstance(bound, Val):
+            return bound.kind.record == "typename"
+        return isinstance(bound, Kind) and not self.library.records(bound.record)
 
     def _root(self, node: n.Expr, hidden: frozenset[str], found: set[str], frame: Frame) -> None:
         """The variable that a place is part of; what lies behind a pointer is no part of it."""

@@ -237,6 +237,8 @@ def test_another_name_for_an_operator(named: str, kind: OpKind) -> None:
         pytest.param("y[0] = n > 0 ? x[0] : 0.f;", [OpKind.IF_EXPRESSION, OpKind.LOAD],
                      id="guarded load"),
         pytest.param("y[0] = n > 0 ? 1.f : 2.f;", [OpKind.SELECT], id="plain choice"),
+        pytest.param("using T = float; half v[2]; v[n] = 1; y[0] = n > 0 ? T(v[n]) : 0.f;",
+                     [OpKind.SELECT], id="choice of a converted element"),
         pytest.param("switch (n) { case 1: y[0] = 1.f; break; default: y[0] = 2.f; }",
                      [OpKind.EQ, OpKind.IF], id="switch"),
         pytest.param("auto f = [&](float v) { return v * 2.f; }; y[0] = f(x[0]);", [OpKind.MUL],
