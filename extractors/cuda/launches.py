@@ -24,8 +24,17 @@ from extractors.cuda.contracts import (
 from extractors.cuda.launch_site import LaunchSite, Names, constant, launch_of, own_names
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.render import shown
-from extractors.cuda.resident import ASKED, QUERIES, Query, asking, asks_about, resident
+from extractors.cuda.resident import (
+    ASKED,
+    QUERIES,
+    Query,
+    asking,
+    asks_about,
+    names_count,
+    resident,
+)
 from extractors.cuda.routes import Routes
+from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.vector_choice import vector_choice
 from extractors.host.facts import HostFacts
 from kb.evidence import Lines
@@ -69,7 +78,9 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
         grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
         chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
-        blocks = resident(mine, walker.queries, definition.name, found.library)
+        counters = frozenset(walker.counters)
+        blocks = resident(mine, walker.queries, definition.name, found.library, counters)
+        parts = parts_by_count(mine, found.library, counters)
         led = {line for fork in forks for line in fork.lines(definition.name)} if mine else ()
         others = by_the_host(mine, walker.found, led)
         compiled = by_compilation(kernel, found.targets)
@@ -87,7 +98,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches,
             decisions=tuple(dict.fromkeys(
-                (*warps, *grids, *chosen, *compiled, *blocks, *others, *vectors)
+                (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors)
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
@@ -157,6 +168,7 @@ class _Walker:
     asking: Mapping[str, Mapping[int, Lines]] = field(default_factory=dict)
     found: list[LaunchSite] = field(default_factory=list)
     queries: list[Query] = field(default_factory=list)
+    counters: set[str] = field(default_factory=set)
     names: Names = field(default_factory=dict)
     guards: tuple[str, ...] = ()
     steps: int = 0
@@ -186,7 +198,8 @@ class _Walker:
                 before = self.names
                 self.names = dict(before)
                 self._walk(body)
-                self.names = before
+                told = {key: value for key, value in self.names.items() if key.startswith("&")}
+                self.names = before | told
             case n.Variable(name=name):
                 self._walk((node.value, node.arguments))
                 self.names[name] = node if node.value is None else node.value
@@ -212,6 +225,7 @@ class _Walker:
             case n.Assign(target=target, value=value):
                 self._walk(value)
                 self.names[shown(target)] = value
+                self.counters |= {shown(target)} if names_count(value) else set()
             case n.Call():
                 self._call(node)
             case n.Assert():

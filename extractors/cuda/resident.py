@@ -86,13 +86,17 @@ def _below(node: object) -> object:
 
 
 def resident(
-    launches: Sequence[LaunchSite], queries: Sequence[Query], name: str, library: Library
+    launches: Sequence[LaunchSite],
+    queries: Sequence[Query],
+    name: str,
+    library: Library,
+    counters: frozenset[str] = frozenset(),
 ) -> tuple[Decision, ...]:
     """Whether the host asks how many blocks of the kernel fit on a multiprocessor, or counts them
-    by multiprocessors."""
+    by multiprocessors; `counters` are names that functions of the host give that number."""
     lines = {line for one in queries if one.kernel == name for line in one.lines}
     for site in launches:
-        lines |= set(_counted(site, library))
+        lines |= set(_counted(site, library, counters))
     if not lines:
         return ()
     found = Decision(
@@ -102,19 +106,26 @@ def resident(
     return (found,)
 
 
-def _counted(site: LaunchSite, library: Library) -> Iterator[Lines]:
+def _counted(site: LaunchSite, library: Library, counters: frozenset[str]) -> Iterator[Lines]:
     """Lines where the number of multiprocessors comes into the grid."""
     pending: list[object] = [site.shape[0] if site.shape else None]
     seen: set[str] = set()
     for made in pending:
         for node in n.inside(made):
-            if (isinstance(node, n.Field) and node.name == _FIELD) or (
-                isinstance(node, n.Call) and _tells(node, library)
-            ):
+            if counts(node, library, counters):
                 yield place(node.at)
             elif isinstance(node, n.Name) and node.text not in seen and len(seen) < MAX_NAMES:
                 seen.add(node.text)
                 pending += [site.names.get(node.text), site.names.get(f"&{node.text}")]
+
+
+def counts(node: object, library: Library, counters: frozenset[str]) -> bool:
+    """Whether a node is the number of multiprocessors of the device."""
+    if isinstance(node, n.Name):
+        return node.text in counters
+    if isinstance(node, n.Field):
+        return node.name == _FIELD
+    return isinstance(node, n.Call) and _tells(node, library)
 
 
 def _tells(call: n.Call, library: Library) -> bool:
@@ -122,11 +133,11 @@ def _tells(call: n.Call, library: Library) -> bool:
     if not isinstance(call.function, n.Name):
         return False
     if call.function.text == ASKED:
-        return _names_count(call)
-    return any(_names_count(function.body) for function in library.functions(call.function.text))
+        return names_count(call)
+    return any(names_count(function.body) for function in library.functions(call.function.text))
 
 
-def _names_count(node: object) -> bool:
+def names_count(node: object) -> bool:
     return any(
         (isinstance(one, n.Name) and one.text == _COUNT)
         or (isinstance(one, n.Field) and one.name == _FIELD)

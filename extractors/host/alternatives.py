@@ -79,17 +79,27 @@ def _reached(material: Material, search: SearchRecord, axis: str) -> set[str]:
 
 
 def split_counts(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
-    """An argument computed from the number of multiprocessors divided by other work."""
-    for name, value in launch.args:
-        if any(_shares_out(atom) for leaf in leaves(value) for atom in _nodes(leaf)):
-            yield Decision(
-                axis="split_count",
-                value="NUM_SMS//(B*H) then pow2 length",
-                pattern="sm-count-driven-split-count",
-                lines=_lines(material, launch, name),
-                kind=AxisKind.TUNING,
-                subject=name,
-            )
+    """An argument computed from the number of multiprocessors divided by other work; what is left
+    for each part is told only where the number of parts itself is not handed over."""
+    lengths = {
+        name: any(_shares_out(inner) for inner in _nodes(value.args[1]))
+        for name, value in launch.args
+        if isinstance(value, Expr) and value.op in ("cdiv", "//", "/")
+    }
+    counts = [
+        name
+        for name, value in launch.args
+        if any(_shares_out(atom) for leaf in leaves(value) for atom in _nodes(leaf))
+    ]
+    for name in [one for one in counts if not lengths.get(one)] or counts:
+        yield Decision(
+            axis="split_count",
+            value="NUM_SMS//(B*H) then pow2 length",
+            pattern="sm-count-driven-split-count",
+            lines=_lines(material, launch, name),
+            kind=AxisKind.TUNING,
+            subject=name,
+        )
 
 
 def _shares_out(node: Expr) -> bool:
@@ -98,7 +108,7 @@ def _shares_out(node: Expr) -> bool:
         return False
     over, under = node.args[0], node.args[1]
     counted = any(map(is_sms, atoms(over)))
-    return counted and any(a.op in ("dim", "sym") for a in atoms(under))
+    return counted and any(a.op in ("dim", "sym", "shape") for a in atoms(under))
 
 
 def _nodes(value: Value) -> Iterator[Expr]:
@@ -111,6 +121,8 @@ def _nodes(value: Value) -> Iterator[Expr]:
         if isinstance(item, Expr):
             yield item
             pending.extend(item.args)
+        elif isinstance(item, Choice):
+            pending += [item.cond, item.then, item.other]
 
 
 def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:

@@ -52,6 +52,7 @@ from kb.evidence import AxisKind, Decision, Lines
 
 HINTS = {
     "occupancy": ("occupancy", "occupancy-hint"),
+    "waves_per_eu": ("occupancy", "occupancy-hint"),
     "num_ctas": ("cluster_size", "cta-cluster-2-cta-mma"),
     "num_worker_warps": ("num_warps", "worker-warp-count-hint"),
     "num_warps": ("num_warps", "worker-warp-count-hint"),

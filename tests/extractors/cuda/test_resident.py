@@ -63,6 +63,44 @@ def test_blocks_that_fit(host: str, found: list[tuple[Lines, ...]]) -> None:
     assert lines(KERNEL + host, "occupancy") == found
 
 
+SHARED = (
+    "void go(float* x, int n, int m) {{\n  int sms;\n"
+    "  CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));\n"
+    "  int parts = 2 * sms / {};\n  k<<<dim3(parts, m), 128>>>(x, n);\n}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(SHARED.format("m"), [((5, 5),)], id="shared out to the work"),
+        pytest.param(
+            "#define CHECK(f) { int e = (f); if (e) return; }\n" + SHARED.format("m"),
+            [((6, 6),)],
+            id="asked in a block of a macro",
+        ),
+        pytest.param(SHARED.format("4"), [], id="a fixed number for each"),
+        pytest.param(
+            SHARED.format("m").replace("128>>>", "m>>>"), [], id="by the threads of a block"
+        ),
+        pytest.param(SHARED.format("m").replace("dim3(parts", "dim3(n"), [], id="not the grid"),
+    ],
+)
+def test_parts_by_the_number_of_multiprocessors(host: str, found: list[tuple[Lines, ...]]) -> None:
+    assert lines(KERNEL + host, "split_count") == found
+
+
+GLOBAL = (
+    "int sms;\nvoid begin() {\n  cudaDeviceProp p;\n  cudaGetDeviceProperties(&p, 0);\n"
+    "  sms = p.multiProcessorCount;\n}\n"
+    "void go(float* x, int n) {\n  k<<<4 * sms, 128>>>(x, n);\n}\n"
+)
+
+
+def test_a_number_of_multiprocessors_that_another_function_keeps() -> None:
+    assert lines(KERNEL + GLOBAL, "occupancy") == [((9, 9),)]
+
+
 ONE_EACH = (
     "void one(float* x, int n) { k<<<n, 32>>>(x, n); }\n"
     "void two(float* x, int n) { j<<<n, 32>>>(x, n); }\n"
