@@ -110,6 +110,24 @@ __global__ void scale(float* out, const float* x, int n, int m) {
 """
 
 
+_FIELD = """
+struct Sizes { int width; int rows; };
+__global__ void scale(float* out, const float* x, Sizes s) {
+    for (int i = threadIdx.x; i < s.width; i += blockDim.x) {
+        out[blockIdx.x * s.width + i] = x[blockIdx.x * s.width + i] * 2.0f;
+    }
+}
+"""
+_PACKED = """
+template <typename T> struct lanes;
+template <typename T>
+__global__ void scale(T* out, const T* x, int n) {
+    int const width = n / lanes<T>::value;
+    for (int i = threadIdx.x; i < width; i += blockDim.x) { out[blockIdx.x * width + i] = x[i]; }
+}
+"""
+
+
 class IndexOverflow(Rule):
     """A product of a block index and a size or stride, computed in 32 bits, is part of an offset.
 
@@ -125,6 +143,8 @@ class IndexOverflow(Rule):
         Case(_STRIDES, "afterwards"),
         Case(_ROWS, "`x`"),
         Case(_WARPS, "`x`"),
+        Case(_FIELD, "`x`"),
+        Case(_PACKED, "`out`"),
     )
     near_misses = (
         NearMiss(
@@ -144,6 +164,9 @@ class IndexOverflow(Rule):
         NearMiss(
             vary(_WARPS, ("row * n + i", "row / m * m + i")),
             why="no more than the number of the row",
+        ),
+        NearMiss(
+            vary(_FIELD, ("int width;", "long width;")), why="the field of the struct has 64 bits"
         ),
         NearMiss(LAYER_NORM_POINTER, why="the block index is widened before it is multiplied"),
         NearMiss(

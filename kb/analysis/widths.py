@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, VIEWS, Node
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.graph import COPIES, VIEWS, Node, field_of
+from kb.analysis.symbolic import Atom, AtomKind, Expr, of
 from kb.ir import Parameter, ParameterKind
 from kb.ops import OpKind
 
@@ -63,6 +63,9 @@ class Widths:
             return self._joined((node.op.operand("x") or "", node.op.operand("y") or ""))
         if kind in (OpKind.UNPACK, OpKind.SHAPE, OpKind.SUBSCRIPT) and self._extent(value):
             return 32
+        if kind == OpKind.ATTRIBUTE and field_of(facts.graph, value) is not None:
+            dtype = facts.types.dtype(value)
+            return 64 if dtype in _WIDE else 32 if dtype in _SHORT else None
         if kind in _ARITHMETIC:
             count = 1 if kind in VIEWS else 2
             return self._joined(node.op.inputs[:count])
@@ -220,10 +223,20 @@ def _counts(expr: Expr) -> bool:
     )
 
 
+def _share(facts: Facts, value: str) -> bool:
+    """Whether a value is a size that is passed, divided by something that is not read."""
+    node = facts.graph.producer(facts.graph.core(value))
+    if node is None or node.op.kind not in (OpKind.FLOOR_DIV, OpKind.DIV):
+        return False
+    atom = facts.values.expr(node.op.inputs[0]).atom
+    return atom is not None and atom.kind is AtomKind.PARAMETER and _runtime(facts, of(atom))
+
+
 def _runtime(facts: Facts, expr: Expr) -> bool:
     kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
     return any(
         (atom.kind is AtomKind.EXTENT and "[" in atom.text)
+        or (atom.kind is AtomKind.OPAQUE and _share(facts, atom.value))
         or (
             atom.kind is AtomKind.PARAMETER and kinds.get(atom.value) is not ParameterKind.CONSTEXPR
         )
