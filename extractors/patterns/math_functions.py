@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
@@ -32,6 +33,7 @@ _TOGETHER = vary(
 )
 _NAMES = {
     OpKind.RSQRT: "rsqrt", OpKind.SIGMOID: "sigmoid", OpKind.TANH: "tanh", OpKind.ERF: "erf",
+    OpKind.LOG: "log", OpKind.SIN: "sine", OpKind.COS: "cosine", OpKind.POW: "power",
 }  # fmt: skip
 
 
@@ -47,8 +49,8 @@ _FAST_NAMES = {OpKind.POW: "power", OpKind.SIN: "sine", OpKind.COS: "cosine"}
 
 class MathFunctions(Pattern):
     """A reciprocal root, in one step or by a division, a logistic or hyperbolic function, or a
-    product and a sum in one rounding, that reaches what is stored; or a power or an angle function
-    that rounds approximately."""
+    product and a sum in one rounding, that reaches what is stored; a natural logarithm without a
+    softmax of products, a power or an angle function, approximate where it says so."""
 
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
@@ -62,6 +64,8 @@ class MathFunctions(Pattern):
         Case(vary(LAYER_NORM_THREADS, ("rsqrtf(", "1.f / sqrtf(")), "1/sqrt"),
         Case(_FAST, "fast power, sine, cosine"),
         Case(_TOGETHER, "explicit fma"),
+        Case(vary(_GATE, ("v * tl.sigmoid(v)", "tl.log(v)")), "log"),
+        Case(vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), "sine"),
     )
     near_misses = (
         NearMiss(
@@ -77,7 +81,13 @@ class MathFunctions(Pattern):
         NearMiss(PRODUCT_POINTER, why="there is no function"),
         NearMiss(PRODUCT_THREADS, why="there is no function"),
         NearMiss(
-            vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), why="rounded as IEEE asks"
+            vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")),
+            why="rounded as IEEE asks",
+            value="fast power, sine, cosine",
+        ),
+        NearMiss(
+            vary(FLASH_POINTER_LSE, ("tl.log2(tot)", "tl.log(tot)")),
+            why="the logarithm of a softmax of products goes with its exponentials",
         ),
     )
 
@@ -87,6 +97,9 @@ class MathFunctions(Pattern):
                 node
                 for node in facts.graph.of(kind)
                 if any(facts.graph.rests_on(store.value, node) for store in facts.stores)
+                and (kind not in _FAST_NAMES or node.op.operand("rounding") is None)
+                and not (kind == OpKind.LOG and facts.score_products)
+                and (kind != OpKind.POW or facts.of_threads or facts.types.shape(node.result))
             ]
             if used:
                 yield self.decide(facts, value, used)
