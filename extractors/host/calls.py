@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from extractors.host.core import lines_of
 from extractors.host.definitions import Definitions, is_generator
+from extractors.host.device import asks_inside
 from extractors.host.events import MadeConfig
 from extractors.host.expr import is_none, make
 from extractors.host.limits import OutOfBounds
@@ -198,6 +199,7 @@ class Calls(Definitions):
             machine.foreign = outside
             self.nested[id(func.node)] = before
             self.calls.pop()
+        machine.device_questions += machine.device_questions == questions and asks_inside(func.node)
         if machine.device_questions > questions:
             machine.device_functions.add(func.name)
         return self._summarised(func, result, args, kwargs)

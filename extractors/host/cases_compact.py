@@ -1,8 +1,16 @@
-"""Cases and near misses of arrays that the host makes contiguous on some way to a launch."""
+"""Cases and near misses of arrays that the host makes contiguous on some way to a launch, or makes
+in place of missing ones."""
 
 from __future__ import annotations
 
-from extractors.host.samples import ROWS_POINTER, ROWS_TILE, HostCase, HostMiss, vary
+from extractors.host.samples import (
+    ROWS_POINTER,
+    ROWS_TILE,
+    SEARCH_TILE,
+    HostCase,
+    HostMiss,
+    vary,
+)
 
 _LAID = "host-contiguity-alignment-normalisation"
 _HELPER = (
@@ -20,7 +28,23 @@ HELPED = vary(ROWS_POINTER, _HELPER, (_CALL, "    x = laid(x)\n" + _CALL))
 HELPED_TILE = vary(ROWS_TILE, _HELPER, (_CALL_TILE, "    x = laid(x)\n" + _CALL_TILE))
 _AFTER = ("1024, num_warps=4)\n", "1024, num_warps=4)\n    x = x.contiguous()\n")
 
+_DUMMY = "optional-operand-as-dummy-tensor-flag"
+_NONE = "    if w is None:\n        w = torch.empty(0, device=x.device)\n"
+_CHOICE = "    w = torch.ones(8) if w is None else w\n"
+
+_PRUNED = "config-pruning-predicate"
+FITTING = vary(
+    SEARCH_TILE,
+    ("def host(", "def fitting(rows, n):\n    return [r for r in rows if r.T <= n]\n\ndef host("),
+    ("configs = list(space())", "configs = fitting(list(space()), x.shape[1])"),
+)
+"""Configurations that a function of the module leaves out before the search gets them."""
+
 CASES = (
+    HostCase(_PRUNED, FITTING, "predicate"),
+    HostCase(_DUMMY, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
+    HostCase(_DUMMY, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
+    HostCase(_DUMMY, vary(ROWS_POINTER, (_CALL, _CHOICE + _CALL))),
     HostCase(_LAID, HELPED, ".contiguous() on host"),
     HostCase(_LAID, HELPED_TILE, ".contiguous() on host"),
     HostCase(_LAID, vary(ROWS_POINTER, (_CALL, _ALL + _CALL)), ".contiguous() on host"),
@@ -30,6 +54,27 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_PRUNED, vary(FITTING, (" if r.T <= n", "")), "every configuration is kept"),
+    HostMiss(
+        _PRUNED,
+        vary(FITTING, ("= fitting(list", "= (list"), (", x.shape[1])\n    key", ",)[0]\n    key")),
+        "the function is not called",
+    ),
+    HostMiss(
+        _DUMMY,
+        vary(ROWS_POINTER, (_CALL, _NONE.replace("is None", "is not None") + _CALL)),
+        "made where the operand is there",
+    ),
+    HostMiss(
+        _DUMMY,
+        vary(ROWS_TILE, (_CALL_TILE, _NONE.replace("w = torch", "y = torch") + _CALL_TILE)),
+        "the array is not handed over",
+    ),
+    HostMiss(
+        _DUMMY,
+        vary(ROWS_POINTER, (_CALL, "    if w is None:\n        w = x.sum(0)\n" + _CALL)),
+        "computed of another operand",
+    ),
     HostMiss(_LAID, vary(ROWS_POINTER, _AFTER), "after the launch"),
     HostMiss(_LAID, vary(HELPED, ("x = laid(x)", "y = laid(x)")), "another array is handed over"),
     HostMiss(

@@ -140,7 +140,31 @@ def _roots(material: Material, origins: Origins | None, search: SearchRecord) ->
     given = _given(origins, search, "configs", 0)
     if given is not None:
         roots += [given, *origins.statements(given)]
+    call = origins.call_at(search.lines) if search.kind == "exhaustive_search" else None
+    if call is not None and call.args:
+        handed: list[ast.AST] = [call.args[0], *origins.statements(call.args[0])]
+        roots += [node for node in _called(material, handed) if node not in roots]
     return roots
+
+
+def _called(material: Material, handed: list[ast.AST]) -> Iterator[ast.FunctionDef]:
+    """Functions of the module that are called for what a search is handed, directly or one through
+    another."""
+    defined = {n.name: n for n in material.tree.body if isinstance(n, ast.FunctionDef)}
+    pending, seen = list(handed), set[str]()
+    while pending:
+        for node in walk(pending.pop()):
+            name = _name_called(node)
+            if name in defined and name not in seen:
+                seen.add(name)
+                pending.append(defined[name])
+                yield defined[name]
+
+
+def _name_called(node: ast.AST) -> str:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id
+    return ""
 
 
 def _tests(root: ast.AST) -> Iterator[ast.expr]:

@@ -44,6 +44,7 @@ from extractors.host.passes import boundaries
 from extractors.host.pipeline import through_functions
 from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
+from extractors.host.stand_ins import stand_ins
 from extractors.host.through import written
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
 from extractors.host.values import Expr, Value
@@ -60,7 +61,7 @@ HINTS = {
 }
 
 _OF_ALL_LAUNCHES = (
-    optional, closed_form, compiled_in, chosen_kernel, device_branches,
+    optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, guarded, by_strides, summed, stages, boundaries,
     through_functions, gradient_ahead, host_padded, coupled,
     by_backend,

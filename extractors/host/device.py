@@ -5,12 +5,15 @@ Source: the public interfaces of torch.cuda, torch.version and triton.runtime.dr
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
+from functools import lru_cache
 
 from extractors.host.events import TargetProfile
 from extractors.host.expr import sym
 from extractors.host.tables import PROPERTY_NAMES
 from extractors.host.values import ABSENT, External, Value
+from extractors.syntax.nodes import walk
 
 PROPERTIES = "device properties"
 TARGET = "device target"
@@ -51,6 +54,13 @@ def asks(path: str) -> bool:
     """True for a call that asks which device there is or what it can do."""
     module, _, name = path.rpartition(".")
     return bool(module) and (name in QUESTIONS or path in _AVAILABLE)
+
+
+@lru_cache(maxsize=4096)
+def asks_inside(node: ast.AST) -> bool:
+    """True for a function that asks what the device is in a place that may not be reached, as in
+    a loop over devices whose number is not known."""
+    return any(isinstance(one, ast.Attribute) and one.attr in QUESTIONS for one in walk(node))
 
 
 def answer(path: str, profile: TargetProfile | None) -> Value:

@@ -8,6 +8,7 @@ import ast
 from extractors.host.events import PROFILES, KernelSignature, SearchRecord
 from extractors.host.modules import TextLoader
 from extractors.host.read import read_searches
+from tests.extractors.host.conftest import Read
 
 SHARED = """
 import enum
@@ -109,3 +110,30 @@ def test_a_table_with_a_strategy_is_filtered_like_configurations_of_the_source()
     (search,) = searches(LOOKED_UP, "sm_90", **rows)
     (case,) = search.cases
     assert [dict(point) for point in case.points] == [{"T": 64, "num_warps": 8}]
+
+
+ASKED = """
+import torch
+import triton
+
+def memories():
+    return [torch.cuda.get_device_properties(i) for i in range(devices())]
+
+def large():
+    return memories()[0] > 200000
+
+@triton.jit
+def k_rows(x, T: "tl.constexpr"):
+    pass
+
+def host(x):
+    size = 128 if large() else 64
+    k_rows[(x.shape[0],)](x, size)
+"""
+
+
+def test_a_question_that_no_evaluated_path_reaches(read: Read) -> None:
+    told = [d for d in read(ASKED).decisions if d.axis == "arch_dispatch"]
+    assert [d.lines for d in told] == [((9, 9), (16, 16))]
+    plain = ASKED.replace("torch.cuda.get_device_properties(i)", "int(i)")
+    assert not [d for d in read(plain).decisions if d.axis == "arch_dispatch"]
