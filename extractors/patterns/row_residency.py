@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -27,11 +27,13 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.rounds import goes_along
+from kb.analysis.symbolic import ONE, AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | CONTRACTIONS
+_ONCE = "row read once, in chunks"
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
 _STAGED = """__device__ float warp_sum(float v) {
@@ -50,6 +52,21 @@ __global__ void scale(const float* x, float* out, int n) {
     for (int i = threadIdx.x; i < n; i += 32) out[blockIdx.x * n + i] = row[i] * r;
 }
 """
+
+
+_SUMMED = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    acc = 0.0
+    for j in range(0, n, T):
+        at = tl.arange(0, T) + j
+        acc += tl.sum(tl.load(x + row * n + at, mask=at < n, other=0.0), axis=0)
+    tl.store(out + row, acc)
+"""
+)
 
 
 class RowResidency(Pattern):
@@ -75,10 +92,16 @@ class RowResidency(Pattern):
         Case(FLASH_POINTER, "tile kept over the loop"),
         Case(DELTA, "single tile, row cached in registers"),
         Case(DELTA_TILE, "single tile, row cached in registers"),
+        Case(_SUMMED, _ONCE),
         Case(_STAGED, "row staged in shared memory"),
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
     )
     near_misses = (
+        NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
+        NearMiss(ROW_NORM, why="the row is one tile", value=_ONCE),
+        NearMiss(
+            _SUMMED.replace("(0, T) + j", "(0, T)"), why="one tile again and again", value=_ONCE
+        ),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
@@ -100,6 +123,8 @@ class RowResidency(Pattern):
             put = [a for a in facts.loads if self._sorted(facts, a)]
             if put:
                 yield self.decide(facts, "single tile, row cached in registers", put)
+            elif once := self._once(facts):
+                yield self.decide(facts, _ONCE, once)
             return
         staged = self._staged(facts)
         if staged:
@@ -115,6 +140,20 @@ class RowResidency(Pattern):
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
+        elif once := self._once(facts):
+            yield self.decide(facts, _ONCE, once)
+
+    def _once(self, facts: Facts) -> list[Where]:
+        """Loads of a loop that goes along a row in tiles, of arrays that nothing else reads."""
+        if facts.of_threads:
+            return []
+        chunks = [a for a in facts.loads if a.array is not None and self._along(facts, a)]
+        found: list[Where] = []
+        for access in chunks:
+            others = [a for a in facts.loads if a.array == access.array and a.loop != access.loop]
+            if not any(facts.types.shape(a.value) for a in others) and access.loop is not None:
+                found += [access.loop, access]
+        return found
 
     def _sorted(self, facts: Facts, access: Access) -> bool:
         """A load, in no loop that runs, of what is then sorted as a whole."""
@@ -218,6 +257,16 @@ class RowResidency(Pattern):
             if any(step in set(e.atoms()) and e.has(AtomKind.LANE) for e in access.index):
                 return True
         return False
+
+    def _along(self, facts: Facts, access: Access) -> bool:
+        """True when every round of the loop takes the lanes that follow those of the last one."""
+        loop = facts.loop(access.loop)
+        if loop is None or loop in facts.item_loops or loop.induction is None:
+            return False
+        step = facts.values.expr(loop.induction).atom
+        by = facts.values.expr(loop.step) if loop.step is not None else ONE
+        lanes = [e for e in access.index if e.has(AtomKind.LANE)]
+        return step is not None and any(goes_along(e, step, by) for e in lanes)
 
     def _passes(self, facts: Facts) -> dict[str, list[Access]]:
         """Arrays that several loops read chunk by chunk."""

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Node
+from kb.analysis.symbolic import AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -25,6 +26,7 @@ _BARE = vary(
 )
 
 
+_SOME = "none on some arrays: whole tiles or tables"
 _POINTERS = (Mode.POINTER, Mode.BLOCK_POINTER)
 _BLOCKS = (
     POINTER
@@ -38,9 +40,23 @@ def move(x, out, n, T: tl.constexpr):
 )
 
 
+_TABLE = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, table, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    by = tl.load(table + at)
+    v = tl.load(x + row * n + at, mask=at < n)
+    tl.store(out + row * n + at, v * by, mask=at < n)
+"""
+)
+
+
 class UnmaskedAccesses(Pattern):
     """No load or store of a tile by pointers has a mask, or by block pointers a bound to check; or
-    no thread asks where it is."""
+    the loads of some arrays have none; or no thread asks where it is."""
 
     name = "accesses-without-a-bounds-check"
     axis = "boundary_handling"
@@ -49,10 +65,27 @@ class UnmaskedAccesses(Pattern):
         Case(_BARE, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
+        Case(_TABLE, _SOME),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="every access is masked"),
-        NearMiss(vary(ADD_POINTER, (", mask=inside) +", ") +")), why="the others are masked"),
+        NearMiss(vary(_TABLE, ("table + at)", "table + at % n)")), why="positions are kept inside"),
+        NearMiss(
+            vary(
+                _TABLE,
+                (
+                    "v * by, mask=at < n)",
+                    "v * by, mask=at < n)\n    tl.store(table + at, by, mask=at < n)",
+                ),
+            ),
+            why="the array is masked elsewhere",
+        ),
+        NearMiss(vary(_TABLE, ("table + at)", "table + row)")), why="one number"),
+        NearMiss(
+            vary(ADD_POINTER, (", mask=inside) +", ") +")),
+            why="the others are masked",
+            value="none: extents are whole tiles",
+        ),
         NearMiss(
             vary(_BLOCKS, ("tl.load(own)", "tl.load(own, boundary_check=(0,))")),
             why="a bound is checked",
@@ -70,6 +103,8 @@ class UnmaskedAccesses(Pattern):
         bare = all(a.mode in _POINTERS and _bare(a) for a in wide)
         if wide and bare and any(a.is_store for a in wide):
             yield self.decide(facts, "none: extents are whole tiles", wide)
+        elif some := _beside(facts, wide):
+            yield self.decide(facts, _SOME, some)
 
     def _of_threads(self, facts: Facts) -> Iterable[Decision]:
         """Of threads: places that a thread id moves, where no comparison of an id and no loop that
@@ -88,6 +123,38 @@ class UnmaskedAccesses(Pattern):
         limited = graph.of(OpKind.MINIMUM, OpKind.CLAMP, OpKind.OPAQUE, OpKind.ASYNC_COPY)
         if not (tests or loops or limited) and any(n.op.kind == OpKind.STORE for n in placed):
             yield self.decide(facts, "none: extents are whole tiles", placed)
+
+
+def _beside(facts: Facts, wide: list[Access]) -> list[Access]:
+    """Data that is loaded by pointers without a mask, from arrays that no access masks, where other
+    loads and stores are masked."""
+    pointed = [a for a in wide if a.mode is Mode.POINTER and a.array is not None]
+    masked = {a.array for a in pointed if not _bare(a)}
+    bare = [
+        a
+        for a in pointed
+        if not a.is_store
+        and a.array not in masked
+        and any(extent != "1" for extent in facts.types.shape(a.value))
+    ]
+    if not masked or not bare:
+        return []
+    written = {a.array for a in facts.stores}
+    placing = facts.offset_loads | {
+        a.value
+        for n in facts.graph.of(*_ORDERED)
+        for v in n.op.inputs[:2]
+        for a in facts.values.expr(v).atoms()
+        if a.kind is AtomKind.LOADED
+    }
+    wrapped = (AtomKind.MOD, AtomKind.MINIMUM)
+    return [
+        a
+        for a in bare
+        if a.array not in written
+        and a.value not in placing
+        and not any(e.has(*wrapped) for e in a.index)
+    ]
 
 
 def _strided(graph: Graph, values: Values, walked: Node) -> bool:
