@@ -20,6 +20,12 @@ from kb.space import Constraint, Origin
 MAX_TEXT = 320
 """Characters of an expression that a person still reads."""
 
+_SIZED = frozenset({"npow2", "cdiv", "//", "max", "*", "+", "-"})
+"""What makes a size of sizes."""
+
+MAX_PARTS = 200
+"""Parts of a size that are looked at."""
+
 _ROUNDED = frozenset({"npow2", "cdiv", "//"})
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _SIZES = frozenset({"dim", "stride", "rank", "shape", "strides"})
@@ -109,16 +115,17 @@ def _zeroed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
 
 
 def _rounds(value: Value) -> bool:
-    """A size that is computed from extents by rounding or division."""
-    if not isinstance(value, Expr):
+    """A size that is computed from extents by rounding or division; one that is held below a number
+    is chosen so, and a comparison is a flag."""
+    if not isinstance(value, Expr) or value.op not in _SIZED:
         return False
     pending: list[Value] = [value]
     rounded = False
-    for item in pending[:200]:
-        if isinstance(item, (Choice, Unknown)):
+    for item in pending:
+        if isinstance(item, (Choice, Unknown)) or len(pending) > MAX_PARTS:
             return False
         if isinstance(item, Expr) and item.op not in ("dim", "sym", "index", "call", "attr"):
-            if item.op == "axis":
+            if item.op == "axis" or (item.op == "min" and value.op == "max"):
                 return False
             rounded |= item.op in _ROUNDED
             pending.extend(item.args)

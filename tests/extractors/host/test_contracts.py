@@ -50,6 +50,12 @@ def run(x):
     ("text", "expression", "line"),
     [
         pytest.param(_ROWS, "W == next_power_of_two(n)", 16, id="rounded by the host"),
+        pytest.param(
+            _ROWS.replace("triton.next_power_of_2(n))", "max(16, triton.next_power_of_2(n)))"),
+            "W == max(16, next_power_of_two(n))",
+            16,
+            id="rounded, and of a least size",
+        ),
         pytest.param(_ROWS, "first == 0", 16, id="an offset that is never used"),
         pytest.param(_ROWS, "n % 8 == 0", 15, id="the condition of the only launch"),
         pytest.param(_SHARES, "sums.shape[0] == grid[0]", 17, id="one row per block"),
@@ -68,10 +74,18 @@ def test_what_the_host_keeps_to(text: str, expression: str, line: int) -> None:
     ("old", "new", "expression"),
     [
         pytest.param("triton.next_power_of_2(n))", "n)", "W == n", id="passed as it is"),
+        pytest.param(
+            "triton.next_power_of_2(n))", "min(64, triton.next_power_of_2(n)))",
+            "W == min(64, next_power_of_two(n))", id="held below a number",
+        ),
+        pytest.param(
+            "triton.next_power_of_2(n))", "n == triton.next_power_of_2(n))",
+            "W == n == next_power_of_two(n)", id="a flag",
+        ),
         pytest.param("n, 0, triton", "n, m, triton", "first == 0", id="an offset"),
         pytest.param("    if n % 8 == 0:\n", "    if True:\n", "n % 8 == 0", id="no condition"),
     ],
-)
+)  # fmt: skip
 def test_what_it_does_not_keep_to(old: str, new: str, expression: str) -> None:
     assert old in _ROWS
     found = {c.expression for c in subject(_ROWS.replace(old, new)).host.constraints}
