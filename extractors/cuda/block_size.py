@@ -100,9 +100,9 @@ _COMPUTED: dict[str, Callable[[int, int], int | None]] = {
 
 
 def _parts(made: n.Expr | n.Variable | None) -> tuple[n.Expr, ...]:
-    """Extents of a dim3, or the one number."""
+    """Extents of a dim3, or the one number; the name alone of a variable that is set later."""
     if isinstance(made, n.Variable):
-        return made.arguments or ()
+        return made.arguments or (n.Name(made.at, made.name),)
     if isinstance(made, n.Braces):
         return made.items
     if isinstance(made, n.Call) and shown(made.function) == "dim3":

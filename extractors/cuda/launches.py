@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks
 from extractors.cuda.capability import by_capability, by_compilation
 from extractors.cuda.checks import Check, checked, stated
@@ -67,6 +68,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     launched = frozenset(one.kernel.text.rpartition("::")[2] for one in walker.found)
     path = found.definitions[0].at.path if found.definitions else ""
     forks = Routes(unit.functions, launched, path).forks() if launched else ()
+    origins = BlockOrigins(unit.functions, path)
     for kernel, definition in pairs:
         mine = [one for one in walker.found if _is(one, definition, [d for _, d in pairs])]
         launches = tuple(launch_of(one, definition, kernel.entry.parameter_names) for one in mine)
@@ -76,6 +78,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
         warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
+        made = origins.lines(mine) if warps else set()
+        warps = tuple(replace(w, lines=tuple(sorted({*w.lines, *made}))) for w in warps)
         grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
         chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
         counters = frozenset(walker.counters)

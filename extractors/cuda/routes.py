@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_origin import DEVICE
 from extractors.cuda.block_size import place
 from kb.evidence import Lines
 
@@ -15,8 +16,6 @@ MAX_ROUNDS = 6
 
 MAX_FUNCTIONS = 400
 """Host functions of one file that are looked at."""
-
-_OURS = frozenset({"__global__", "__device__"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Routes:
             one
             for many in self.functions.values()
             for one in many
-            if one.at.path == self.path and not one.words & _OURS and one.name not in self.kernels
+            if one.at.path == self.path and not one.words & DEVICE and one.name not in self.kernels
         ][:MAX_FUNCTIONS]
         parted = [one for one in hosts if any(isinstance(x, n.If | n.Switch) for x in _within(one))]
         if not parted:

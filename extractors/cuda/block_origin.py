@@ -1,0 +1,95 @@
+"""Where the host works out the extents of a block: in the function of the launch, whatever the
+branch, or in functions that hand them to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.render import shown
+from kb.evidence import Lines
+
+MAX_NAMES = 12
+"""Names that an extent is made of."""
+
+MAX_CALLERS = 2
+"""Functions that hand an extent on, one to the other."""
+
+DEVICE = frozenset({"__global__", "__device__"})
+"""Words of functions that run on the device."""
+
+_Write = n.Variable | n.Assign
+
+
+@dataclass(slots=True)
+class BlockOrigins:
+    """The host functions of one file, each walked once."""
+
+    functions: Mapping[str, Sequence[n.Definition]]
+    path: str
+    _written: dict[int, dict[str, list[_Write]]] = field(default_factory=dict)
+    _calls: dict[str, list[tuple[n.Definition, n.Call]]] | None = None
+
+    def lines(self, sites: Sequence[LaunchSite]) -> set[Lines]:
+        """Lines that declare or set what the blocks of the launches are made of."""
+        found: set[Lines] = set()
+        for site in sites:
+            block = site.shape[1] if len(site.shape) > 1 else None
+            around = [
+                f for f in self.functions.get(site.function, ())
+                if f.at.line <= site.at.line <= f.at.end_line and f.at.path == self.path
+            ]  # fmt: skip
+            if block is not None and around:
+                found |= set(self._made(block, around[0], MAX_CALLERS))
+        return found
+
+    def _made(self, block: object, function: n.Definition, callers: int) -> Iterator[Lines]:
+        names = _names(block)
+        written = self._writes(function)
+        for name in names:
+            for one in written.get(name, ()):
+                yield place(one.at)
+                new = [x for x in _names(_value(one)) if x not in names]
+                names += new[: MAX_NAMES - len(names)]
+        places = {p.name: at for at, p in enumerate(function.parameters)}
+        wanted = {places[name] for name in names if name in places}
+        for caller, call in self._callers(function.name) if wanted and callers else ():
+            for at in wanted:
+                if at < len(call.arguments) and caller is not function:
+                    yield from self._made(call.arguments[at], caller, callers - 1)
+
+    def _writes(self, function: n.Definition) -> dict[str, list[_Write]]:
+        """What a function declares and sets, by name; a field of a variable belongs to it."""
+        if id(function) not in self._written:
+            found = self._written[id(function)] = {}
+            for one in n.inside(function.body):
+                if isinstance(one, n.Variable | n.Assign):
+                    name = one.name if isinstance(one, n.Variable) else shown(one.target)
+                    stem, _, axis = name.rpartition(".")
+                    found.setdefault(stem if axis in ("x", "y", "z") else name, []).append(one)
+        return self._written[id(function)]
+
+    def _callers(self, name: str) -> list[tuple[n.Definition, n.Call]]:
+        """Calls of a function by the host functions of the file."""
+        if self._calls is None:
+            self._calls = {}
+            for caller in (one for many in self.functions.values() for one in many):
+                if caller.at.path == self.path and not caller.words & DEVICE:
+                    for node in n.inside(caller.body):
+                        if isinstance(node, n.Call) and isinstance(node.function, n.Name):
+                            called = node.function.text.rpartition("::")[2]
+                            self._calls.setdefault(called, []).append((caller, node))
+        return self._calls.get(name, [])
+
+
+def _value(one: _Write) -> object:
+    return (one.value, one.arguments) if isinstance(one, n.Variable) else one.value
+
+
+def _names(node: object) -> list[str]:
+    if node is None:
+        return []
+    return list(dict.fromkeys(x.text for x in n.inside(node) if isinstance(x, n.Name)))

@@ -1,0 +1,49 @@
+"""Where the host works out the extents of a block."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from kb.evidence import Lines
+
+KERNEL = "__global__ void k(float* x, int n) { x[blockIdx.x] = n; }\n"
+BRANCHES = """void go(float* x, int n) {
+  int threads;
+  if (n < 64) {
+    threads = 64;
+  } else {
+    threads = 256;
+  }
+  k<<<n, threads>>>(x, n);
+}
+"""
+HANDED = """void start(float* x, int n, dim3 block) {
+  k<<<n, block>>>(x, n);
+}
+void go(float* x, int n) {
+  dim3 block(n);
+  block.x = 32 * n;
+  dim3 other(4);
+  start(x, n, block);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(BRANCHES, ((3, 3), (5, 5), (7, 7), (9, 9)), id="set in branches"),
+        pytest.param(HANDED, ((3, 3), (6, 6), (7, 7)), id="handed over, an axis set anew"),
+        pytest.param(
+            HANDED.replace("n, block);", "n, other);"), ((3, 3), (8, 8)), id="another block"
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  k<<<n, 64>>>(x, n);\n}\n", ((3, 3),), id="plain"
+        ),
+    ],
+)
+def test_lines_that_make_a_block(host: str, found: tuple[Lines, ...]) -> None:
+    facts = host_facts(read_cuda(KERNEL + host, "k.cu"))["k"]
+    assert [d.lines for d in facts.decisions if d.axis == "num_warps"] == [found]
