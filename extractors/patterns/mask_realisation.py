@@ -20,12 +20,13 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _LOWER = vary(
     PRODUCT_POINTER,
     ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("),
 )
+_LOADED = vary(PRODUCT_POINTER, ("tl.dot(x,", "tl.dot(tl.where(m[:, None] >= k[None, :], x, 0.0),"))
 
 
 class MaskRealisation(Pattern):
@@ -37,6 +38,7 @@ class MaskRealisation(Pattern):
     source = "Dao et al., FlashAttention (2022), algorithm 2: masked scores are minus infinity"
     matches = (
         Case(ATTENTION, "additive -inf"),
+        Case(_LOADED, "zero the product"),
         Case(ATTENTION_POINTER, "select -inf before max"),
         Case(
             vary(
@@ -90,7 +92,10 @@ class MaskRealisation(Pattern):
 
 def _value(facts: Facts, mask: Mask) -> str:
     if mask.applied is Applied.ZEROED:
-        return "zero P after exp" if facts.exponentials else "zero the product"
+        stops = CONTRACTIONS | READS
+        above = facts.graph.upstream(mask.node.result, lambda n: n.op.kind in stops)
+        powers = any(n.op.kind in (OpKind.EXP, OpKind.EXP2) for n in above)
+        return "zero P after exp" if powers else "zero the product"
     if mask.applied is Applied.ADDED:
         return "additive -inf" if is_infinite(mask.fill) else "additive large finite"
     return "select -inf before max" if is_infinite(mask.fill) else "select large finite"

@@ -12,7 +12,7 @@ from kb.analysis import symbolic
 from kb.analysis.accesses import Access
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, LOOPS, VIEWS, Graph, Node
+from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Graph, Node
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ops import COMPARISONS, CONTRACTIONS, EFFECT, REDUCTIONS, OpKind
@@ -109,7 +109,8 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
         if number <= -LARGE and _scores(facts, node.result):
             return Mask(node, Applied.SELECTED, float(number), None, compared)
         causal = any(between_lanes(facts, c) for c in compared)
-        if number == 0 and (_probability(facts, kept) or (causal and _product(facts, kept))):
+        whole = causal and (_product(facts, kept) or _operand(facts, kept, node))
+        if number == 0 and (_probability(facts, kept) or whole):
             return Mask(node, Applied.ZEROED, 0.0, None, compared)
     return None
 
@@ -165,6 +166,19 @@ def _product(facts: Facts, value: str | None) -> bool:
     through = VIEWS | CASTS | LOOPS | {OpKind.MUL, OpKind.ADD, OpKind.IF}
     nodes = facts.graph.upstream(value, lambda n: n.op.kind not in through)
     return any(n.op.kind in CONTRACTIONS for n in nodes)
+
+
+def _operand(facts: Facts, kept: str | None, chosen: Node) -> bool:
+    """True for a loaded tile of which one side of the diagonal goes into a product."""
+    if not facts.contractions or facts.score_products or not facts.held_loads(kept):
+        return False
+    ends = [
+        end
+        for product in facts.contractions
+        for role in ("lhs", "rhs")
+        for end in facts.graph.ends(product.op.operand(role), VIEWS | CASTS | TURNS)
+    ]
+    return chosen in ends
 
 
 def is_infinite(number: float) -> bool:

@@ -1,0 +1,106 @@
+"""A mask or bias for every score that the caller gives as an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_LOOKS = VIEWS | CASTS
+
+_ADDED = vary(
+    ATTENTION_POINTER,
+    ("def attend(a, b, c,", "def attend(a, b, c, bias,"),
+    (
+        "        keep = cols",
+        "        s += tl.load(bias + rows[:, None] * size + cols[None, :])\n        keep = cols",
+    ),
+)
+_ADDED_TILE = vary(
+    ATTENTION,
+    ("def attend(a, b, c,", "def attend(a, b, c, bias,"),
+    (
+        "        s = ct.mma(fixed, k, s)\n",
+        "        s = ct.mma(fixed, k, s)\n"
+        "        s = s + ct.load(bias, index=(x, j), shape=(TM, TN))\n",
+    ),
+)
+_SELECTED = vary(
+    _ADDED,
+    (
+        "        s += tl.load(bias + rows[:, None] * size + cols[None, :])\n",
+        "        seen = tl.load(bias + rows[:, None] * size + cols[None, :])\n"
+        '        s = tl.where(seen, s, float("-inf"))\n',
+    ),
+)
+_SUM = "loaded tile added to the scores"
+_CHOICE = "loaded mask selects scores"
+
+
+class MaskTensor(Pattern):
+    """A loaded tile with rows and columns is added to the scores of an attention, or chooses where
+    they stay."""
+
+    name = "mask-tensor-on-the-scores"
+    axis = "mask_application"
+    source = "PyTorch documentation, scaled_dot_product_attention: attn_mask"
+    matches = (
+        Case(_ADDED, _SUM),
+        Case(_ADDED_TILE, _SUM),
+        Case(_SELECTED, _CHOICE),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_ADDED, ("tl.load(bias + rows[:, None] * size + cols[None, :])", "tl.load(bias)")),
+            why="one number for all scores",
+        ),
+        NearMiss(
+            vary(_ADDED_TILE, ("ct.load(bias, index=(x, j), shape=(TM, TN))", "shift")),
+            why="one number for all scores, given",
+        ),
+        NearMiss(ATTENTION_POINTER, why="the mask is made of positions"),
+        NearMiss(ATTENTION, why="the mask is made of positions"),
+        NearMiss(PRODUCT, why="no scores"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        products = facts.score_products
+        if not products:
+            return
+        added: list[Where] = []
+        for node in facts.graph.of(OpKind.ADD, OpKind.FMA):
+            for value in node.op.inputs[:3]:
+                loads = self._tile(facts, value)
+                if loads and self._scores(facts, node, products):
+                    added += [*loads, node]
+        if added:
+            yield self.decide(facts, _SUM, dict.fromkeys(added))
+        chosen = [
+            place
+            for node in facts.graph.of(OpKind.SELECT)
+            for load in self._tile(facts, node.op.operand("condition") or "")
+            if self._scores(facts, node, products)
+            for place in (load, node)
+        ]
+        if chosen:
+            yield self.decide(facts, _CHOICE, dict.fromkeys(chosen))
+
+    def _tile(self, facts: Facts, value: str) -> list[Access]:
+        """The loads of a tile that has rows and columns, perhaps scaled or compared."""
+        node = facts.graph.producer(facts.graph.through(value, _LOOKS))
+        if node is not None and node.kind in (OpKind.MUL, OpKind.NE, OpKind.EQ):
+            value = node.op.inputs[0]
+        wide = [e for e in facts.types.shape(value) if e != "1"]
+        return facts.held_loads(value) if len(wide) > 1 else []
+
+    def _scores(self, facts: Facts, node: Node, products: list[Node]) -> bool:
+        """Whether what is computed here are scores of a product before their exponential."""
+        return any(facts.graph.rests_on(node.result, p) for p in products) and any(
+            facts.graph.rests_on(e.score, node) for e in facts.exponentials if not e.rescale
+        )
