@@ -26,12 +26,15 @@ QUESTIONS = frozenset({"get_device_capability", "get_device_properties", "get_cu
 
 
 def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
-    """Values of attribute paths; facts of the device are symbols without a profile."""
+    """Values of attribute paths; facts of the device are symbols without a profile. Every target is
+    one of NVIDIA's, for which PyTorch is built with neither of the others."""
     facts: dict[str, Value] = {
-        f"{PROPERTIES}.{key}": sym(name) for key, name in PROPERTY_NAMES.items()
+        **{f"{PROPERTIES}.{key}": sym(name) for key, name in PROPERTY_NAMES.items()},
+        "torch.version.hip": None,
+        "torch.version.xpu": None,
     }
     if profile is None:
-        return facts | {f"torch.version.{one}": sym(f"target.{one}") for one in ("hip", "xpu")}
+        return facts
     major, minor = profile.capability
     return facts | {
         f"{PROPERTIES}.multi_processor_count": profile.sms,
@@ -45,8 +48,6 @@ def attributes(profile: TargetProfile | None) -> Mapping[str, Value]:
         f"{TARGET}.backend": "cuda",
         f"{TARGET}.arch": major * 10 + minor,
         f"{TARGET}.warp_size": 32,
-        "torch.version.hip": None,
-        "torch.version.xpu": None,
     }
 
 
