@@ -10,10 +10,18 @@ from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_FOUND = (AtomKind.LOADED, AtomKind.CHOICE, AtomKind.OPAQUE)
+_SEGMENT = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, sizes,"),
+    ("m = tl.program_id(0) * TM + tl.arange(0, TM)\n",
+     "own = tl.load(sizes + tl.program_id(1))\n"
+     "    m = (tl.program_id(0) * TM + tl.arange(0, TM)) % own\n"),
+)  # fmt: skip
 _WRAPPED_THREADS = vary(
     PRODUCT_THREADS,
     ("int m = blockIdx.y * T + threadIdx.y;", "int m = (blockIdx.y * T + threadIdx.y) % M;"),
@@ -32,9 +40,11 @@ class WrappedRows(Pattern):
                                    "m = (tl.program_id(0) * TM + tl.arange(0, TM)) % M\n")),
             "modulo wrap instead of mask",
         ),
-Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
+        Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
+        Case(_SEGMENT, "modulo wrap instead of mask"),
     )  # fmt: skip
     near_misses = (
+        NearMiss(vary(_SEGMENT, ("% own", "% TM")), why="by the extent of the tile"),
         NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
         NearMiss(CONVOLUTION, why="remainders find a column, the quotient finds its row"),
         NearMiss(PRODUCT, why="positions are used as they are"),
@@ -48,11 +58,7 @@ Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
 
     def _wraps(self, facts: Facts, node: Node) -> bool:
         left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
-        if (
-            not left.has(AtomKind.LANE)
-            or right.atom is None
-            or right.atom.kind is not AtomKind.PARAMETER
-        ):
+        if not left.has(AtomKind.LANE) or not _extent(facts, right):
             return False
         divided = [
             n
@@ -61,6 +67,16 @@ Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
             == (left, right)
         ]
         return not divided and any(
-            facts.graph.rests_on(a.base, node) for a in facts.loads
+            any(facts.graph.rests_on(v, node) for v in (a.base, *a.address))
+            for a in facts.loads
             if any(facts.graph.rests_on(p.result, a.node) for p in facts.contractions)
-        )  # fmt: skip
+        )
+
+
+def _extent(facts: Facts, by: Expr) -> bool:
+    """A number of rows: given, or that of the segment that a loop or a table has found."""
+    if by.atom is None:
+        return False
+    if by.atom.kind is AtomKind.PARAMETER:
+        return by.atom.value not in facts.tile_extents
+    return by.atom.kind in _FOUND and not facts.values.compile_time(by)
