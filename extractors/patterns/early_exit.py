@@ -15,6 +15,26 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
 
+_HALF = "early return on one side of the diagonal"
+_TRIANGLE = (
+    POINTER
+    + """
+@triton.jit
+def half(x, out, n, T: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    if j > i:
+        return
+    at = i * n + j * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at))
+"""
+)
+_TRIANGLE_THREADS = """__global__ void half(const float* x, float* out, int n) {
+    if (blockIdx.y > blockIdx.x) return;
+    int at = blockIdx.x * n + blockIdx.y * blockDim.x + threadIdx.x;
+    out[at] = x[at];
+}
+"""
 _LEAVES = (
     POINTER
     + """
@@ -103,7 +123,8 @@ _PAST_TILE = vary(
 
 
 class EarlyExit(Pattern):
-    """A branch that compares a block's first position with a loaded length ends the kernel."""
+    """A branch that compares a block's first position with a loaded length, or its places along two
+    axes of the grid, ends the kernel."""
 
     name = "over-provisioned-grid-with-data-dependent-early-exit"
     axis = "grid_mapping"
@@ -116,6 +137,8 @@ class EarlyExit(Pattern):
         Case(_PAST_TILE, "early return past the extent"),
         Case(_MARKED, "early return for marked items"),
         Case(_MARKED_THREADS, "early return for marked items"),
+        Case(_TRIANGLE, _HALF),
+        Case(_TRIANGLE_THREADS, _HALF),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
@@ -126,6 +149,11 @@ class EarlyExit(Pattern):
         NearMiss(
             vary(_MARKED, ("tl.load(y + row)", "tl.load(y)")),
             why="one number for all blocks, a switch",
+        ),
+        NearMiss(vary(_TRIANGLE, ("if j > i:", "if n > 7:")), why="the same for all blocks"),
+        NearMiss(
+            _TRIANGLE_THREADS.replace("if (blockIdx.y > blockIdx.x) return;", ""),
+            why="every block works",
         ),
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
@@ -152,6 +180,10 @@ class EarlyExit(Pattern):
             ]
             if any(facts.graph.roots(n.result, *READS) for n in placed):
                 yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
+                return
+            between = [n for n in tests if _between_blocks(facts, n)]
+            if between and len(between) == len(tests):
+                yield self.decide(facts, _HALF, (branch, *between))
                 return
             beyond = [n for n in tests if past_extent(facts, n)]
             if beyond and len(beyond) == len(tests) and not facts.of_threads:
@@ -184,3 +216,12 @@ class EarlyExit(Pattern):
             and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
             and all(e.has(AtomKind.LOADED) or e.constant == 0 for e in compared)
         )
+
+
+def _between_blocks(facts: Facts, test: Node) -> bool:
+    """A block's place along one axis of the grid, compared in order with that along another."""
+    sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
+    blocks = [{a for a in e.atoms() if a.kind is AtomKind.BLOCK} for e in sides]
+    counted = any(e.has(AtomKind.LOADED, AtomKind.LANE) for e in sides)
+    ordered = test.op.kind not in (OpKind.EQ, OpKind.NE)
+    return ordered and not counted and all(blocks) and any(e.atom is not None for e in sides)
