@@ -147,7 +147,7 @@ class Fp32Accumulation(Pattern):
                 n for n in facts.graph.upstream(node.op.inputs[0], _stop) if n.op.kind in CASTS
             ]
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
-            yield "f32" if widened else dtype, [*casts, node]
+            yield "f32" if widened else dtype, [*casts, *self._own(facts, node), node]
         merge = merge_of(facts)
         if merge is not None and merge.form is Form.PAIRWISE:
             yield facts.types.dtype(merge.totals[0].result), [*merge.totals, *merge.weighted]
@@ -161,6 +161,15 @@ class Fp32Accumulation(Pattern):
                     yield facts.types.dtype(begun[0].result), [*begun, *added]
                 elif begin := self._number(facts, first_value(facts, state.init)):
                     yield begin[0], [begin[1], *added]
+
+    def _own(self, facts: Facts, total: Node) -> list[Node]:
+        """What a thread adds up by itself before a sum over threads, with the number that it begins
+        with."""
+        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+        if not facts.of_threads or made is None or made.op.kind not in (OpKind.ADD, OpKind.FMA):
+            return []
+        below = [facts.graph.producer(facts.graph.core(v)) for v in made.op.inputs]
+        return [*(n for n in below if n is not None and n.op.kind == OpKind.CONST), made]
 
     def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
         """A literal with a type of its own, which a sum of one thread begins with."""

@@ -102,11 +102,12 @@ class GuardedSum(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         guarded = [_guarded(facts, select) for select in facts.graph.of(OpKind.SELECT)]
         chosen = [n for nodes in guarded for n in nodes]
-        kept = [f for kind in _KEPT for f in floors(facts, kind) if counts(facts, f.bounded)]
+        bounded = [f for kind in _KEPT for f in floors(facts, kind)]
+        kept = [f for f in bounded if counts(facts, f.bounded)]
         if kept:
             where = [n for f in kept for n in (f.node, f.taken)]
             yield self.decide(facts, "count kept from zero", where)
-        small = [f for kind in _KEPT for f in floors(facts, kind) if _small(facts, f)]
+        small = [f for f in bounded if _small(facts, f)]
         if small and not kept:
             where = [n for f in small for n in (f.node, f.taken)]
             yield self.decide(facts, "sum kept from zero", where)
