@@ -48,17 +48,27 @@ def softmax(x, y, n: Int, T: Int):
         ct.scatter(y, (row, cols + i * T), v / total)
 """
 )
+_STORED = _THREADS.replace(
+    "sum += expf(row[i] - top)", "sum += out[i] = expf(row[i] - top)"
+).replace("expf(row[i] - top) / sum", "out[i] / sum")
+_KEPT = "exponentials stored and read again"
 _AGAIN = "exponentials taken again in a later pass"
 
 
 class ExponentialAgain(Pattern):
     """A loop sums exponentials of an array; after it, exponentials of the same array are taken once
-    more, and what the first ones gave divides them. They weigh no other array."""
+    more, and what the first ones gave divides them. They weigh no other array. Or the first ones
+    are stored, read again and divided."""
 
     name = "exponential-taken-again-in-a-later-pass"
     axis = "recompute"
     source = "Milakov, Gimelshein, Online normalizer calculation for softmax (2018), algorithm 2"
-    matches = (Case(SOFTMAX_TWICE_POINTER, _AGAIN), Case(_TILES, _AGAIN), Case(_THREADS, _AGAIN))
+    matches = (
+        Case(SOFTMAX_TWICE_POINTER, _AGAIN),
+        Case(_TILES, _AGAIN),
+        Case(_THREADS, _AGAIN),
+        Case(_STORED, _KEPT),
+    )
     near_misses = (
         NearMiss(
             vary(_THREADS, ("= expf(row[i] - top) / sum", "= (row[i] - top) / sum")),
@@ -82,8 +92,11 @@ class ExponentialAgain(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         plain = [e for e in facts.exponentials if not e.rescale]
-        if len(plain) < 2 or facts.contractions:
+        if not plain or facts.contractions:
             return
+        kept = [n for e in plain for n in _read_back(facts, e.node)]
+        if kept:
+            yield self.decide(facts, _KEPT, dict.fromkeys(kept))
         found = []
         for late in plain:
             first = [e.node for e in plain if _earlier(facts, e, late)]
@@ -91,6 +104,28 @@ class ExponentialAgain(Pattern):
                 found += [*first, late.difference, late.node]
         if found:
             yield self.decide(facts, _AGAIN, found)
+
+
+def _read_back(facts: Facts, power: Node) -> list[Node]:
+    """An exponential, its store, and the load of it that a sum of exponentials divides."""
+    found: list[Node] = []
+    for store in facts.stores:
+        if facts.graph.core(store.value) != power.result or store.is_atomic:
+            continue
+        for load in facts.loads:
+            if load.array != store.array or load.node.index < store.node.index:
+                continue
+            near = facts.graph.downstream(load.value, 4 * _NEAR)
+            divided = [
+                n
+                for n in near
+                if n.kind in (OpKind.MUL, OpKind.DIV)
+                and any(facts.graph.rests_on(v, power) for v in n.op.inputs[:2])
+                and facts.stored_in(n.result)
+            ]
+            if divided and not load.node.inside(power.loop or load.node):
+                found += [power, store.node, load.node]
+    return found
 
 
 def _earlier(facts: Facts, first: Exponential, late: Exponential) -> bool:
