@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.quantised import narrowed
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -42,6 +43,7 @@ _RANGE = vary(
     ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", ""),
     ("v.to(tl.float8e4nv)", "tl.clamp(v, low, high).to(tl.float8e4nv)"),
 )
+_SATURATED = vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", ""))
 
 
 class GivenScale(Pattern):
@@ -55,14 +57,19 @@ class GivenScale(Pattern):
         Case(_GIVEN, "given scale, clamped to the range of the type"),
         Case(_CLAMPED, "given scale, clamped to the range of the type"),
         Case(_RANGE, "given scale, clamped to the range of the type"),
+        Case(_SATURATED, "given scale before a cast to few bits"),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
     )
     near_misses = (
         NearMiss(vary(_GIVEN, ("x[at] * r", "x[at]")), why="clamped, but nothing is scaled"),
-        NearMiss(vary(_GIVEN, ("-127.f", "0.f")), why="one bound is not the other's negative"),
         NearMiss(
-            vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", "")),
-            why="scaled, but not clamped",
+            vary(_GIVEN, ("-127.f", "0.f")),
+            why="one bound is not the other's negative",
+            value="given scale, clamped to the range of the type",
+        ),
+        NearMiss(
+            vary(_SATURATED, ("v.to(tl.float8e4nv)", "v.to(tl.float16)")),
+            why="scaled, but neither clamped nor cast to few bits",
         ),
         NearMiss(
             vary(_RANGE, (").to(tl.float8e4nv)", ")")), why="a number between two others stays one"
@@ -78,6 +85,15 @@ class GivenScale(Pattern):
         found = given_scales(facts)
         if found:
             yield self.decide(facts, "given scale, clamped to the range of the type", found)
+            return
+        cast = [
+            node
+            for narrow, scaled in narrowed(facts)
+            if _by_given(facts, scaled)
+            for node in (scaled, narrow)
+        ]
+        if cast:
+            yield self.decide(facts, "given scale before a cast to few bits", cast)
 
 
 def given_scales(facts: Facts) -> list[Node]:
@@ -139,6 +155,13 @@ def _scaled(facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
                 once = above is not None and above.op.kind == OpKind.DIV
                 return [made, *([above] if above is not None and once else [])]
     return []
+
+
+def _by_given(facts: Facts, scaled: Node) -> bool:
+    """Whether a loaded or computed tile is scaled by a given number."""
+    sides = scaled.op.inputs[:2]
+    pairs = (sides,) if scaled.kind == OpKind.DIV else (sides, sides[::-1])
+    return any(bool(facts.feeding(t)) and _given(facts, scale) for t, scale in pairs)
 
 
 def _given(facts: Facts, scale: str) -> bool:
