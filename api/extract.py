@@ -31,6 +31,7 @@ from kb.analysis.numerics import numerics_of
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import Diagnostic, Severity
 from kb.graph.axis_numerics import axis_classes
+from kb.implications import follows
 from kb.ir import Kernel, ParameterKind
 from kb.knowledge import KernelKnowledge, Source, SourceKnowledge
 from kb.planner.expressions import parse
@@ -271,7 +272,7 @@ def _constraints(
                 Diagnostic(severity=Severity.NOTE, message=message, lines=constraint.lines)
             )
         else:
-            known = checked.issuperset(constraint.expression.split(" and "))
+            known = follows(constraint.expression, checked)
             held = replace(constraint, checked_by_host=constraint.checked_by_host or known)
             kept.setdefault(constraint.expression, held)
     return tuple(kept.values()), notes
