@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from extractors.host.callers import VIEWS
 from extractors.host.events import LaunchRecord
@@ -64,15 +64,19 @@ def _behind(material: Material, value: ast.expr, through: _Back) -> Iterator[ast
 
 def worked_out(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
     """Where the number was computed or written out that a launch hands over for a parameter."""
+    return set(material.told("worked out", partial(_worked_out, material), launch, name))
+
+
+def _worked_out(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
     call = material.origins.call_at(launch.lines) if material.origins else None
     names = [param for param, _ in material.signature.params]
     if call is None or material.origins is None or name not in names:
-        return set()
+        return ()
     value = material.origins.argument(call, name, names.index(name), material.row(launch))
     if value is None or isinstance(value, ast.Constant):
-        return set()
+        return ()
     made = list(back(material, value, arguments))
-    return {lines_of(one) for one in made[1:] if _computes(material, one)}
+    return tuple(sorted({lines_of(one) for one in made[1:] if _computes(material, one)}))
 
 
 def _computes(material: Material, value: ast.expr) -> bool:

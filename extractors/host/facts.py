@@ -64,6 +64,7 @@ class Material:
     _demands: dict[int, list[frozenset[int]]] = field(default_factory=dict)
     _before: dict[int, list[object]] = field(default_factory=dict)
     _lines: dict[tuple[str, Lines, str], tuple[Lines, ...]] = field(default_factory=dict)
+    _rounds: frozenset[Lines] | None = None
     picks: dict[int, list[PickRecord]] = field(default_factory=dict)
 
     def launched_here_only(self) -> bool:
@@ -72,9 +73,9 @@ class Material:
 
     def made(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines where the argument of a launch for a parameter was made."""
-        return self._told("made", self._made, launch, name)
+        return self.told("made", self._made, launch, name)
 
-    def _told(
+    def told(
         self,
         what: str,
         tell: Callable[[LaunchRecord, str], tuple[Lines, ...]],
@@ -110,7 +111,7 @@ class Material:
 
     def bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines that assign to the variable handed over for a parameter."""
-        return self._told("bound", self._bound, launch, name)
+        return self.told("bound", self._bound, launch, name)
 
     def _bound(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         call = self.origins.call_at(launch.lines) if self.origins else None
@@ -123,7 +124,7 @@ class Material:
     def given(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines of what a launch hands over for a parameter, and of what assigns to it when it is a
         variable."""
-        return self._told("given", self._given, launch, name)
+        return self.told("given", self._given, launch, name)
 
     def _given(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         call = self.origins.call_at(launch.lines) if self.origins else None
@@ -135,7 +136,7 @@ class Material:
 
     def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         """Lines of the keyword that hands a launch a hint, and where its value was made."""
-        return self._told("handed", self._handed, launch, name)
+        return self.told("handed", self._handed, launch, name)
 
     def _handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
         call = self.origins.call_at(launch.lines) if self.origins else None
@@ -164,6 +165,13 @@ class Material:
         for launch in self.launches:
             found.setdefault((launch.lines, launch.stack), launch)
         return list(found.values())
+
+    def rounds(self) -> frozenset[Lines]:
+        """Lines where any extent is rounded up to a power of two."""
+        if self._rounds is None:
+            rows = (event for events in self.events.values() for event in events)
+            self._rounds = frozenset(one.lines for one in rows if isinstance(one, RoundRecord))
+        return self._rounds
 
     def of_root(self, launch: LaunchRecord) -> list[object]:
         """Events of the entry function that led to a launch."""

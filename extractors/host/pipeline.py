@@ -94,21 +94,30 @@ def _taken(material: Material, launch: LaunchRecord, name: ast.Name) -> Iterator
 
 
 def _takers(function: ast.FunctionDef, name: str, after: int) -> Iterator[ast.Call]:
+    yield from (call for call in _calls_with(function).get(name, ()) if call.lineno > after)
+
+
+@lru_cache(maxsize=512)
+def _calls_with(function: ast.FunctionDef) -> dict[str, list[ast.Call]]:
+    """Calls in a function by the names that they are handed."""
+    found: dict[str, list[ast.Call]] = {}
     for node in walk(function):
-        if isinstance(node, ast.Call) and node.lineno > after:
+        if isinstance(node, ast.Call):
             given = (*node.args, *(key.value for key in node.keywords))
-            if any(isinstance(one, ast.Name) and one.id == name for one in given):
-                yield node
+            for name in {one.id for one in given if isinstance(one, ast.Name)}:
+                found.setdefault(name, []).append(node)
+    return found
 
 
-def _given_back(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=512)
+def _given_back(function: ast.FunctionDef) -> tuple[tuple[int, str], ...]:
     """Places of what a function gives back, with the names that stand there."""
+    found: list[tuple[int, str]] = []
     for node in walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
             row = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-            yield from (
-                (place, one.id) for place, one in enumerate(row) if isinstance(one, ast.Name)
-            )
+            found += [(at, one.id) for at, one in enumerate(row) if isinstance(one, ast.Name)]
+    return tuple(found)
 
 
 def bound_results(
@@ -117,25 +126,24 @@ def bound_results(
     """Functions that call another one, with the names that they bind to what it gives back where a
     name of it stands, and the last lines of those calls."""
     places = {place for place, one in _given_back(function) if one == name}
-    for caller, made in _assigned(tree) if places else ():
-        if isinstance(made.value, ast.Call) and isinstance(made.value.func, ast.Name):
-            target = made.targets[0]
-            row = target.elts if isinstance(target, ast.Tuple) else [target]
-            if made.value.func.id == function.name:
-                for place, one in enumerate(row):
-                    if place in places and isinstance(one, ast.Name):
-                        yield caller, one.id, lines_of(made)[1]
+    for caller, made in _assigned(tree).get(function.name, ()) if places else ():
+        target = made.targets[0]
+        row = target.elts if isinstance(target, ast.Tuple) else [target]
+        for place, one in enumerate(row):
+            if place in places and isinstance(one, ast.Name):
+                yield caller, one.id, lines_of(made)[1]
 
 
 @lru_cache(maxsize=8)
-def _assigned(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.Assign], ...]:
-    """Every assignment in the functions of a module."""
-    return tuple(
-        (function, node)
-        for function in functions_of(tree)
-        for node in walk(function)
-        if isinstance(node, ast.Assign)
-    )
+def _assigned(tree: ast.Module) -> dict[str, list[tuple[ast.FunctionDef, ast.Assign]]]:
+    """Assignments of what functions give back, by the names of those."""
+    found: dict[str, list[tuple[ast.FunctionDef, ast.Assign]]] = {}
+    for function in functions_of(tree):
+        for node in walk(function):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                if isinstance(node.value.func, ast.Name):
+                    found.setdefault(node.value.func.id, []).append((function, node))
+    return found
 
 
 def runs_kernels(material: Material, call: ast.Call) -> bool:

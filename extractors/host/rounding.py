@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from extractors.host.backwards import arguments, back
 from extractors.host.conditions import parts
@@ -137,17 +138,17 @@ def _open(value: Value) -> bool:
 def _written(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
     """Where what a launch hands over was rounded up to a power of two, followed through names,
     callers, what functions of the module give back, and attributes that the module sets."""
+    if not material.rounds():
+        return set()
+    return set(material.told("rounded", partial(_traced, material), launch, name))
+
+
+def _traced(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
     call = material.origins.call_at(launch.lines) if material.origins else None
     names = [param for param, _ in material.signature.params]
-    rounds = {
-        event.lines
-        for events in material.events.values()
-        for event in events
-        if isinstance(event, RoundRecord)
-    }
-    if call is None or material.origins is None or not rounds:
-        return set()
+    if call is None or material.origins is None:
+        return ()
     value = material.origins.argument(call, name, names.index(name), material.row(launch))
     made = back(material, value, arguments) if value is not None else ()
-    calls = (one for one in made if isinstance(one, ast.Call))
-    return {lines_of(call) for call in calls} & rounds
+    calls = {lines_of(one) for one in made if isinstance(one, ast.Call)}
+    return tuple(sorted(calls & material.rounds()))
