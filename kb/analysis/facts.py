@@ -13,7 +13,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
-from kb.analysis.symbolic import AtomKind, Expr, nested
+from kb.analysis.symbolic import AtomKind, Expr, nested, of
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
@@ -213,7 +213,7 @@ class Facts:
             for part in (expr, *(a.args[0] for a in expr.top() if a.kind is AtomKind.FLOOR_DIV))
             for whole in nested(part)
             for factors, number in whole.terms
-            if any(atom.kind is AtomKind.BLOCK for atom in factors)
+            if any(of(atom).has(AtomKind.BLOCK) for atom in factors)
             and (len(factors) > 1 or number != 1)
         ]
         places = [

@@ -243,3 +243,11 @@ def extreme(kind: AtomKind, values: list[Expr]) -> Expr:
         return unique[0]
     name = "min" if kind is AtomKind.MINIMUM else "max"
     return of(bounded(f"{name}({', '.join(map(str, unique))})", kind, tuple(unique)))
+
+
+def choice(values: list[Expr], name: str) -> Expr:
+    """What a branch hands on: the one value that all sides give, else a choice between them."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    text = f"choice({', '.join(map(str, values))})"
+    return of(bounded(text, AtomKind.CHOICE, tuple(values), name))

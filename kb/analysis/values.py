@@ -31,6 +31,7 @@ class Values:
     exprs: dict[str, Expr] = field(default_factory=dict)
     literals: dict[str, Literal] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    chosen: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     increments: dict[str, Expr] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -186,8 +187,7 @@ class Values:
         settled = self._outer(node.op.inputs[0], loop) is not None
         if not settled or not known or len(known) != len(ends):
             return None
-        text = f"choice({', '.join(map(str, known))})"
-        return s.of(s.bounded(text, AtomKind.CHOICE, tuple(known), value))
+        return s.choice(known, value)
 
     def _branch(self, node: Node) -> None:
         """A branch gives what both sides give, else a choice between them."""
@@ -200,12 +200,9 @@ class Values:
             items = [self.tuples.get(end[0]) for end in ends if end]
             if items and items[0] is not None and len(set(items)) == 1:
                 self.tuples[result.name] = items[0]
-            if values and all(value == values[0] for value in values):
-                self.exprs[result.name] = values[0]
-            elif values:
-                text = f"choice({', '.join(map(str, values))})"
-                atom = s.bounded(text, AtomKind.CHOICE, tuple(values), result.name)
-                self.exprs[result.name] = s.of(atom)
+            self.chosen[result.name] = [item for item in items if item]
+            if values:
+                self.exprs[result.name] = s.choice(values, result.name)
 
     def _plain(self, node: Node) -> None:
         op = node.op
@@ -227,8 +224,13 @@ class Values:
     def _unpack(self, node: Node) -> None:
         source = node.op.inputs[0]
         items = self.tuples.get(source)
+        sides = self.chosen.get(self.graph.core(source) or source, ())
+        sides = [side for side in sides if len(side) == len(node.op.results)]
         for position, result in enumerate(node.op.results):
-            if items is not None and len(items) == len(node.op.results):
+            if items is None and sides:
+                ends = [self.expr(side[position]) for side in sides]
+                self.exprs[result.name] = s.choice(ends, result.name)
+            elif items is not None and len(items) == len(node.op.results):
                 self.exprs[result.name] = self.expr(items[position])
                 if items[position] in self.tuples:
                     self.tuples[result.name] = self.tuples[items[position]]
@@ -301,9 +303,7 @@ class Values:
         return s.floor_div(value, s.number(1 << by)) if right else s.scale(value, 1 << by)
 
     def _select(self, node: Node) -> Expr | None:
-        left, right = self.expr(node.op.operand("x")), self.expr(node.op.operand("y"))
-        text = f"choice({left}, {right})"
-        return s.of(s.bounded(text, AtomKind.CHOICE, (left, right), node.result))
+        return s.choice([self.expr(node.op.operand(side)) for side in ("x", "y")], node.result)
 
     def _extremes(self, node: Node) -> Expr | None:
         kind = AtomKind.MINIMUM if node.op.kind == OpKind.MINIMUM else AtomKind.MAXIMUM

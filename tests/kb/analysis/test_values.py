@@ -53,6 +53,19 @@ def test_a_branch_that_agrees_is_no_choice() -> None:
     assert str(stored(found)) == "n + 1"
 
 
+def test_a_helper_hands_on_as_many_values_as_are_taken() -> None:
+    found = pointer(
+        "x, n, F: tl.constexpr",
+        "if F:",
+        "    both = (tl.program_id(0) % n, tl.program_id(0) // n)",
+        "else:",
+        "    both = (0, 1, 2)",
+        "first, second = both",
+        "tl.store(x, second)",
+    )
+    assert str(stored(found)) == "(block(0) // n)"
+
+
 def test_counters_follow_the_iterations() -> None:
     found = pointer(
         "x, n, S: tl.constexpr",
