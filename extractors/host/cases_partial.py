@@ -170,6 +170,11 @@ _BOTH = "x.stride(1), x.stride(0)"
 
 _MERGED = "partial-results-merged-by-a-second-kernel"
 _ADDED = "partial-results-summed-by-the-host"
+_BRANCHED = vary(
+    SUMMED,
+    ("    piece[", "    if n > 4096:\n        piece["),
+    ("    return parts.sum()", "        return parts\n    else:\n        return parts.sum()"),
+)
 _BUFFER = "buffer-of-partials-summed-by-the-host"
 _TOLD = "layouts-told-apart-by-strides"
 _INSTEAD = "framework-instead-of-the-kernel"
@@ -249,6 +254,7 @@ MISSES = (
     ),
     HostMiss(_BUFFER, SUMMED, "all numbers become one"),
     HostMiss(_BUFFER, SUMMED_TILE, "all numbers become one"),
+    HostMiss(_ADDED, _BRANCHED, "the sum stands on the other side of a branch"),
     HostMiss(_GRADIENT, SUMMED, "a sum, no gradient"),
     HostMiss(_GRADIENT, SUMMED_TILE, "a sum, no gradient"),
     HostMiss(_TWO, SUMMED_TILE, "one kernel, the host adds up"),

@@ -80,7 +80,11 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
         return
     body = max(around, key=lambda node: node.lineno)
     after = [
-        item for item in walk(body) if isinstance(item, ast.Call) and item.lineno > launch.lines[1]
+        item
+        for item in walk(body)
+        if isinstance(item, ast.Call)
+        and item.lineno > launch.lines[1]
+        and not _instead(body, launch.lines[0], item.lineno)
     ]
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
@@ -89,6 +93,17 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
         for item in after:
             if _adds_up(item, value.id):
                 yield name, item
+
+
+def _instead(body: ast.AST, launched: int, added: int) -> bool:
+    """Whether two lines stand on the two sides of one branch."""
+    return any(
+        node.orelse
+        and node.lineno <= launched < node.orelse[0].lineno <= added
+        and added <= (node.end_lineno or added)
+        for node in walk(body)
+        if isinstance(node, ast.If)
+    )
 
 
 def _adds_up(call: ast.Call, name: str) -> bool:
