@@ -47,6 +47,8 @@ HELPED_TILE = vary(ROWS_TILE, ("\ndef host(", _HELPER), ("    ct.launch", _PLAIN
 _BOUND = (_IF + _WIDE, "    one = wide if x.shape[1] > 4096 else kern\n")
 _SMS = "    sms = torch.cuda.get_device_properties(0).multi_processor_count\n"
 _DEVICE = "torch.cuda.get_device_capability()[0] >= 10"
+_SWITCHED = (_IF, f"    big = True\n    if not {_DEVICE}:\n        big = False\n    if big:\n")
+"""The flag that chooses is taken back where the device cannot do it."""
 
 _PADDED = "array-padded-by-the-host"
 _ROUNDED = "power-of-two-tile-padding-of-an-extent"
@@ -83,6 +85,8 @@ _SOME = (
 )
 
 CASES = (
+    HostCase(_TARGET, vary(TWO_POINTER, _SWITCHED), "if capability"),
+    HostCase(_TARGET, vary(TWO_TILE, _SWITCHED), "if capability"),
     HostCase(_PADDED, PADDED, "padded on the host"),
     HostCase(_PADDED, PADDED_TILE, "padded on the host"),
     HostCase(_ROUNDED, SAVED, "next_pow2 + OOB handling"),
@@ -101,6 +105,11 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(
+        _TARGET,
+        vary(TWO_POINTER, (_SWITCHED[0], _SWITCHED[1].replace(_DEVICE, "w is None"))),
+        "an array chooses",
+    ),
     HostMiss(_PADDED, vary(PADDED, ("    x = torch.nn", "    y = torch.nn")), "another array"),
     HostMiss(_PADDED, vary(PADDED_TILE, ("    x = torch.nn", "    y = torch.nn")), "another array"),
     HostMiss(_ROUNDED, vary(SAVED, ("int(size)", "1024")), "the size that was saved is not used"),

@@ -169,12 +169,23 @@ def _joined(material: Material, test: ast.expr) -> list[ast.expr]:
 
 
 def _cases(material: Material, term: ast.expr) -> Iterator[ast.expr]:
-    """Tests that chose what a term compares."""
+    """Tests that chose what a term compares: of a choice, or around a constant that a name is set
+    to."""
     for name in (node for node in walk(term) if isinstance(node, ast.Name)):
-        made = material.origins.statements(name, callers=False)[:1] if material.origins else []
-        value = made[0].value if made and isinstance(made[0], ast.Assign) else None
-        if isinstance(value, ast.IfExp):
-            yield value.test
+        made = material.origins.statements(name, callers=False) if material.origins else []
+        for place in (one for one in made if isinstance(one, ast.Assign)):
+            if isinstance(place.value, ast.IfExp) and place is made[0]:
+                yield place.value.test
+            elif isinstance(place.value, ast.Constant) and place.lineno < term.lineno:
+                yield from _around(material, place)
+
+
+def _around(material: Material, place: ast.Assign) -> Iterator[ast.expr]:
+    """The test of the branch of a function in which a statement stands."""
+    owner = material.origins.owner(place) if material.origins else None
+    for node in walk(owner) if owner is not None else ():
+        if isinstance(node, ast.If) and place in (*node.body, *node.orelse):
+            yield node.test
 
 
 def _given_back(material: Material, value: ast.expr) -> list[ast.expr]:
