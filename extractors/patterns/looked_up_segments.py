@@ -119,13 +119,15 @@ class LookedUpSegments(Pattern):
             yield self.decide(facts, _BOUNDS, bounds)
         searched: list[Where] = []
         running: list[Where] = []
+        tests = _compared(facts) if facts.loops else {}
+        placing = _placing(facts) if facts.loops else frozenset()
         for loop in facts.loops:
             inside = [a for a in loads if a.loop is loop.node]
             for carried in loop.carried if inside else ():
                 for access in inside:
-                    if _led(facts, access, carried, loop.node):
+                    if _led(facts, access, carried, loop.node, tests.get(access.value, [])):
                         searched += [access, loop.node]
-                    if grown := _summed(facts, access, carried):
+                    if grown := _summed(facts, access, carried, placing):
                         running += [access, *grown]
         if searched:
             yield self.decide(facts, _SEARCHED, searched)
@@ -163,13 +165,13 @@ def _ends(facts: Facts) -> frozenset[str]:
     return frozenset(a.value for e in found for a in e.atoms() if a.kind is AtomKind.LOADED)
 
 
-def _led(facts: Facts, access: Access, carried: Carried, loop: Node) -> bool:
+def _led(facts: Facts, access: Access, carried: Carried, loop: Node, tests: list[Node]) -> bool:
     """True when a load at a place that a carried number says is compared in order, and the
     comparison says how the number goes on, or whether it does."""
-    if not any(leads(facts.graph, v, carried.argument) for v in access.address):
+    own = [n for n in tests if n.inside(loop) and _against(facts, n, access)]
+    if not own or not any(leads(facts.graph, v, carried.argument) for v in access.address):
         return False
-    tests = [n for n in facts.graph.of(*_ORDERED) if n.inside(loop) and _against(facts, n, access)]
-    return any(_ends_loop(n, loop) or _decides(facts, n, carried.next) for n in tests)
+    return any(_ends_loop(n, loop) or _decides(facts, n, carried.next) for n in own)
 
 
 def _against(facts: Facts, test: Node, access: Access) -> bool:
@@ -196,11 +198,9 @@ def _ends_loop(test: Node, loop: Node) -> bool:
     return loop.op.kind == OpKind.WHILE and test.parent is loop and test.branch == 0
 
 
-def _summed(facts: Facts, access: Access, carried: Carried) -> list[Node]:
+def _summed(facts: Facts, access: Access, carried: Carried, placing: frozenset[str]) -> list[Node]:
     """The sums by which a carried number that places accesses grows by what is loaded."""
-    names = {carried.argument, carried.result} - {""}
-    placing = (a for x in facts.accesses for e in x.index for a in e.atoms())
-    if not any(a.value in names and a.kind is not AtomKind.COUNT for a in placing):
+    if not placing & ({carried.argument, carried.result} - {""}):
         return []
     return [
         n
@@ -208,3 +208,18 @@ def _summed(facts: Facts, access: Access, carried: Carried) -> list[Node]:
         if n.op.kind == OpKind.ADD
         and any(facts.graph.core(v) == access.value for v in n.op.inputs[:2])
     ]
+
+
+def _compared(facts: Facts) -> dict[str, list[Node]]:
+    """Comparisons in order, by what they compare."""
+    found: dict[str, list[Node]] = {}
+    for node in facts.graph.of(*_ORDERED):
+        for value in node.op.inputs[:2]:
+            found.setdefault(facts.graph.core(value) or value, []).append(node)
+    return found
+
+
+def _placing(facts: Facts) -> frozenset[str]:
+    """What stands in the place of an access, by name."""
+    atoms = (a for x in facts.accesses for e in x.index for a in e.atoms())
+    return frozenset(a.value for a in atoms if a.kind is not AtomKind.COUNT)
