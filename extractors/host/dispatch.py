@@ -105,11 +105,12 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
     framework on another; with what the tests were made of."""
     found: dict[bool, set[Lines]] = {}
     name = material.signature.name
-    rows = [(one.at, one.instead(name)) for one in forks(material.tree, material.kernels)]
-    rows += [(test, frozenset({name})) for test in _evaluated(material)]
+    rows = [(one.at, one.instead(name), False) for one in forks(material.tree, material.kernels)]
+    rows += [(test, frozenset({name}), asked) for test, asked in _evaluated(material)]
     others: set[str] = set()
-    for test, instead in rows:
-        for device in {asks(material, term) for term in _joined(material, test) if instead}:
+    for test, instead, asked in rows:
+        terms = _joined(material, test) if instead else []
+        for device in {asked} - {False} | {asks(material, term) for term in terms}:
             found.setdefault(device, set()).update(_behind(material, test))
             others |= set() if device else instead
     for device, lines in found.items():
@@ -124,9 +125,10 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
         )
 
 
-def _evaluated(material: Material) -> Iterator[ast.expr]:
+def _evaluated(material: Material) -> Iterator[tuple[ast.expr, bool]]:
     """Tests that every launch of this kernel is under and whose opposite a launch of another is
-    under: where kernels are handed to the function that launches them."""
+    under, as where kernels are handed to the function that launches them; and whether what they
+    come to asks for the target."""
     for number in sorted({material.roots[id(launch)] for launch in material.launches}):
         launches = [e for e in material.events.get(number, []) if isinstance(e, LaunchRecord)]
         ours = [e for e in launches if e.kernel.name == material.signature.name]
@@ -136,7 +138,7 @@ def _evaluated(material: Material) -> Iterator[ast.expr]:
             if asked and any((cond, not holds) in _guards(e) for e in others):
                 first = min(e.lines[0] for e in ours)
                 above = [test for test in asked if test.lineno <= first]
-                yield max(above or asked, key=lambda test: test.lineno)
+                yield max(above or asked, key=lambda test: test.lineno), on_device(material, cond)
 
 
 def _guards(launch: LaunchRecord) -> set[tuple[Expr, bool]]:
