@@ -27,6 +27,6 @@ def host_padded(material: Material) -> Iterator[Decision]:
             value="padded on the host",
             pattern="array-padded-by-the-host",
             lines=tuple(sorted(lines)),
-            kind=AxisKind.HOST,
+            kind=AxisKind.DESIGN,
             subject=name,
         )

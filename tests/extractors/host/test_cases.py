@@ -15,6 +15,7 @@ from extractors.host.read import read_host
 from extractors.modules import ModuleText
 from extractors.read import read
 from kb.evidence import Decision
+from kb.graph.vocabulary import axes
 
 
 @cache
@@ -34,6 +35,7 @@ def test_host_decision_is_seen(case: HostCase) -> None:
     assert own, f"{case.pattern} sees nothing"
     assert all(d.lines for d in own)
     assert case.value is None or case.value in {d.value for d in own}
+    assert all(d.kind is axes()[d.axis].kind for d in own)
 
 
 @pytest.mark.parametrize("miss", MISSES, ids=lambda miss: miss.pattern)
