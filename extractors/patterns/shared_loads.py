@@ -98,9 +98,9 @@ class SharedLoads(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        again = [a for pair in _again(facts) for a in pair]
+        again = _again(facts)
         if again:
-            yield self.decide(facts, _AGAIN, dict.fromkeys(again))
+            yield self.decide(facts, _AGAIN, again)
         if facts.contractions:
             yield from self._products(facts)
         elif stored := [*_stored(facts)]:
@@ -161,7 +161,7 @@ def _flat(facts: Facts, access: Access) -> bool:
     return sum(extent != "1" for extent in facts.types.shape(access.value)) > 1
 
 
-def _again(facts: Facts) -> Iterable[tuple[Access, Access]]:
+def _again(facts: Facts) -> list[Access]:
     """Loads of an array of many elements side by side, and of one at a loaded index."""
     single = [
         a
@@ -170,11 +170,16 @@ def _again(facts: Facts) -> Iterable[tuple[Access, Access]]:
         and not any(e.has(AtomKind.LANE) for e in a.index)
         and any(atom.kind is AtomKind.LOADED for e in a.index for atom in e.top())
     ]
-    for one in single:
-        for many in facts.loads:
-            if many.array == one.array and any(e.has(AtomKind.LANE) for e in many.index):
-                if not any(e.has(AtomKind.LOADED) for e in many.index):
-                    yield many, one
+    arrays = {one.array for one in single}
+    many = [
+        a
+        for a in facts.loads
+        if a.array in arrays
+        and any(e.has(AtomKind.LANE) for e in a.index)
+        and not any(e.has(AtomKind.LOADED) for e in a.index)
+    ]
+    both = {a.array for a in many}
+    return [*many, *(one for one in single if one.array in both)]
 
 
 def _stored(facts: Facts) -> Iterable[Access]:

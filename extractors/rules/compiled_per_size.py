@@ -228,12 +228,13 @@ def needed(facts: Facts, name: str) -> bool:
         left, right = (facts.values.expr(value) for value in node.op.inputs[:2])
         if left.has(AtomKind.BLOCK) and any(atom.value == name for atom in right.top()):
             return True
-    for node in graph.of(
-        OpKind.STATIC_RANGE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.STATIC_ASSERT
-    ):
-        if any(_reaches(facts, value, name) for value in node.op.inputs):
-            return True
-    return False
+    readers = graph.node_set(graph.users(name))
+    asking = (OpKind.STATIC_RANGE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.STATIC_ASSERT)
+    return any(
+        (value == name or graph.rests_on_any(value, readers)) and _reaches(facts, value, name)
+        for node in graph.of(*asking)
+        for value in node.op.inputs
+    )
 
 
 def _reaches(facts: Facts, value: str, name: str) -> bool:

@@ -97,10 +97,11 @@ def _flags(facts: Facts) -> dict[str, Node]:
     that decides where a loop ends."""
     found: dict[str, Node] = {}
     ends = [value for loop in facts.loops for value in (loop.low, loop.high) if value is not None]
-    loads = [access.node for access in facts.loads]
+    loading = {around for access in facts.loads for around in access.node.around()}
+    working = {around for n in facts.graph.of(*LOOPS, *CONTRACTIONS) for around in n.around()}
     for branch in branches(facts):
-        heavy = any(node.inside(branch.node) for node in facts.graph.of(*LOOPS, *CONTRACTIONS))
-        if not any(node.inside(branch.node) for node in loads):
+        heavy = branch.node in working
+        if branch.node not in loading:
             heavy = heavy or any(facts.graph.rests_on(value, branch.node) for value in ends)
         asked = facts.graph.producer(branch.condition)
         plain = asked is None or asked.op.kind == OpKind.NOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kb.analysis.accesses import BULK, Access
+from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.parameters import parameters_of
@@ -68,8 +68,10 @@ def _same_rows(facts: Facts, loads: list[Access], strides: frozenset[str]) -> It
     """Vectors that are read at the columns of an array, up to the same end."""
     found: dict[str, Access] = {}
     of = ""
+    loads = [*{(a.array, a.mode, a.index, a.mask): a for a in reversed(loads)}.values()][::-1]
+    vectors = [a for a in loads if a.mode is not Mode.POINTER or not _in_blocks(a)]
     for row in loads:
-        for vector in loads:
+        for vector in vectors:
             if vector.array != row.array and _columns(facts, vector, row, strides):
                 found.setdefault(vector.array or "", vector)
                 of = of or row.array or ""
@@ -94,10 +96,15 @@ def _columns(facts: Facts, vector: Access, row: Access, strides: frozenset[str])
     asked = _asked(facts, vector)
     if not own < other or not asked or asked != _asked(facts, row):
         return False
-    if any(index.has(AtomKind.BLOCK) for index in vector.index):
+    if _in_blocks(vector):
         return False
     more = [factors for index in row.index for factors, _ in index.terms]
     return any(any(atom.kind is AtomKind.BLOCK for atom in factors) for factors in more)
+
+
+def _in_blocks(access: Access) -> bool:
+    """Whether the own block says where an access is."""
+    return any(index.has(AtomKind.BLOCK) for index in access.index)
 
 
 def _places(access: Access, strides: frozenset[str], rounds: bool = False) -> list[Place]:
