@@ -79,12 +79,13 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
     if not around:
         return
     body = max(around, key=lambda node: node.lineno)
+    branches = [node for node in walk(body) if isinstance(node, ast.If) and node.orelse]
     after = [
         item
         for item in walk(body)
         if isinstance(item, ast.Call)
         and item.lineno > launch.lines[1]
-        and not _instead(body, launch.lines[0], item.lineno)
+        and not _instead(branches, launch.lines[0], item.lineno)
     ]
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
@@ -95,14 +96,12 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
                 yield name, item
 
 
-def _instead(body: ast.AST, launched: int, added: int) -> bool:
+def _instead(branches: list[ast.If], launched: int, added: int) -> bool:
     """Whether two lines stand on the two sides of one branch."""
     return any(
-        node.orelse
-        and node.lineno <= launched < node.orelse[0].lineno <= added
+        node.lineno <= launched < node.orelse[0].lineno <= added
         and added <= (node.end_lineno or added)
-        for node in walk(body)
-        if isinstance(node, ast.If)
+        for node in branches
     )
 
 

@@ -84,7 +84,7 @@ class Routes:
         self._torch = frozenset(_torch(self.tree))
         self._taken = frozenset(_taken(self.tree))
         named = {
-            name: frozenset(found for node in nodes for found in self._named(node))
+            name: frozenset(found for node in nodes for found in _named(node))
             for name, nodes in self._defined.items()
             if len(nodes) == 1 or not isinstance(nodes[0], ast.FunctionDef)
         }
@@ -101,20 +101,11 @@ class Routes:
     def _is_kernel(self, node: ast.FunctionDef | ast.ClassDef) -> bool:
         return node.name in self.kernels and bool(node.decorator_list)
 
-    def _named(self, node: ast.AST) -> Iterator[str]:
-        """Names that a piece of code reads, and methods of its own object."""
-        for one in walk(node):
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
-                yield one.id
-            elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
-                if one.value.id in ("self", "cls"):
-                    yield one.attr
-
     def of(self, block: Iterable[ast.AST]) -> frozenset[str]:
         """Kernels that a piece of code leads to."""
         found: set[str] = set()
         for node in block:
-            for name in self._named(node):
+            for name in _named(node):
                 found |= {name} & self.kernels or self._leads.get(name, frozenset())
                 found |= self._local.get(name, frozenset())
         return frozenset(found)
@@ -170,7 +161,7 @@ class Routes:
         found = self.of(block)
         if found:
             return found
-        read = {name for node in other for name in self._named(node)}
+        read = {name for node in other for name in _named(node)}
         return frozenset({FRAMEWORK}) if self._computes(block, read) else found
 
     def _computes(self, block: _Block, read: set[str]) -> bool:
@@ -203,6 +194,19 @@ class Routes:
         made = self._defined.get(node.value.id, []) if isinstance(node.value, ast.Name) else []
         if len(made) == 1 and isinstance(made[0], ast.Dict):
             yield Fork(node, tuple(self.of([value]) for value in made[0].values))
+
+
+@lru_cache(maxsize=4096)
+def _named(node: ast.AST) -> frozenset[str]:
+    """Names that a piece of code reads, and methods of its own object."""
+    found: set[str] = set()
+    for one in walk(node):
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+            found.add(one.id)
+        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
+            if one.value.id in ("self", "cls"):
+                found.add(one.attr)
+    return frozenset(found)
 
 
 def _ends(block: list[ast.stmt]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from functools import lru_cache
 
 _PLAIN = frozenset(
@@ -32,8 +33,25 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def walk(node: ast.AST) -> list[ast.AST]:
-    """What `ast.walk` gives, in its order."""
+def walk(node: ast.AST) -> Sequence[ast.AST]:
+    """What `ast.walk` gives, in its order; of what has a body, kept for those who ask again.
+
+    Nobody changes a tree.
+    """
+    return _kept(node) if isinstance(node, _WITH_BODY) else _walk(node)
+
+
+_WITH_BODY = (
+    ast.FunctionDef, ast.ClassDef, ast.If, ast.For, ast.While, ast.With, ast.Try,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _kept(node: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(_walk(node))
+
+
+def _walk(node: ast.AST) -> list[ast.AST]:
     found = [node]
     for one in found:
         fields = _fields.get(type(one))
