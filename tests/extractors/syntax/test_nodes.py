@@ -47,5 +47,6 @@ type_ = 1j, b"", ..., "text"
 
 def test_every_kind_of_node() -> None:
     for node in ast.walk(ast.parse(EVERYTHING)):
-        assert walk(node) == list(ast.walk(node))
+        for _ in range(2):  # of what has a body the first answer is kept
+            assert [*walk(node)] == list(ast.walk(node))
         assert children(node) == list(ast.iter_child_nodes(node))
