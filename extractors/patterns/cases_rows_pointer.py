@@ -304,3 +304,17 @@ RECURRENT_READ_ONCE = vary(
     ("        c = tl.load(q + t * TK", "    c = tl.load(q"),
     ("out + t * TV", "out"),
 )
+SCALED_ROWS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
+    first = tl.program_id(0) * PER
+    cols = tl.arange(0, W)
+    for i in range(PER):
+        at = first + i
+        v = tl.load(x + at * W + cols, mask=at < n, other=0.0)
+        tl.store(out + at * W + cols, v * 2.0, mask=at < n)
+"""
+)
+"""A block scales its share of rows, one after the other, each checked."""

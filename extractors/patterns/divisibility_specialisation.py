@@ -17,6 +17,7 @@ from extractors.patterns.cases import (
 )
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
@@ -65,19 +66,6 @@ def twice(x, out, T: Int, EVEN: Bool):
 )
 
 
-_STEPS = (
-    POINTER
-    + """
-@triton.jit
-def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
-    first = tl.program_id(0) * PER
-    cols = tl.arange(0, W)
-    for i in range(PER):
-        at = first + i
-        v = tl.load(x + at * W + cols, mask=at < n, other=0.0)
-        tl.store(out + at * W + cols, v * 2.0, mask=at < n)
-"""
-)
 _OPTIONAL = (
     POINTER
     + """
@@ -105,7 +93,7 @@ class DivisibilitySpecialisation(Pattern):
         Case(ADD_POINTER, "always mask"),
         Case(FLASH_THREADS, "always mask"),
         Case(SOFTMAX_CHUNKS, "always mask"),
-        Case(_STEPS, "always mask"),
+        Case(SCALED_ROWS_POINTER, "always mask"),
         Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
         Case(vary(ADD_POINTER, *_OPENED), "constexpr EVEN flag removes mask"),
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
@@ -118,7 +106,7 @@ class DivisibilitySpecialisation(Pattern):
             ),
             why="nothing is checked",
         ),
-        NearMiss(_STEPS.replace("at < n", "n > 0"), why="no position is compared"),
+        NearMiss(SCALED_ROWS_POINTER.replace("at < n", "n > 0"), why="no position is compared"),
         NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),

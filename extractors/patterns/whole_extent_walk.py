@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX, SOFTMAX_CHUNKS
-from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
+from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER, SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS
 from extractors.patterns.fixed_trip_count import FixedTripCount
 from kb.analysis.facts import Facts
@@ -20,19 +20,6 @@ from kb.evidence import Decision
 
 MASKED = "full extent + mask"
 _FIXED = "fixed cdiv(LEN,TILE) + mask"
-_STEPS = (
-    POINTER
-    + """
-@triton.jit
-def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
-    first = tl.program_id(0) * PER
-    cols = tl.arange(0, W)
-    for i in range(PER):
-        at = first + i
-        v = tl.load(x + at * W + cols, mask=at < n, other=0.0)
-        tl.store(out + at * W + cols, v * 2.0, mask=at < n)
-"""
-)
 
 
 class WholeExtentWalk(Pattern):
@@ -47,7 +34,7 @@ class WholeExtentWalk(Pattern):
         Case(SOFTMAX_CHUNKS_POINTER, MASKED),
         Case(PRODUCT_POINTER, MASKED),
         Case(PRODUCT, "full extent"),
-        Case(_STEPS, _FIXED),
+        Case(SCALED_ROWS_POINTER, _FIXED),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="the loop goes over rows that are the block's own"),
@@ -57,11 +44,11 @@ class WholeExtentWalk(Pattern):
             why="the end is loaded",
         ),
         NearMiss(
-            vary(_STEPS, ("range(PER)", "range(tl.minimum(PER, n - first))")),
+            vary(SCALED_ROWS_POINTER, ("range(PER)", "range(tl.minimum(PER, n - first))")),
             why="the end is clipped to what is left",
         ),
         NearMiss(
-            vary(_STEPS, ("mask=at < n, other=0.0", "mask=cols < n"), ("mask=at < n", "mask=cols < n")),  # noqa: E501
+            vary(SCALED_ROWS_POINTER, ("mask=at < n, other=0.0", "mask=cols < n"), ("mask=at < n", "mask=cols < n")),  # noqa: E501
             why="no round is checked",
         ),
         NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),
