@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
-from extractors.host.passes import AHEAD, HANDED_ON, LEFT, PREPARED
+from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -77,6 +77,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
     host = [*_handed(rest, detection)]
     cuts = [d for d in host if d.axis == CUT]
+    cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]
     rest = [d for d in host if d.axis != CUT and d.pattern != STAGES]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]

@@ -11,13 +11,63 @@ from extractors.host.cases_partial import (
     SUMMED,
     SUMMED_TILE,
 )
-from extractors.host.passes import HANDED_ON, LEFT, PASSES, PREPARED, TAKEN
+from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, PREPARED, TAKEN
 from extractors.host.samples import HostCase, HostMiss, vary
 
 _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
 _BOTH = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return host(x)\n")
 _OWN = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return x.exp()\n")
 _AGAIN = (_BOTH[0], _BOTH[1].replace("host(g)", "g * host(ctx.saved_tensors[0])"))
+_LATER = """
+import torch
+import triton
+
+@triton.jit
+def back(x, out, n):
+    pass
+
+@triton.jit
+def ahead(x, out, n):
+    pass
+
+class Loss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.empty_like(x)
+        ahead[(4,)](x, out, x.numel())
+        return out
+
+    @staticmethod
+    def backward(ctx, g):
+        out = torch.empty_like(g)
+        back[(4,)](g, out, g.numel())
+        return out
+"""
+_LATER_TILE = """
+import torch
+import cuda.tile as ct
+
+@ct.kernel
+def back(x, out, n):
+    pass
+
+@ct.kernel
+def ahead(x, out, n):
+    pass
+
+class Loss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.empty_like(x)
+        ct.launch(torch.cuda.current_stream(), (4,), ahead, (x, out, x.numel()))
+        return out
+
+    @staticmethod
+    def backward(ctx, g):
+        out = torch.empty_like(g)
+        ct.launch(torch.cuda.current_stream(), (4,), back, (g, out, g.numel()))
+        return out
+"""
 _SHARED = "backward by the same kernel"
 _APART = "separate backward kernel"
 _FIRST = "piece[(blocks,)](x, parts, n, 1024)\n    join[(1,)](parts"
@@ -34,6 +84,8 @@ CASES = (
     HostCase(PASSES, vary(GRADIENT_TILE, _BOTH), _SHARED),
     HostCase(PASSES, vary(GRADIENT, _OWN), _APART),
     HostCase(PASSES, vary(GRADIENT_TILE, _OWN), _APART),
+    HostCase(PASSES, _LATER, LATER),
+    HostCase(PASSES, _LATER_TILE, LATER),
     HostCase(HANDED_ON, STAGED, TAKEN),
     HostCase(HANDED_ON, STAGED_TILE, TAKEN),
     HostCase(
@@ -58,6 +110,18 @@ MISSES = (
     HostMiss(PASSES, vary(GRADIENT, _OWN), "the forward takes none", _SHARED),
     HostMiss(PASSES, vary(GRADIENT, _AGAIN), "what the forward computed is computed again"),
     HostMiss(PASSES, vary(GRADIENT_TILE, _AGAIN), "what the forward computed is computed again"),
+    HostMiss(PASSES, vary(_LATER, ("back[(4,)](", "ahead[(4,)](")), "the same kernel", LATER),
+    HostMiss(
+        PASSES,
+        vary(
+            _LATER_TILE,
+            (
+                "        ct.launch(torch.cuda.current_stream(), (4,), back, (g, out, g.numel()))\n",
+                "",
+            ),
+        ),
+        "no kernel in the backward pass",
+    ),
     HostMiss(HANDED_ON, SUMMED, "one kernel"),
     HostMiss(HANDED_ON, SUMMED_TILE, "one kernel"),
     HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),

@@ -11,6 +11,7 @@ from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
+from extractors.host.sides import routes_of
 from extractors.host.values import Expr, Value
 from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import AxisKind, Decision, Lines
@@ -22,18 +23,19 @@ PREPARED = "array-put-in-order-by-the-framework"
 _ORDERS = frozenset({"sort", "argsort", "topk", "cumsum", "bincount", "unique", "nonzero", "histc"})
 """Functions of PyTorch that order, count or number elements."""
 
+LATER = "gradient by a kernel of its own"
 TAKEN = "takes what an earlier kernel made"
 LEFT = "leaves its result to a later kernel"
 
 
 def boundaries(material: Material) -> Iterator[Decision]:
     """Where the work of one function is cut into kernels."""
-    yield from _passes(material)
+    yield from _passes(material) or _later(material)
     yield from _handed_on(material)
     yield from _prepared(material)
 
 
-def _passes(material: Material) -> Iterator[Decision]:
+def _passes(material: Material) -> list[Decision]:
     """Kernels that a `backward` of torch.autograd leads to: their own, or those that the `forward`
     of the same class leads to, too."""
     shared: set[Lines] = set()
@@ -45,14 +47,49 @@ def _passes(material: Material) -> Iterator[Decision]:
             shared |= set() if again else ahead | back
         else:
             apart |= back
-    if shared or apart:
-        yield Decision(
-            axis="kernel_boundaries",
-            value="backward by the same kernel" if shared else "separate backward kernel",
-            pattern=PASSES,
-            lines=tuple(sorted(shared or {_head(material), *apart})),
-            kind=AxisKind.DESIGN,
-        )
+    if shared:
+        return [_pass("backward by the same kernel", shared)]
+    return [_pass("separate backward kernel", {_head(material), *apart})] if apart else []
+
+
+def _pass(value: str, lines: set[Lines]) -> Decision:
+    return Decision(
+        axis="kernel_boundaries",
+        value=value,
+        pattern=PASSES,
+        lines=tuple(sorted(lines)),
+        kind=AxisKind.DESIGN,
+    )
+
+
+def _later(material: Material) -> Iterator[Decision]:
+    """For a kernel that only the `forward` of such a class leads to: other kernels of the module
+    that its `backward` leads to, with their heads and launches."""
+    found: set[Lines] = set()
+    routes = routes_of(material.tree, material.kernels)
+    for forward, backward in differentiable(material.tree) if material.launches else ():
+        back = routes.of([backward]) - routes.of([forward])
+        ahead = _ways(material, forward) if back and not routes.of([backward]) - back else set()
+        if ahead:
+            found |= {_head(material), *ahead, *_heads(material.tree, back)}
+            found |= set(_launched(material.tree, back))
+    if found:
+        yield _pass(LATER, found)
+
+
+def _heads(tree: ast.Module, kernels: frozenset[str]) -> Iterator[Lines]:
+    for node in functions_of(tree):
+        if node.name in kernels and node.decorator_list:
+            yield (node.lineno, node.lineno)
+
+
+def _launched(tree: ast.Module, kernels: frozenset[str]) -> Iterator[Lines]:
+    """Calls that are made of kernels, or that are handed one."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Call):
+            made = node.func.value if isinstance(node.func, ast.Subscript) else None
+            if any(getattr(one, "id", "") in kernels for one in (made, *node.args)):
+                yield lines_of(node)
 
 
 def _head(material: Material) -> Lines:
@@ -148,6 +185,7 @@ def _handed_on(material: Material) -> Iterator[Decision]:
             for name in (n for n, made in mine.items() if made & theirs):
                 both = found.setdefault((value, name), set())
                 both |= {launch.lines, other.lines, *_parting(material, launch, other)}
+                both |= set(_heads(material.tree, frozenset({other.kernel.name})))
     for (value, name), lines in found.items():
         yield Decision(
             axis="kernel_boundaries",
