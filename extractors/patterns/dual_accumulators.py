@@ -1,13 +1,23 @@
-"""Two products share an operand and grow side by side."""
+"""Two products of one loop that share an operand and grow side by side, or of which one reads the
+state that the other adds to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    BACKWARD_KEYS,
+    POINTER,
+    PRODUCT,
+    PRODUCT_POINTER,
+    TILE,
+    vary,
+)
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Role, accumulating
 from kb.evidence import Decision
 
@@ -40,8 +50,45 @@ _TWIN_THREADS = vary(
 )  # fmt: skip
 
 
+_STATE = (
+    POINTER
+    + """
+@triton.jit
+def chunks(w, k, v, out, T, K: tl.constexpr, V: tl.constexpr, C: tl.constexpr):
+    h = tl.zeros((K, V), dtype=tl.float32)
+    ks = tl.arange(0, K)
+    vs = tl.arange(0, V)
+    for t in range(0, T, C):
+        rows = t + tl.arange(0, C)
+        a = tl.load(w + rows[:, None] * K + ks[None, :])
+        b = tl.load(v + rows[:, None] * V + vs[None, :])
+        b = b - tl.dot(a, h.to(a.dtype))
+        tl.store(out + rows[:, None] * V + vs[None, :], b)
+        c = tl.load(k + ks[:, None] + rows[None, :] * K)
+        h += tl.dot(c, b.to(c.dtype))
+"""
+)
+_STATE_TILE = (
+    TILE
+    + """
+@ct.kernel
+def chunks(w, k, v, out, n, K: Int, V: Int, C: Int):
+    h = ct.full((K, V), 0.0, dtype=ct.float32)
+    for t in range(n):
+        a = ct.load(w, index=(t, 0), shape=(C, K))
+        b = ct.full((C, V), 0.0, dtype=ct.float32)
+        b = ct.mma(a, ct.astype(h, w.dtype), b)
+        b = ct.load(v, index=(t, 0), shape=(C, V)) - b
+        ct.store(out, index=(t, 0), tile=b)
+        c = ct.load(k, index=(0, t), shape=(K, C))
+        h = ct.mma(c, ct.astype(b, k.dtype), h)
+"""
+)
+
+
 class DualAccumulators(Pattern):
-    """Two carried products whose left (or right) operand is the same load."""
+    """Two carried products whose left (or right) operand is the same load; or a carried matrix that
+    one product of the loop reads and another adds to."""
 
     name = "dual-accumulators-sharing-one-operand"
     axis = "fusion"
@@ -50,6 +97,8 @@ class DualAccumulators(Pattern):
         Case(_TWIN, "one loop, two MMAs"),
         Case(_TWIN_POINTER, "one loop, two MMAs"),
         Case(_TWIN_THREADS, "one loop, two MMAs"),
+        Case(_STATE, "one loop, two MMAs"),
+        Case(_STATE_TILE, "one loop, two MMAs"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one product"),
@@ -57,6 +106,14 @@ class DualAccumulators(Pattern):
         NearMiss(BACKWARD_KEYS, why="the products have no operand in common"),
         NearMiss(PRODUCT_POINTER, why="one product"),
         NearMiss(PRODUCT_THREADS, why="one product"),
+        NearMiss(
+            vary(_STATE, ("b = b - tl.dot(a, h.to(a.dtype))", "b = b - tl.sum(a)")),
+            why="the state is not read",
+        ),
+        NearMiss(
+            vary(_STATE_TILE, ("ct.astype(h, w.dtype)", "ct.load(w, index=(0, t), shape=(K, V))")),
+            why="the other product reads no state",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -72,3 +129,16 @@ class DualAccumulators(Pattern):
                 if len(products) >= 2 and sides[0] and all(side == sides[0] for side in sides):
                     yield self.decide(facts, "one loop, two MMAs", products)
                     return
+            for state in grown:
+                adding = accumulating(facts.graph, state.argument, state.next)
+                reading = [p for p in facts.contractions if _reads(facts, p, state.argument)]
+                reading = [p for p in reading if p is not adding and p.loop is loop.node]
+                if adding is not None and reading:
+                    yield self.decide(facts, "one loop, two MMAs", [*reading, adding])
+                    return
+
+
+def _reads(facts: Facts, product: Node, state: str) -> bool:
+    """True when a factor of a product is a carried matrix."""
+    factors = (product.op.operand("lhs"), product.op.operand("rhs"))
+    return any(facts.graph.through(v, VIEWS | CASTS | TURNS) == state for v in factors)
