@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.prepared_divisor import PREPARED_THREADS, prepared_quotients
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
@@ -78,6 +79,7 @@ class FlatIndexSplit(Pattern):
         Case(_GROUPS, "recomputed div"),
         Case(_CHANNEL, "recomputed div"),
         Case(_TILES, "recomputed div"),
+        Case(PREPARED_THREADS, "recomputed div"),
     )
     near_misses = (
         NearMiss(
@@ -121,6 +123,9 @@ class FlatIndexSplit(Pattern):
         divided = divided_positions(facts)
         if divided:
             yield self.decide(facts, "recomputed div", divided)
+        prepared = prepared_quotients(facts)
+        if prepared and not used:
+            yield self.decide(facts, "recomputed div", prepared)
 
     def _lanes(self, facts: Facts, node: Node) -> bool:
         """A quotient or remainder of positions by a number that the program is given."""
