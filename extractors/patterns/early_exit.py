@@ -122,6 +122,26 @@ _PAST_TILE = vary(
 )
 
 
+_SLOT = vary(_EMPTY, ("    if last - first == 0:", "    if first == -1:"))
+_CALLED = (
+    POINTER
+    + """
+@triton.jit
+def body(x, slots, out, own, T: tl.constexpr):
+    at = own * T + tl.arange(0, T)
+    slot = tl.load(slots + own)
+    if slot < 0:
+        tl.store(out + at, tl.zeros((T,), dtype=tl.float32))
+        return
+    tl.store(out + at, tl.load(x + slot * T + tl.arange(0, T)))
+
+@triton.jit
+def rows(x, slots, out, T: tl.constexpr):
+    body(x, slots, out, tl.program_id(0), T)
+"""
+)
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length, or its places along two
     axes of the grid, ends the kernel."""
@@ -133,6 +153,8 @@ class EarlyExit(Pattern):
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
         Case(_EMPTY, "upper-bound grid + early return"),
+        Case(_SLOT, "upper-bound grid + early return"),
+        Case(_CALLED, "upper-bound grid + early return"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
         Case(_MARKED, "early return for marked items"),
@@ -145,6 +167,21 @@ class EarlyExit(Pattern):
         NearMiss(
             vary(_EMPTY, ("offsets + own", "offsets")),
             why="the same for all blocks: a switch, no size of the own share",
+        ),
+        NearMiss(
+            vary(_CALLED, ("    if slot < 0:", "    if T < 64:")),
+            why="the same for all blocks, which the parameters decide",
+        ),
+        NearMiss(
+            vary(
+                _CALLED,
+                (
+                    "    tl.store(out + at, tl.load(x",
+                    "    tl.store(out, 1.0)\n    tl.store(out + at, tl.load(x",
+                ),
+                ("        return\n", ""),
+            ),
+            why="nothing leaves: work follows the branch",
         ),
         NearMiss(
             vary(_MARKED, ("tl.load(y + row)", "tl.load(y)")),
@@ -162,12 +199,7 @@ class EarlyExit(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for branch in facts.graph.of(OpKind.IF):
-            leaves = [
-                r
-                for r in branch.op.regions
-                if r.terminator is not None and r.terminator.kind == OpKind.RETURN
-            ]
-            if not leaves or branch.loops:
+            if branch.loops or not (_leaves(branch) or _parts(facts, branch)):
                 continue
             tests = [
                 n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS
@@ -206,16 +238,28 @@ class EarlyExit(Pattern):
         return False
 
     def _own(self, facts: Facts, test: Node) -> bool:
-        """A number of items compared with none: each side is loaded from where the block id says,
-        or zero."""
+        """A number of items compared with none, or a number that names one with a mark: each side
+        is loaded from where the block id says, or zero or minus one."""
         loads = [a for v in test.op.inputs[:2] for a in facts.feeding(v)]
         compared = [facts.values.expr(v) for v in test.op.inputs[:2]]
         return (
             bool(loads)
             and not any(facts.types.dtype(v).startswith(("f", "bf")) for v in test.op.inputs[:2])
             and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
-            and all(e.has(AtomKind.LOADED) or e.constant == 0 for e in compared)
+            and all(e.has(AtomKind.LOADED) or e.constant in (0, -1) for e in compared)
         )
+
+
+def _leaves(branch: Node) -> bool:
+    ends = [r.terminator for r in branch.op.regions]
+    return any(end is not None and end.kind == OpKind.RETURN for end in ends)
+
+
+def _parts(facts: Facts, branch: Node) -> bool:
+    """True for the last step of a kernel whose sides both do something: a helper that leaves early
+    and is all that the kernel calls."""
+    before_end = facts.graph.function.body.ops[-2:-1]
+    return branch.op in before_end and all(len(r.ops) > 1 for r in branch.op.regions)
 
 
 def _between_blocks(facts: Facts, test: Node) -> bool:
