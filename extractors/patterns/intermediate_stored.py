@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -124,7 +124,7 @@ class IntermediateStored(Pattern):
             and one != two
             and one is not None
             and two is not None
-            and not _apart(store.node, other.node)
+            and not store.node.excludes(other.node)
             and _elementwise(facts, two, one)
             and not _elementwise(facts, one, two)
         )
@@ -156,17 +156,3 @@ def _elementwise(facts: Facts, value: str, on: str, limit: int = 2000) -> bool:
         seen.update(new)
         pending += new
     return False
-
-
-def _apart(one: Node, other: Node) -> bool:
-    """True for the two sides of a branch."""
-    sides = dict(_branches(one))
-    return any(sides.get(branch, side) != side for branch, side in _branches(other))
-
-
-def _branches(node: Node) -> Iterator[tuple[Node, int]]:
-    """Branches around a node, each with its side."""
-    while node.parent is not None:
-        if node.parent.op.kind == OpKind.IF:
-            yield node.parent, node.branch
-        node = node.parent

@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
@@ -71,6 +71,17 @@ def pool(x, out, K: Int, T: Int):
     ct.scatter(out, (at,), sum)
 """
 )
+_HALVES = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, out, T: Int):
+    row = ct.bid(0)
+    u = ct.load(x, index=(row, 0), shape=(1, T))
+    v = ct.load(x, index=(row, 1), shape=(1, T))
+    ct.store(out, index=(row, 0), tile=u + v)
+"""
+)
 _TAPS_THREADS = """__global__ void smooth(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at + 2 < n) out[at] = x[at] + 2.f * x[at + 1] + x[at + 2];
@@ -105,6 +116,7 @@ class OverlappingWindows(Pattern):
             vary(_POOL, ("range(K)", "range(n)")),
             why="the number of rounds is known at run time only",
         ),
+        NearMiss(_HALVES, why="whole tiles side by side"),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),
         NearMiss(ADD_THREADS, why="two arrays"),
@@ -154,7 +166,8 @@ class OverlappingWindows(Pattern):
         return False
 
     def _near(self, first: Access, second: Access) -> bool:
-        if len(first.index) != len(second.index):
+        """True for elements a few places apart; whole tiles lie side by side instead."""
+        if len(first.index) != len(second.index) or first.mode in (Mode.TILE, Mode.DESCRIPTOR):
             return False
         gaps = [s.sub(a, b).constant for a, b in zip(first.index, second.index, strict=True)]
         moved = [gap for gap in gaps if gap != 0]

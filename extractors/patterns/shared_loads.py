@@ -51,6 +51,14 @@ _SKIP = vary(
     ("    v = ct.mma(x, ct.load(c, index=(0, 0), shape=(T, T)), zero)\n", ""),
     ("u * v", "u + x"),
 )
+_CHOSEN = vary(
+    PRODUCT,
+    (
+        "        acc = ct.mma(x, y, acc)\n",
+        "        if TK == 64:\n            acc = ct.mma(x, y, acc)\n        else:\n"
+        "            acc = ct.mma(x, y * 2, acc)\n",
+    ),
+)
 _SPREAD = (
     POINTER
     + """
@@ -90,6 +98,7 @@ class SharedLoads(Pattern):
         NearMiss(vary(_GATED, ("ct.mma(x, ct.load(c", "ct.mma(u, ct.load(c")), why="each tile enters one product"),  # noqa: E501
         NearMiss(vary(_SKIP, ("u + x", "u * 2.0")), why="one product"),
         NearMiss(vary(_SPREAD, ("at, v)", "at, v + i)")), why="every round stores another number"),
+        NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),
         NearMiss(PRODUCT, why="every tile enters one product"),
@@ -119,13 +128,22 @@ class SharedLoads(Pattern):
             for a, ps in users.items()
             if _flat(facts, a) and not any(p.lines in told for p in ps)
         }
-        several = {a: ps for a, ps in free.items() if len({p.lines for p in ps}) > 1}
+        several = {a: ps for a, ps in free.items() if _both(ps)}
         if several:
             yield self.decide(facts, _PRODUCTS, _with_products(several))
         direct = {a for s in facts.stores for a in _reached(facts, s.value)}
         beside = {a: ps for a, ps in free.items() if a in direct and a not in several}
         if beside:
             yield self.decide(facts, _BESIDE, _with_products(beside))
+
+
+def _both(products: list[Node]) -> bool:
+    """True when two products of different statements run, not one or the other."""
+    return any(
+        a.lines != b.lines and not a.excludes(b)
+        for at, a in enumerate(products)
+        for b in products[at + 1 :]
+    )
 
 
 def _with_products(users: dict[Access, list[Node]]) -> list[Where]:

@@ -30,6 +30,7 @@ _LOOKED_UP = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    inside = at < n\n    at = tl.load(y + at)\n"),
 )
+_SCALED = vary(ADD_POINTER, ("tl.load(y + at, mask=inside)", "tl.load(y)"))
 _GROUPED = vary(
     LAYER_NORM_POINTER, ("tl.load(w + at,", "tl.load(w + tl.program_id(0) % 8 * n + at,")
 )
@@ -62,6 +63,8 @@ class WeightLoadOrder(Pattern):
         Case(ATTENTION, "independent of the scores"),
         Case(DECODE_PART, "independent of the scores"),
         Case(ADD_POINTER, "independent of the compute"),
+        Case(_LOOKED_UP, "indices before what they point to"),
+        Case(_SCALED, "independent of the compute"),
         Case(_GROUPED, "independent of the statistics"),
         Case(_GROUPED_TILE, "independent of the statistics"),
         Case(_CHAINED, "independent of the product"),
@@ -71,7 +74,16 @@ class WeightLoadOrder(Pattern):
         Case(ROW_NORM_CHUNKS_POINTER, "weights after the statistics"),
     )
     near_misses = (
-        NearMiss(_LOOKED_UP, why="one load says where the other one reads"),
+        NearMiss(
+            _LOOKED_UP,
+            why="one load says where the other one reads",
+            value="independent of the compute",
+        ),
+        NearMiss(
+            ADD_POINTER,
+            why="no load says where another one reads",
+            value="indices before what they point to",
+        ),
         NearMiss(
             vary(
                 ROW_NORM_CHUNKS_POINTER,
@@ -169,11 +181,25 @@ class WeightLoadOrder(Pattern):
                 yield self.decide(facts, value, loads)
 
     def _elementwise(self, facts: Facts) -> Iterable[Decision]:
-        """Tiles of several arrays, of which none is needed to find another."""
+        """Tiles of several arrays, and numbers computed with them, of which none is needed to find
+        another; or one that says where the others are."""
         wide = [a for a in facts.loads if facts.types.shape(a.value)]
-        waits = any(self._waits(facts, a, b.node) for a in wide for b in wide)
-        if len({a.array for a in wide}) > 1 and not waits:
-            yield self.decide(facts, "independent of the compute", wide)
+        if not wide or len({a.array for a in facts.loads}) < 2:
+            return
+        points = [b for b in facts.loads if any(self._waits(facts, a, b.node) for a in wide)]
+        if any(facts.types.shape(b.value) for b in points):
+            led = [a for a in wide if any(self._waits(facts, a, b.node) for b in points)]
+            yield self.decide(facts, "indices before what they point to", [*points, *led])
+            return
+        beside = [
+            a for a in facts.loads if a in wide or (a not in points and self._computed(facts, a))
+        ]
+        if len({a.array for a in beside}) > 1:
+            yield self.decide(facts, "independent of the compute", beside)
+
+    def _computed(self, facts: Facts, access: Access) -> bool:
+        """A number that is stored with what it was computed with."""
+        return any(facts.graph.rests_on(s.value, access.node) for s in facts.stores)
 
     def _later(self, facts: Facts) -> list[Access]:
         """Loads of a loop over the row that takes in what an earlier loop found for a root, of

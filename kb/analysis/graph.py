@@ -76,6 +76,16 @@ class Node:
             node = node.parent
         return False
 
+    def excludes(self, other: Node) -> bool:
+        """True when the two stand in different regions of one branch: only one of them runs."""
+        mine = {(n.parent, n.branch) for n in (self, *self.around())}
+        return any(
+            one.parent is not None
+            and one.parent.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION)
+            and (one.parent, 1 - one.branch) in mine
+            for one in (other, *other.around())
+        )
+
 
 Stop = Callable[[Node], bool]
 NodeSet = int

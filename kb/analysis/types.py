@@ -176,7 +176,10 @@ class Types:
             return _shaped(dtype, self._extents(given))
         if op.kind == OpKind.GATHER:
             return _shaped(dtype, self._broadcast(self.values.items(op.operand("index"))))
-        return _shaped(dtype, broadcast(self.shape(base), self.shape(op.operand("mask"))))
+        shape = broadcast(self.shape(base), self.shape(op.operand("mask")))
+        if not shape and op.kind == OpKind.DESCRIPTOR_LOAD:
+            shape = ("?",) * len(self.values.items(op.operand("offsets")))
+        return _shaped(dtype, shape)
 
     def _extents(self, shape: str) -> tuple[str, ...]:
         return tuple(str(self.values.expr(item)) for item in self.values.items(shape))
@@ -202,6 +205,8 @@ class Types:
         left, right = self.shape(node.op.operand("lhs")), self.shape(node.op.operand("rhs"))
         acc = self.of(node.op.operand("acc"))
         shape = (*left[:-1], right[-1]) if len(left) >= 2 and len(right) >= 2 else acc.shape
+        if "?" in shape and len(shape) == len(acc.shape):
+            shape = acc.shape
         named = node.op.operand("out_dtype")
         said = node.op.results[0].type if node.op.attribute("opcode") else None
         told = said.dtype if said is not None and said.dtype != "?" else acc.dtype
@@ -294,11 +299,14 @@ def _shaped(dtype: str, shape: tuple[str, ...]) -> TileType:
 
 
 def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-    """Shape of an elementwise result: axes matched from the last, extent 1 gives way."""
+    """Shape of an elementwise result: axes matched from the last; 1 gives way to every extent, one
+    that is not known to one that is."""
     rank = max(len(left), len(right))
     first = ("1",) * (rank - len(left)) + left
     second = ("1",) * (rank - len(right)) + right
-    return tuple(b if a == "1" else a for a, b in zip(first, second, strict=True))
+    return tuple(
+        b if a == "1" or (a == "?" and b != "1") else a for a, b in zip(first, second, strict=True)
+    )
 
 
 def promote(dtypes: list[str]) -> str:

@@ -42,3 +42,17 @@ def test_tiles(expression: str, dtype: str, shape: tuple[str, ...]) -> None:
 def test_maximum_widens_where_the_dialect_does() -> None:
     lines = ("v = tl.load(x + tl.arange(0, T))", "tl.store(x, tl.max(v, 0))")
     assert last(pointer("x, T: tl.constexpr", *lines)) == ("f32", ())
+
+
+def test_a_descriptor_of_the_host_has_an_axis_per_offset() -> None:
+    lines = ("v = x.load([0, tl.program_id(0)])", "x.store([0, 0], v * 2)")
+    assert last(pointer("x, T: tl.constexpr", *lines)) == ("dtypeof(x)", ("?", "?"))
+
+
+def test_a_product_of_tiles_without_a_shape_has_the_shape_of_its_sum() -> None:
+    found = pointer(
+        "x, y, T: tl.constexpr",
+        "acc = tl.zeros([T, T], dtype=tl.float32)",
+        "x.store([0, 0], tl.dot(x.load([0, 0]), y.load([0, 0]), acc))",
+    )
+    assert last(found) == ("f32", ("T", "T"))

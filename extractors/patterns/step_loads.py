@@ -1,0 +1,133 @@
+"""Whether the loads of one round wait for what the round computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, SOFTMAX
+from extractors.patterns.cases_rows_pointer import (
+    DELTA,
+    NORM_BACKWARD_POINTER,
+    ROW_NORM_CHUNKS_POINTER,
+)
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Loop, Role, leads
+from kb.evidence import Decision
+
+_STEPS = (
+    POINTER
+    + """
+@triton.jit
+def steps(q, k, v, out, n, W: tl.constexpr):
+    lanes = tl.arange(0, W)
+    state = tl.zeros([W, W], dtype=tl.float32)
+    for i in range(n):
+        x = tl.load(q + i * W + lanes)
+        y = tl.load(k + i * W + lanes)
+        z = tl.load(v + i * W + lanes)
+        state = state * 0.5 + y[:, None] * z[None, :]
+        tl.store(out + i * W + lanes, tl.sum(state * x[:, None], axis=0))
+"""
+)
+_CHUNKS = (
+    TILE
+    + """
+@ct.kernel
+def chunks(w, u, k, out, n: Int, T: Int, W: Int):
+    state = ct.full((W, W), 0.0, dtype=ct.float32)
+    for i in range(n):
+        x = ct.load(w, index=(i, 0), shape=(T, W))
+        y = ct.load(u, index=(i, 0), shape=(T, W))
+        y = y - ct.mma(x, ct.astype(state, x.dtype), ct.full((T, W), 0.0, dtype=ct.float32))
+        z = ct.load(k, index=(0, i), shape=(W, T))
+        state = ct.mma(z, ct.astype(y, z.dtype), state)
+    ct.store(out, index=(0, 0), tile=ct.astype(state, out.dtype))
+"""
+)
+_CHOSEN = vary(
+    _STEPS, ("tl.load(v + i * W", "tl.load(v + tl.max(y, axis=0).to(tl.int32) * W")
+)  # fmt: skip
+
+
+class StepLoads(Pattern):
+    """Tiles of several arrays are loaded in each round of a loop that hands a state on or stores
+    in every round, or beside the one reduction of a kernel without loops; none of their addresses
+    is computed from a product or a reduction of that round, or one is."""
+
+    name = "loads-of-a-round-beside-its-compute"
+    axis = "load_order"
+    source = "NVIDIA, CUDA C++ Best Practices Guide: independent loads in flight hide latency"
+    matches = (
+        Case(_STEPS, "independent of the reduction"),
+        Case(_CHUNKS, "independent of the product"),
+        Case(_CHOSEN, "operands after the reduction"),
+        Case(DELTA, "independent of the reduction"),
+        Case(NORM_BACKWARD_POINTER, "independent of the reduction"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_STEPS, ("tl.load(q + i * W + lanes)", "1.0"), ("tl.load(v + i * W", "(lanes + i * W")),  # noqa: E501
+            why="one array",
+        ),
+        NearMiss(PRODUCT, why="operands of a sum of products stream by"),
+        NearMiss(ATTENTION, why="scores of an attention: told there"),
+        NearMiss(ATTENTION_POINTER, why="scores of an attention: told there"),
+        NearMiss(SOFTMAX, why="one array"),
+        NearMiss(LAYER_NORM_POINTER, why="the weights enter no reduction: told there"),
+        NearMiss(ROW_NORM_CHUNKS_POINTER, why="one array is reduced"),
+        NearMiss(ADD_POINTER, why="nothing is reduced"),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        computed = [*facts.contractions, *facts.reductions]
+        if not computed or facts.of_threads:
+            return
+        places = {a.loop for a in facts.loads}
+        scored = {p.loop for p in facts.score_products}
+        for place in places - scored:
+            loop = facts.loop(place)
+            if place is not None and (loop is None or not _keeps(facts, loop)):
+                continue
+            if place is None and facts.loops:
+                continue
+            inside = [n for n in computed if place is None or n.inside(place)]
+            loads = [a for a in facts.loads if a.loop is place and facts.types.shape(a.value)]
+            if inside and len({a.array for a in loads}) > 1:
+                yield from self._order(facts, inside, loads, whole=place is None)
+
+    def _order(
+        self, facts: Facts, computed: list[Node], loads: list[Access], whole: bool
+    ) -> Iterable[Decision]:
+        taken = [a for a in loads if any(facts.graph.rests_on(n.result, a.node) for n in computed)]
+        if whole and (facts.contractions or len(taken) < len(loads)):
+            return
+        late = [a for a in loads for n in computed if _waits(facts, a, n)]
+        what = "product" if any(n in facts.contractions for n in computed) else "reduction"
+        value = f"operands after the {what}" if late else f"independent of the {what}"
+        yield self.decide(facts, value, loads)
+
+
+def _waits(facts: Facts, access: Access, node: Node) -> bool:
+    return any(facts.graph.rests_on(value, node) for value in access.node.op.inputs)
+
+
+def _keeps(facts: Facts, loop: Loop) -> bool:
+    """True for a loop that stores in every round, or that computes products or sums with the tile
+    that the round before left."""
+    if any(a.node.inside(loop.node) for a in facts.stores):
+        return True
+    tiles = [
+        c for c in loop.carried if c.role is not Role.COUNTER and facts.types.shape(c.argument)
+    ]
+    taken = [
+        value
+        for node in (*facts.contractions, *facts.reductions)
+        if node.inside(loop.node)
+        for role, value in node.op.operands
+        if role != "acc"
+    ]
+    return any(leads(facts.graph, value, c.argument) for c in tiles for value in taken)
