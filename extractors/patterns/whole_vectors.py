@@ -10,6 +10,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
+from kb.analysis.loops import Loop
 from kb.analysis.symbolic import ONE, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -28,15 +29,38 @@ _REST = _FOUR.replace("at < n)", "at + 3 < n)").replace(
 )
 
 
+_COUNTED = """__global__ void twice(const float* x, float* out, int n) {
+    const float4* from = reinterpret_cast<const float4*>(x + blockIdx.x * n);
+    float4* to = reinterpret_cast<float4*>(out + blockIdx.x * n);
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+        float4 v = from[i];
+        v.x *= 2.f; v.y *= 2.f; v.z *= 2.f; v.w *= 2.f;
+        to[i] = v;
+    }
+}
+"""
+_COUNTED_REST = _COUNTED.replace(
+    "    }\n}",
+    "    }\n    for (int i = n / 4 * 4 + threadIdx.x; i < n; i += blockDim.x)\n"
+    "        out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * 2.f;\n}",
+)
+
+
 class WholeVectors(Pattern):
     """A branch holds the first element of a thread's vector below the extent, and the whole vector
-    is moved under it; nothing moves single elements of what is left."""
+    is moved under it; or a loop runs over as many vectors as fill an extent. Nothing moves single
+    elements of what is left."""
 
     name = "vectors-guarded-by-their-first-element"
     axis = "tail_handling"
     source = "NVIDIA, CUDA Pro Tip: Increase Performance with Vectorized Memory Access (2013)"
-    matches = (Case(_FOUR, "none, whole vectors assumed"),)
+    matches = (
+        Case(_FOUR, "none, whole vectors assumed"),
+        Case(_COUNTED, "none, whole vectors assumed"),
+    )
     near_misses = (
+        NearMiss(_COUNTED_REST, why="the rest is moved element by element"),
+        NearMiss(_COUNTED.replace("n / 4;", "n;"), why="the extent counts vectors"),
         NearMiss(_REST, why="the rest is moved element by element"),
         NearMiss(_FOUR.replace("at < n)", "at + 3 < n)"), why="the last element is asked for"),
         NearMiss(ADD_THREADS, why="single elements"),
@@ -53,6 +77,10 @@ class WholeVectors(Pattern):
         for access in wide:
             tests = [t for t in _tests(facts, access) if _first(facts, t, access)]
             found += [access, *tests] if tests else []
+        for loop in facts.loops:
+            ends = _vectors(facts, loop)
+            moved = [a for a in wide if a.node.inside(loop.node)] if ends else []
+            found += [*ends, loop.node.head, *moved] if moved else []
         if found:
             yield self.decide(facts, "none, whole vectors assumed", found)
 
@@ -66,9 +94,29 @@ class WholeVectors(Pattern):
         for index in access.index:
             for atom in index.top():
                 if atom.kind is AtomKind.LANE and atom.value == "-1":
-                    step = index.coefficient(atom).constant
-                    return step if step is not None else 0
+                    step = index.coefficient(atom)
+                    if step.constant is not None:
+                        return step.constant
+                    return 2 if facts.values.compile_time(step) and _whole(facts, access) else 0
         return 0
+
+
+def _whole(facts: Facts, access: Access) -> bool:
+    """Whether a thread's own load or store moves several elements by its type."""
+    made = facts.threads.producer(access.value)
+    kinds = [r.type for r in made.op.results if r.name == access.value] if made is not None else []
+    return any(kind is not None and bool(kind.shape) for kind in kinds)
+
+
+def _vectors(facts: Facts, loop: Loop) -> list[Where]:
+    """Where an extent of the launch is divided by a number that is known when the kernel is
+    compiled, when the quotient ends a loop."""
+    made = facts.graph.producer(facts.graph.core(loop.high)) if loop.high else None
+    if made is None or made.op.kind != OpKind.FLOOR_DIV:
+        return []
+    over, under = (facts.values.expr(v) for v in made.op.inputs[:2])
+    known = under.constant is not None or facts.values.compile_time(under)
+    return [made] if known and under != ONE and _given(over) else []
 
 
 def _tests(facts: Facts, access: Access) -> list[Node]:
