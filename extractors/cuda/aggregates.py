@@ -66,8 +66,11 @@ class AggregateReader(MemoryReader):
             return "?"
         self.writer.current.ops.extend(opened.ops)
         text = self.spelled(size, frame) if value.static else "?"
+        text = value.text if text == "?" and value.static and value.text else text
         name = value.name if text == "?" else text
         frame.scopes[0].setdefault(name, value)
+        if value.static:
+            self.sizes.setdefault(name, (size, frame))
         return name
 
     def limit(self, name: str, at: n.Place, hint: str) -> Val | None:
@@ -111,16 +114,32 @@ class AggregateReader(MemoryReader):
                     with self.inside(inner):
                         value = self.read(one.value, hint)
                         return self.convert(value, self.kind(one.type, inner), at, hint)
-        return None
+        return self._of_open(kind, name, at, hint)
+
+    def _of_open(self, kind: Kind, name: str, at: n.Place, hint: str) -> Val | None:
+        """A constant of a struct that is written for single types, where only the instantiation
+        tells which one: a member of that type."""
+        opened = (one.dtype[8:-1] for one in kind.arguments
+                  if isinstance(one, Kind) and one.dtype.startswith("dtypeof("))  # fmt: skip
+        parameter = next((self.symbols[one] for one in opened if one in self.symbols), None)
+        records = self.fitting(self.library.records(kind.record), kind.arguments)
+        found = [f for record in records for f in record.fields if f.name == name and f.value]
+        if parameter is None or not found or len(found) < len(records):
+            return None
+        kinds = {self.kind(one.type, Frame("file")) for one in found}
+        of = kinds.pop() if len(kinds) == 1 else UNKNOWN
+        return self._of_parameter(parameter, name, at, hint, of)
 
     def member_of(self, parameter: str, name: str) -> Val:
         """A constant of the struct that a type parameter stands for."""
         return self._of_parameter(self.symbols[parameter], name, _NOWHERE, "")
 
-    def _of_parameter(self, parameter: Val, name: str, at: n.Place, hint: str) -> Val:
+    def _of_parameter(
+        self, parameter: Val, name: str, at: n.Place, hint: str, kind: Kind = UNKNOWN
+    ) -> Val:
         """A member of a type that only the instantiation tells: known at compile time."""
         operands = [("x", parameter.name)]
-        made = self.one(OpKind.ATTRIBUTE, operands, at, UNKNOWN, hint, [("name", name)])
+        made = self.one(OpKind.ATTRIBUTE, operands, at, kind, hint, [("name", name)])
         return replace(made, static=True, text=f"{parameter.name}.{name}")
 
     def argument(self, node: n.Expr, frame: Frame) -> Val:

@@ -40,6 +40,9 @@ _DTYPE = re.compile(r"\.(f32|f16|bf16|f64|u32|s32|b32|u64|s64|b64|u16|s16|b16|f1
 _CACHE = re.compile(r"\.(ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)\b")
 
 
+_BRACKETS = re.compile(r"\[\s*%(\d+)\s*\]")
+_ADDRESSED = (OpKind.LOAD, OpKind.STORE, OpKind.ATOMIC_ADD)
+
 _LANES = re.compile(r"\.v([248])\b")
 """Registers that one load or store moves. Source: PTX ISA, vectors as operands."""
 
@@ -65,6 +68,8 @@ class AssemblyReader(EffectReader):
         wanted = len(_ROLES.get(kind, ()))
         if kind in _COMPUTING and (len(before) + len(inputs) != wanted or len(node.outputs) != 1):
             kind = OpKind.INLINE_ASM
+        if kind in _ADDRESSED and not before:
+            inputs = _address_first(node, instructions, inputs)
         self._emit(node, kind, opcodes, [*before, *inputs])
         return Val("")
 
@@ -232,6 +237,20 @@ class AssemblyReader(EffectReader):
         if where is not None:
             self.store(where, value, at)
         return True
+
+
+def _address_first(
+    node: n.Assembly, instructions: list[Instruction], inputs: list[Val]
+) -> list[Val]:
+    """The inputs in the order of an instruction whose operands are an address in brackets and what
+    goes there; as they are when its text says anything else."""
+    only = instructions[0] if len(instructions) == 1 else None
+    found = _BRACKETS.search(only.operands) if only is not None else None
+    if only is None or found is None:
+        return inputs
+    rest = [i for i in only.references if i >= len(node.outputs) and i != int(found[1])]
+    order = [i - len(node.outputs) for i in (int(found[1]), *rest)]
+    return [inputs[i] for i in order] if sorted(order) == list(range(len(inputs))) else inputs
 
 
 def _cached(opcode: str) -> list[tuple[str, Literal]]:

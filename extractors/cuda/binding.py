@@ -8,7 +8,8 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
 from extractors.cuda.kinds import spelled_type
-from extractors.cuda.overloads import arguments_of, chosen, converting
+from extractors.cuda.overloads import arguments_of, chosen, converted_to, converting
+from extractors.cuda.same_work import standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_IN_PLACE
@@ -40,9 +41,12 @@ class BindingReader(VectorReader):
             return None
         given = arguments_of(self, node, candidates)
         function = chosen(candidates, given, len(template))
-        number = converting(candidates) if function is None and len(node.arguments) == 1 else None
-        if number is not None:
-            return self.cast(self.read(node.arguments[0]), self.kind(number, self.frame), node.at)
+        if function is None and len(node.arguments) == 1:
+            number = converting(candidates) or converted_to(candidates, template)
+            if number is not None:
+                value = self.read(node.arguments[0])
+                return self.cast(value, self.kind(number, self.frame), node.at)
+        function = function or standing_for(candidates, given, self.library)
         if function is None or function in self.trail or "__global__" in function.words:
             return None
         inner = frame or Frame(function.name, depth=self.frame.depth + 1)
@@ -135,6 +139,8 @@ class BindingReader(VectorReader):
             open_ = kind.to.record in {t.name for t in function.template}
             kind = Kind(to=UNKNOWN) if open_ else kind
             read = replace(read, kind=kind)
+        elif kind.to == UNKNOWN and read.kind.to is not None and written.name == "auto":
+            kind = read.kind
         elif kind.to is not None and read.kind.to is not None:
             kind = replace(kind, space=read.kind.space)
             read = self.pointer_cast(read, kind, value.at, parameter.name)

@@ -9,6 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.overloads import alike, own_overload, same_bodies
+from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
     BOOL,
     UNKNOWN,
@@ -25,7 +26,6 @@ from extractors.cuda.values import (
 from kb.dialects.cuda import (
     APPROXIMATE,
     ATTRIBUTES,
-    BITS,
     CONVERTERS,
     CUDA,
     PAIRS,
@@ -142,7 +142,9 @@ class CallReader(BindingReader):
                 return methods, frame
             if head and not records:
                 every = self.library.records(kind.record)
-                shown = alike(m for r in every for m in r.methods if m.name == last)
+                methods = [m for r in every for m in r.methods if m.name == last]
+                one = shown_by(methods, self.library)
+                shown = alike(methods) or ([one] if one is not None else [])
                 if shown:
                     return shown, self.of_record(every[0], (), self.frame.depth)
             if head and records:
@@ -154,23 +156,10 @@ class CallReader(BindingReader):
         """The definition of a struct for its arguments: the specialisation that they fit, else the
         general one."""
         found = self.library.records(kind.record) if kind.record else []
-        fitting = [r for r in found if r.specialised and not r.template and self._fits(r, kind)]
-        return fitting[:1] or [r for r in found if not r.specialised]
-
-    def _fits(self, record: n.Record, kind: Kind) -> bool:
-        """Whether the arguments of a struct are those that a record is written for."""
-        if len(record.specialised) != len(kind.arguments):
-            return False
-        for one, given in zip(record.specialised, kind.arguments, strict=True):
-            if isinstance(one, n.CType) and isinstance(given, Kind):
-                wanted = self.kind(one, Frame("file"))
-                if wanted != given or not (wanted.dtype in BITS or wanted.record):
-                    return False
-            elif not (isinstance(one, n.Constant) and isinstance(given, Val)) or (
-                given.const is None or given.const != one.value
-            ):
-                return False
-        return True
+        sure = [r for r in found if r.specialised and self.fits(r, kind.arguments)]
+        if sure:
+            return [min(sure, key=lambda one: len(one.template))]
+        return [r for r in found if not r.specialised]
 
     def _is_type(self, function: n.Name) -> bool:
         found = self.frame.find(function.text)
@@ -256,6 +245,8 @@ class CallReader(BindingReader):
             bound = self.frame.find(operand.text)
             if isinstance(bound, Group):
                 return self._group_method(node, bound, function.name, hint)
+            if isinstance(bound, Closure) and function.name == "operator()":
+                return self._closure(node, bound, hint, function.arguments)
         collected = self.collected(node, function, hint)
         if collected is not None:
             return collected
@@ -293,16 +284,19 @@ class CallReader(BindingReader):
             if one.name not in frame.scopes[0]:
                 frame.bind(one.name, self.part_of(where, one.name, at))
 
-    def _closure(self, node: n.Call, closure: Closure, hint: str) -> Val:
+    def _closure(
+        self, node: n.Call, closure: Closure, hint: str,
+        template: tuple[n.CType | n.Expr, ...] = (),
+    ) -> Val:  # fmt: skip
         function = n.Definition(
             "lambda", closure.function.parameters, closure.function.body, n.CType("auto"),
-            closure.function.at,
+            closure.function.at, closure.function.template,
         )  # fmt: skip
         frame = Frame("lambda", outer=closure.frame, depth=self.frame.depth + 1)
         if (
             function in self.trail
             or frame.depth > MAX_DEPTH
-            or not self.bound(function, node, (), frame)
+            or not self.bound(function, node, template, frame)
         ):
             return self.opaque("lambda", node.arguments, node.at, hint)
         read = self.body_of(function, frame, node.at)

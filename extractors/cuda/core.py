@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.kinds import Typing
+from extractors.cuda.kinds import INTEGERS, Typing
 from extractors.cuda.library import Library
 from extractors.cuda.values import (
     BOOL,
@@ -26,7 +26,6 @@ from extractors.cuda.writing import TypedWriter
 from kb.ir import Literal
 from kb.ops import EFFECT, OpKind
 
-INTEGERS = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"})
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64", "tf32", "f8e4m3", "f8e5m2"})
 _RANK = ("i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e5m2", "f8e4m3", "bf16",
          "f16", "f32", "f64")  # fmt: skip
@@ -45,6 +44,7 @@ class Core(Typing):
         self.symbols: dict[str, Val] = {}
         self.traits: dict[str, n.Record] = {}
         self.given: set[str] = set()
+        self.sizes: dict[str, tuple[n.Expr, Frame]] = {}
         self.whole: set[str] = set()
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}
@@ -236,4 +236,4 @@ def _hint(key: str) -> str:
     return key.partition("#")[0]
 
 
-__all__ = ["BOOL", "Core", "is_float", "is_integer", "promoted", "pure"]
+__all__ = ["BOOL", "INTEGERS", "Core", "is_float", "is_integer", "promoted", "pure"]

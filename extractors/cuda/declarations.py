@@ -106,7 +106,9 @@ class DeclarationReader(StructReader):
                 del self.kinds[key]
                 text = self.spelled(value, self.frame) if value is not None else "?"
                 plain = text if text.isalnum() or text == "?" else f"({text})"
-                self.bind(node.name, replace(read, text="" if plain == "?" else plain))
+                known = read.static or "constexpr" in node.storage
+                text = "" if plain == "?" else plain
+                self.bind(node.name, replace(read, text=text, static=known))
                 return
             self.names[key] = read
         self.bind(node.name, Slot(key, kind))

@@ -93,15 +93,17 @@ class EffectReader(OperatorReader):
         """A call may write what is handed to it by reference, or by the address of a variable."""
         function = node.function
         self._walk(node.arguments, hidden, found, visits, frame)
+        named = function
         if isinstance(function, n.Field):
             self._root(function.operand, hidden, found, frame)
             self._walk(function.operand, hidden, found, visits, frame)
-        if isinstance(function, n.Name):
-            bound = None if function.text in hidden else frame.find(function.text)
+            named = function.operand if function.name == "operator()" else function
+        if isinstance(named, n.Name):
+            bound = None if named.text in hidden else frame.find(named.text)
             if isinstance(bound, Closure) and visits[0] < MAX_VISITS:
                 names = frozenset(p.name for p in bound.function.parameters)
                 self._walk(bound.function.body, names, found, visits, bound.frame)
-            if self._harmless(function.text) or self._casts(bound):
+            if self._harmless(named.text) or self._casts(bound):
                 return
         for index, argument in enumerate(node.arguments):
             if self._handed(function, index, argument, frame):
@@ -116,6 +118,8 @@ class EffectReader(OperatorReader):
         field = isinstance(argument, n.Field) and self._in_given(argument, frame)
         if isinstance(function, n.Name) and frame.find(function.text) is None:
             known = self.library.functions(function.text)
+            last = function.text.rpartition("::")[2] if "::" in function.text else ""
+            known = known or (self.library.methods(last) if last else [])
             if known and all(_by_value(one, index, field) for one in known):
                 return False
         if isinstance(function, n.Field):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
-from kb.dialects.cuda import CUDA, TEMPLATE_VECTORS, VECTORS
+from kb.dialects.cuda import BITS, CUDA, TEMPLATE_VECTORS, VECTORS
 from kb.ir import MemorySpace
 
 MAX_HOPS = 24
+INTEGERS = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"})
 _WRAPPERS = frozenset(
     {"std::decay_t", "std::remove_cv_t", "std::remove_const_t", "std::add_const_t"}
 )
@@ -75,7 +77,21 @@ class Typing:
                 extent = number.text or number.name if number.const is None else str(number.const)
                 frame.scopes[0].setdefault(extent, number)
                 return replace(element, shape=(extent, *element.shape))
-        return Kind(record=name, arguments=arguments)
+        return Kind(record=name, arguments=arguments or self._around(name, frame))
+
+    def _around(self, name: str, frame: Frame) -> tuple[Kind | Val, ...]:
+        """The template arguments of the struct around one that is named inside it."""
+        records = self.library.records(name)
+        if not records or not records[0].inner:
+            return ()
+        found = [self._argument_of(one, frame) for one in records[0].template]
+        return tuple(one for one in found if one is not None) if None not in found else ()
+
+    def _argument_of(self, one: n.TemplateParameter, frame: Frame) -> Kind | Val | None:
+        bound = frame.find(one.name)
+        if isinstance(bound, Named):
+            return self.kind(bound.type, bound.frame)
+        return bound if isinstance(bound, Kind | Val) else None
 
     def arguments(
         self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int
@@ -120,16 +136,91 @@ class Typing:
         if owner.shape and not owner.record and written.member == "Element":
             return owner.element
         opened = owner.dtype.startswith("dtypeof(")
-        for record in () if opened else self.library.records(owner.record or written.name):
-            for alias in record.aliases:
-                if alias.name == written.member:
-                    given = owner.arguments or self.arguments(written.arguments, frame, hops)
-                    inner = self.of_record(record, given, frame.depth)
-                    return self.kind(alias.type, inner, hops + 1)
+        records = [] if opened else self.library.records(owner.record or written.name)
+        if records:
+            given = owner.arguments or self.arguments(written.arguments, frame, hops)
+            found = self._member_type(written.member, records, given, frame.depth, hops)
+            if found is not None:
+                return found
+            inside = self.library.records(written.member)
+            if inside and inside[0].inner:
+                return Kind(record=written.member, arguments=given)
         name = owner.dtype[8:-1] if opened else owner.record or written.name
         if opened and name in self.traits:
             return self._of_trait(name, written.member, hops)
         return Kind(record=f"{name}::{written.member}")
+
+    def _member_type(
+        self, member: str, records: Sequence[n.Record], given: tuple[Kind | Val, ...], depth: int,
+        hops: int,
+    ) -> Kind | None:  # fmt: skip
+        """The alias of a record that takes such arguments. Where only the instantiation tells which
+        one does: the type that all of them name, or as many elements of the open type as all of
+        them name of theirs."""
+        found: list[tuple[Kind, n.Record]] = []
+        for record in self.fitting(records, given):
+            for alias in record.aliases:
+                if alias.name == member:
+                    inner = self.of_record(record, given, depth)
+                    found.append((self.kind(alias.type, inner, hops + 1), record))
+        if not found or len({kind for kind, _ in found}) == 1:
+            return found[0][0] if found else None
+        open_ = [i for i, one in enumerate(given)
+                 if isinstance(one, Kind) and one.dtype.startswith("dtypeof(")]  # fmt: skip
+        whole = given[open_[0]] if len(open_) == 1 else None
+        if not isinstance(whole, Kind):
+            return None
+        counts = {self._packed(kind, record, open_[0]) for kind, record in found}
+        count = next(iter(counts))
+        return replace(whole, shape=(str(count),)) if len(counts) == 1 and count else None
+
+    def _packed(self, kind: Kind, record: n.Record, place: int) -> int:
+        """How many elements of the type that a record is written for a type holds, 0 if others."""
+        one = record.specialised[place] if record.specialised else None
+        own = self.kind(one, Frame("file")) if isinstance(one, n.CType) else UNKNOWN
+        whole, part = kind.bits, own.bits
+        same = kind.dtype == own.dtype or (kind.dtype in INTEGERS and not kind.shape)
+        if whole is None or not part or own.shape or not same or kind.to is not None:
+            return 0
+        return whole // part if whole % part == 0 else 0
+
+    def fitting(self, records: Sequence[n.Record], given: tuple[Kind | Val, ...]) -> list[n.Record]:
+        """The definitions of a struct that its arguments may mean: the closest specialisation that
+        they surely fit, else all that they do not rule out, the general one first."""
+        general = [one for one in records if not one.specialised]
+        special = [(one, self.fits(one, given)) for one in records if one.specialised]
+        sure = [one for one, fits in special if fits]
+        if sure:
+            return [min(sure, key=lambda one: len(one.template))]
+        return general + [one for one, fits in special if fits is None]
+
+    def fits(self, record: n.Record, given: tuple[Kind | Val, ...]) -> bool | None:
+        """Whether arguments are those that a specialisation is written for; None when only the
+        instantiation tells."""
+        own = {one.name for one in record.template}
+        if len(record.specialised) != len(given):
+            return False
+        told = [self._argument_fits(one, argument, own)
+                for one, argument in zip(record.specialised, given, strict=True)]  # fmt: skip
+        return False if False in told else None if None in told else True
+
+    def _argument_fits(
+        self, one: n.CType | n.Expr, given: Kind | Val, own: set[str]
+    ) -> bool | None:
+        if isinstance(one, n.CType):
+            if one.name in own and not one.pointers:
+                return True
+            if not isinstance(given, Kind):
+                return None
+            wanted = self.kind(one, Frame("file"))
+            if given.dtype in BITS or given.to is not None or (given.record and given == wanted):
+                return wanted == given
+            return None
+        if isinstance(one, n.Name) and one.text in own:
+            return True
+        if isinstance(one, n.Constant) and isinstance(given, Val) and given.const is not None:
+            return given.const == one.value
+        return None
 
     def _of_trait(self, parameter: str, member: str, hops: int) -> Kind:
         """A member type of the struct that a type parameter stands for: a struct that the library
@@ -162,9 +253,12 @@ class Typing:
         """A frame in which the template parameters of a record have their arguments, and its
         constants and aliases their names."""
         inner = Frame(record.name, record.name, depth=depth + 1)
-        if not record.specialised:
-            for parameter, given in zip(record.template, arguments, strict=False):
-                inner.bind(parameter.name, given)
+        own = {one.name for one in record.template}
+        pattern = record.specialised or [n.CType(one.name) for one in record.template]
+        for written, given in zip(pattern, arguments, strict=False):
+            name = _text(written) if isinstance(written, n.Expr) else written.name
+            if name in own and not (isinstance(written, n.CType) and written.pointers):
+                inner.bind(name, given)
         for alias in record.aliases:
             inner.bind(alias.name, Named(alias.type, inner))
         for one in record.fields:

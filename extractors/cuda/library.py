@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
 from extractors.cuda.conditions import HOPPER, Profile
+from extractors.cuda.inheritance import with_bases
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
@@ -87,9 +88,17 @@ class Library:
         """Definitions of a struct."""
         last = name.rpartition("::")[2]
         if last not in self._records:
-            several = (unit.records.get(last) for unit in self.units(last))
-            self._records[last] = next((found for found in several if found), [])
+            own = self._defined(last)
+            self._records[last] = own
+            if any(one.bases for one in own):
+                self._records[last] = [with_bases(one, self._defined) for one in own]
         return self._records[last]
+
+    def _defined(self, name: str) -> list[n.Record]:
+        """Definitions of a struct as they are written."""
+        last = name.rpartition("::")[2]
+        several = (unit.records.get(last) for unit in self.units(last))
+        return next((found for found in several if found), [])
 
     def alias(self, name: str) -> n.Alias | None:
         """A type alias at the level of a file."""

@@ -158,6 +158,10 @@ class MemoryReader(FieldReader):
         if isinstance(found, Fixed):
             with self.inside(found.frame):
                 return self.read(found.value)
+        if extent in self.sizes:
+            size, frame = self.sizes[extent]
+            with self.inside(frame):
+                return self.read(size)
         return self.one(OpKind.OPAQUE, (), at, Kind("i32"), attributes=[("what", extent[:120])])
 
     def _behind(self, operand: n.Expr, index: n.Expr | None, at: n.Place) -> Where | None:

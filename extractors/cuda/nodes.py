@@ -160,10 +160,11 @@ class Braces(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Expr):
-    """A closure that sees the variables around it."""
+    """A closure that sees the variables around it; `template` are its own parameters."""
 
     parameters: tuple[Variable, ...]
     body: Block
+    template: tuple[TemplateParameter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +330,8 @@ class Definition:
 @dataclass(frozen=True, slots=True)
 class Record:
     """A struct or class: fields, methods, constants and aliases by name. `open` when fields may lie
-    over each other or come from a base."""
+    over each other or come from a base that is not known; `bases` as they are written; one that is
+    `inner` stands in another struct and has the template parameters of that."""
 
     name: str
     at: Place
@@ -339,6 +341,8 @@ class Record:
     aliases: tuple[Alias, ...] = ()
     specialised: tuple[CType | Expr, ...] = ()
     open: bool = False
+    bases: tuple[CType, ...] = ()
+    inner: bool = False
 
 
 @dataclass(slots=True)

@@ -39,13 +39,30 @@ def converting(candidates: Sequence[n.Definition]) -> n.CType | None:
     """What several overloads turn a number into, when each returns its only argument as it is,
     cast, or converted by a function of the language."""
     results = {one.result for one in candidates}
-    if len(candidates) < 2 or len(results) != 1 or not all(map(_converts, candidates)):
+    if len(candidates) < 2 or len(results) != 1 or not all(map(returns_argument, candidates)):
         return None
     result = next(iter(results))
     return result if result.name in CUDA.dtypes and not result.pointers else None
 
 
-def _converts(function: n.Definition) -> bool:
+def converted_to(
+    candidates: Sequence[n.Definition], template: tuple[n.CType | n.Expr, ...]
+) -> n.CType | None:
+    """The type that a call names first, where the general one of the candidates returns its only
+    argument as that type: its specialisations are conversions too."""
+    general = [one for one in candidates if one.template and len(one.parameters) == 1]
+    if len(general) != 1 or len(candidates) < 2 or not returns_argument(general[0]):
+        return None
+    first = template[0] if template else None
+    if isinstance(first, n.Name):
+        first = n.CType(first.text, first.arguments)
+    named = general[0].result.name == general[0].template[0].name
+    return first if named and isinstance(first, n.CType) else None
+
+
+def returns_argument(function: n.Definition) -> bool:
+    """Whether a function returns its only argument as it is, cast, or converted by a function of
+    the language."""
     body = function.body.body
     leave = body[0] if len(body) == 1 else None
     value = leave.value if isinstance(leave, n.Leave) else None
@@ -124,10 +141,19 @@ def chosen(
     if len(fitting) > 1:
         exact = [one for one in fitting if _types(one, given)]
         fitting = exact or fitting
+        closer = [one for one in exact if _closed(one)]
+        fitting = closer if len(closer) == 1 and len(exact) > 1 else fitting
     if len(fitting) > 1:
         plain = [one for one in fitting if not one.template]
         fitting = plain if len(plain) == 1 and not template else fitting
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _closed(function: n.Definition) -> bool:
+    """Whether no parameter has a type that the template leaves open: of two templates that take the
+    arguments, such a one is the closer."""
+    names = {one.name for one in function.template}
+    return not any(one.type.name in names for one in function.parameters)
 
 
 def _specialised(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
@@ -31,7 +33,12 @@ def parse(prepared: Prepared, path: str) -> n.Unit:
 
 
 class _UnitBuilder(StatementBuilder):
-    """Walks the outer levels of a file; bodies are built by the classes above."""
+    """Walks the outer levels of a file; bodies are built by the classes above. `inner` are structs
+    inside structs: of those with one name nothing tells which is meant, so they stay unknown."""
+
+    def __init__(self, prepared: Prepared, path: str) -> None:
+        super().__init__(prepared, path)
+        self.inner: list[n.Record] = []
 
     def unit(self, root: Syntax) -> n.Unit:
         found = n.Unit(self.path)
@@ -44,11 +51,15 @@ class _UnitBuilder(StatementBuilder):
             if node.type in _OPEN:
                 pending += [(child, ()) for child in reversed(node.children)]
             elif node.type == "template_declaration":
-                own = self._template_parameters(node.child_by_field_name("parameters"))
+                own = self.template_parameters(node.child_by_field_name("parameters"))
                 inner = [c for c in node.named_children if c.type != "template_parameter_list"]
                 pending += [(child, (*template, *own)) for child in reversed(inner)]
             else:
                 self._define(found, node, template)
+        named = Counter(one.name for one in self.inner)
+        for one in self.inner:
+            if named[one.name] == 1 and one.name not in found.records:
+                _keep(found, one)
         return found
 
     def _define(
@@ -81,31 +92,6 @@ class _UnitBuilder(StatementBuilder):
                 if isinstance(one, n.Alias | n.Variable):
                     yield one
 
-    def _template_parameters(self, node: Syntax | None) -> tuple[n.TemplateParameter, ...]:
-        found: list[n.TemplateParameter] = []
-        for child in node.named_children if node is not None else ():
-            pack = child.type.startswith("variadic")
-            at = self.at(child)
-            if "type_parameter" in child.type:
-                names = [c for c in child.named_children if c.type == "type_identifier"]
-                given = child.child_by_field_name("default_type")
-                name = child.child_by_field_name("name") or (names[0] if names else None)
-                default = self.descriptor(given) if given is not None else None
-                found.append(n.TemplateParameter(self.text(name), "typename", default, pack, at))
-            elif child.type == "template_template_parameter_declaration":
-                inner = [c for c in child.named_children if "type_parameter" in c.type]
-                names = [c for one in inner for c in one.named_children]
-                name = names[0] if len(names) == 1 else None
-                found.append(n.TemplateParameter(self.text(name), "template", None, pack, at))
-            elif child.type.endswith("parameter_declaration"):
-                kind = self.written(child.child_by_field_name("type"))
-                declared = self.declarator(child.child_by_field_name("declarator"), kind)
-                value = child.child_by_field_name("default_value")
-                default_ = self.expression(value) if value is not None else None
-                name_ = declared.name.removeprefix("...").strip()
-                found.append(n.TemplateParameter(name_, kind.name, default_, pack, at))
-        return tuple(found)
-
     # -- functions
 
     def _function(
@@ -132,10 +118,29 @@ class _UnitBuilder(StatementBuilder):
             return None
         place = self.at(node)
         attributes = self._attributes(node.start_byte, body.start_byte)
+        block = self._body(body)
+        begun = tuple(self._begun(node))
+        block = replace(block, body=(*begun, *block.body)) if begun else block
         return n.Definition(
-            name, self.parameters(declared.parameters), self._body(body), declared.type, place,
+            name, self.parameters(declared.parameters), block, declared.type, place,
             template, owner.partition("<")[0], words, attributes, specialised,
         )  # fmt: skip
+
+    def _begun(self, node: Syntax) -> Iterator[n.Stmt]:
+        """What a constructor sets before its body: `: field(value)`."""
+        listed = (c for c in node.named_children if c.type == "field_initializer_list")
+        for one in (c for group in listed for c in group.named_children):
+            at, parts = self.at(one), one.named_children
+            if one.type != "field_initializer" or len(parts) != 2:
+                continue
+            given = self.arguments(parts[1])
+            if parts[0].type != "field_identifier":
+                yield n.Skipped(at, f"initialiser: {self.text(one)}"[:120], given)
+                continue
+            plain = parts[1].type == "argument_list" and len(given) == 1
+            value = given[0] if plain else n.Braces(at, given)
+            whole = n.Unary(at, "*", n.Name(at, "this"))
+            yield n.Do(at, n.Assign(at, "", n.Field(at, whole, self.text(parts[0])), value))
 
     def _body(self, node: Syntax) -> n.Block:
         """The body of a function; one that nests too deeply is skipped as a whole."""
@@ -169,20 +174,30 @@ class _UnitBuilder(StatementBuilder):
         aliases: list[n.Alias] = []
         for child in body.named_children:
             self._member(child, (), fields, methods, aliases)
+            kind = child.child_by_field_name("type")
+            inner = child if child.type in _RECORDS else kind
+            if inner is not None and inner.type in _RECORDS:
+                held = self._record(inner, template)
+                self.inner += [replace(held, inner=True)] if held is not None else []
         return n.Record(
             spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases),
-            special, self._open(node),
+            special, self._open(node), tuple(self._bases(node)),
         )  # fmt: skip
 
+    def _bases(self, node: Syntax) -> Iterator[n.CType]:
+        for clause in node.children:
+            if clause.type == "base_class_clause":
+                for one in clause.named_children:
+                    if one.type not in ("access_specifier", "comment", "virtual"):
+                        yield self.written(one)
+
     def _open(self, node: Syntax) -> bool:
-        """A union, a struct with a base, or one that holds a struct or union of its own."""
+        """A union, or a struct that holds a struct or union of its own without a name."""
         body = node.child_by_field_name("body")
         inner = body.named_children if body is not None else []
         own = [c.child_by_field_name("type") for c in inner if c.type == "field_declaration"]
-        return (
-            node.type == "union_specifier"
-            or any(c.type == "base_class_clause" for c in node.children)
-            or any(t is not None and t.type in _RECORDS for t in own)
+        return node.type == "union_specifier" or any(
+            t is not None and t.type in _RECORDS and _unnamed(t) for t in own
         )
 
     def _member(
@@ -190,7 +205,7 @@ class _UnitBuilder(StatementBuilder):
         methods: list[n.Definition], aliases: list[n.Alias],
     ) -> None:  # fmt: skip
         if node.type == "template_declaration":
-            own = self._template_parameters(node.child_by_field_name("parameters"))
+            own = self.template_parameters(node.child_by_field_name("parameters"))
             for child in node.named_children:
                 if child.type != "template_parameter_list":
                     self._member(child, own, fields, methods, aliases)
@@ -232,3 +247,7 @@ def _closed(node: Syntax) -> bool:
         return False
     listed = above.child_by_field_name("parameters")
     return listed is not None and not listed.named_children
+
+
+def _unnamed(node: Syntax) -> bool:
+    return node.child_by_field_name("name") is None

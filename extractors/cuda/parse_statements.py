@@ -306,11 +306,38 @@ class StatementBuilder(ExpressionBuilder):
             found.append(n.Variable(self.at(child), name, declared.type, value, storage=words))
         return tuple(found)
 
+    def template_parameters(self, node: Syntax | None) -> tuple[n.TemplateParameter, ...]:
+        """The parameters of a template: types, templates of types, values."""
+        found: list[n.TemplateParameter] = []
+        for child in node.named_children if node is not None else ():
+            pack = child.type.startswith("variadic")
+            at = self.at(child)
+            if "type_parameter" in child.type:
+                names = [c for c in child.named_children if c.type == "type_identifier"]
+                given = child.child_by_field_name("default_type")
+                name = child.child_by_field_name("name") or (names[0] if names else None)
+                default = self.descriptor(given) if given is not None else None
+                found.append(n.TemplateParameter(self.text(name), "typename", default, pack, at))
+            elif child.type == "template_template_parameter_declaration":
+                inner = [c for c in child.named_children if "type_parameter" in c.type]
+                names = [c for one in inner for c in one.named_children]
+                name = names[0] if len(names) == 1 else None
+                found.append(n.TemplateParameter(self.text(name), "template", None, pack, at))
+            elif child.type.endswith("parameter_declaration"):
+                kind = self.written(child.child_by_field_name("type"))
+                declared = self.declarator(child.child_by_field_name("declarator"), kind)
+                value = child.child_by_field_name("default_value")
+                default_ = self.expression(value) if value is not None else None
+                name_ = declared.name.removeprefix("...").strip()
+                found.append(n.TemplateParameter(name_, kind.name, default_, pack, at))
+        return tuple(found)
+
     def _lambda(self, node: Syntax) -> n.Expr:
         head = node.child_by_field_name("declarator")
         listed = head.child_by_field_name("parameters") if head is not None else None
+        own = self.template_parameters(node.child_by_field_name("template_parameters"))
         body = self.block(node.child_by_field_name("body"))
-        return n.Lambda(self.at(node), self.parameters(listed), body)
+        return n.Lambda(self.at(node), self.parameters(listed), body, own)
 
 
 def _declared(node: n.Expr) -> n.Variable | None:

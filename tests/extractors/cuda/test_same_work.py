@@ -1,0 +1,86 @@
+"""One overload stands for all that do the same work, where the instantiation tells the type."""
+
+from __future__ import annotations
+
+from extractors.cuda.read import read_cuda
+from kb.ir import Kernel, Op, kernel_ops
+from kb.ir_verify import verify
+from kb.ops import OpKind
+
+_WIDEN = """#include <cuda_fp16.h>
+__device__ float wide(float v) { return v; }
+__device__ float wide(half v) { return __half2float(v); }
+__device__ void put(float* to, float v) { *to = v; }
+__device__ void put(half* to, float v) { *to = __float2half(v); }
+template <typename T> __device__ T top(T a, T b) { return a > b ? a : b; }
+template <> __device__ half2 top(half2 a, half2 b) { return __hmax2(a, b); }
+template <> __device__ float2 top(float2 a, float2 b) {
+    return make_float2(fmaxf(a.x, b.x), fmaxf(a.y, b.y));
+}
+template <typename T>
+__global__ void k(const T* x, T* out) {
+    int i = threadIdx.x;
+    put(out + i, wide(top(x[i], x[i + 1])) * 2.f);
+}
+"""
+_PACKED = """#include <cuda_fp16.h>
+template <typename To, typename From> __device__ To turned(From v) { return v; }
+template <> __device__ half2 turned<half2, float>(float v) { return __float2half2_rn(v); }
+template <> __device__ float2 turned<float2, half2>(half2 v) { return __half22float2(v); }
+template <typename T, int n> struct packed;
+template <typename T> struct packed<T, 1> { using type = T; };
+template <> struct packed<half, 2> { using type = half2; };
+template <> struct packed<float, 2> { using type = float2; };
+template <typename T> struct Most;
+template <> struct Most<half> { static constexpr float VALUE = 65504.f; };
+template <> struct Most<float> { static constexpr float VALUE = 3e38f; };
+template <typename T>
+__global__ void k(const T* x, T* out) {
+    using T2 = typename packed<T, 2>::type;
+    T2 v = reinterpret_cast<const T2*>(x)[threadIdx.x];
+    float2 w = turned<float2>(v);
+    out[threadIdx.x] = T(w.x / Most<T>::VALUE + w.y);
+}
+"""
+
+
+def _read(text: str) -> Kernel:
+    (kernel,) = read_cuda(text, "k.cu").kernels
+    assert verify(kernel) == ()
+    return kernel
+
+
+def _of(kernel: Kernel, kind: OpKind) -> list[Op]:
+    return [op for op in kernel_ops(kernel) if op.kind == kind]
+
+
+def test_overloads_for_an_open_type_are_read() -> None:
+    kernel = _read(_WIDEN)
+    assert not _of(kernel, OpKind.OPAQUE)
+    (cast,) = [op for op in _of(kernel, OpKind.CAST) if op.results[0].type.dtype == "f32"]  # type: ignore[union-attr]
+    assert cast.results[0].type is not None
+    (store,) = _of(kernel, OpKind.STORE)
+    assert store.operand("value")
+
+
+def test_overloads_that_do_other_work_stay_unread() -> None:
+    text = _WIDEN.replace("*to = __float2half(v);", "atomicAdd(to, __float2half(v));")
+    assert [op.attribute("what") for op in _of(_read(text), OpKind.OPAQUE)] == ["put"]
+
+
+def test_as_many_elements_of_an_open_type_as_every_specialisation_packs() -> None:
+    kernel = _read(_PACKED)
+    assert not _of(kernel, OpKind.OPAQUE)
+    (load,) = _of(kernel, OpKind.LOAD)
+    assert load.results[0].type is not None
+    assert load.results[0].type.shape == ("2",)
+    (member,) = [op for op in _of(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "VALUE"]
+    assert member.results[0].type is not None
+    assert member.results[0].type.dtype == "f32"
+
+
+def test_specialisations_that_pack_different_numbers_tell_none() -> None:
+    text = _PACKED.replace("struct packed<float, 2> { using type = float2",
+                           "struct packed<float, 2> { using type = float4")  # fmt: skip
+    (load,) = _of(_read(text), OpKind.LOAD)
+    assert load.results[0].type is None or load.results[0].type.shape != ("2",)
