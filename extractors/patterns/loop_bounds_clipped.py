@@ -55,6 +55,11 @@ _WINDOW = vary(
     ATTENTION,
     ("    for j in range(0, last)", "    for j in range(max(0, shift + x * TM - W) // TN, last)"),
 )
+_RAGGED = vary(
+    ATTENTION_POINTER,
+    (" size, TM", " sizes, TM"),
+    ("    rows = ", "    size = tl.load(sizes + y)\n    rows = "),
+)
 _LISTED = vary(
     PRODUCT_POINTER,
     ("(a, b, out,", "(a, b, out, lengths, count,"),
@@ -122,6 +127,7 @@ class LoopBoundsClipped(Pattern):
         Case(_ALL, "full extent + mask"),
         Case(_PIECE, "clipped to valid range"),
         Case(_LATER, _LOWER),
+        Case(_RAGGED, "upper bound clipped (causal)"),
     )
     near_misses = (
         NearMiss(
@@ -156,6 +162,11 @@ class LoopBoundsClipped(Pattern):
             vary(_ALL, (", mask=cols[:, None] < size, other=0.0", "")),
             why="the bound is the whole extent and nothing is masked",
         ),
+        NearMiss(
+            vary(_RAGGED, ("tl.minimum((x + 1) * TM, size) if TRI else size", "size")),
+            why="the length alone ends the loop",
+            value="upper bound clipped (causal)",
+        ),
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
         NearMiss(PRODUCT_POINTER, why="the bound is the whole extent and nothing is masked"),
         NearMiss(PRODUCT_THREADS, why="the bound is the whole extent and nothing is masked"),
@@ -188,7 +199,9 @@ class LoopBoundsClipped(Pattern):
                 yield self.decide(facts, "band clipping", (*own, loop.node.head))
             elif self._looked_up(facts, loop):
                 bounds = [n for v in (loop.low, loop.high) for n in _loaded(facts, v)]
-                yield self.decide(facts, "clipped to valid range", (*bounds, loop.node.head))
+                ends = [n for v in (loop.low, loop.high) for n in _beside(facts, v)]
+                value = "upper bound clipped (causal)" if ends else "clipped to valid range"
+                yield self.decide(facts, value, (*bounds, *ends, loop.node.head))
             elif self._innermost(facts, loop) and (
                 any(m.node.inside(loop.node) for m in causal) or self._tail(facts, loop)
             ):
@@ -351,6 +364,22 @@ def _loaded(facts: Facts, bound: str | None) -> list[Node]:
         return []
     placed = (AtomKind.BLOCK, AtomKind.INDUCTION)
     return [a.node for a in facts.feeding(bound) if any(i.has(*placed) for i in a.index)]
+
+
+def _beside(facts: Facts, bound: str | None) -> list[Node]:
+    """Where a bound that rests on a loaded length ends, or begins, at the block's own position, if
+    that comes first, with the rounds counted from there."""
+    if bound is None:
+        return []
+    way = [*facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)]
+    ends = [
+        n
+        for n in way
+        if n.op.kind in (OpKind.MINIMUM, OpKind.MAXIMUM)
+        and any(facts.values.expr(v).has(AtomKind.BLOCK) for v in n.op.inputs[:2])
+    ]
+    counted = (OpKind.CEIL_DIV, OpKind.FLOOR_DIV)
+    return [*ends, *(n for n in way if n.op.kind in counted)] if ends else []
 
 
 def _decoded(facts: Facts, node: Node) -> bool:
