@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractors.host.modules import files_below
+from extractors.host.modules import real, tables
 
-SUFFIX = ".yaml"
-TABLES = f"*{SUFFIX}"
+TABLES = "*.yaml"
 """Stands for the list of configuration tables below the root."""
 
 ABSENT = ""
@@ -26,12 +25,16 @@ class Lookups:
     def look(self, path: Path) -> None:
         """A file was looked for, and read if it is there; nothing outside the root."""
         name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
-        if name and name not in self.found and path.resolve().is_relative_to(self.root.resolve()):
+        if not name or name in self.found:
+            return
+        if not path.is_file():
+            self.found[name] = ABSENT
+        elif path.resolve().is_relative_to(real(self.root)):
             self.found[name] = _digest(path)
 
-    def note_tables(self) -> None:
-        """The tables below the root were listed."""
-        self.found[TABLES] = _listing(self.root)
+    def note_tables(self, files: Iterable[Path]) -> None:
+        """These are the tables below the root."""
+        self.found[TABLES] = _listing(self.root, files)
 
 
 @dataclass
@@ -47,7 +50,8 @@ class Present:
     def _now(self, root: Path, name: str) -> str:
         path = root / name
         if path not in self.digests:
-            self.digests[path] = _listing(root) if name == TABLES else _digest(path)
+            listed = name == TABLES
+            self.digests[path] = _listing(root, tables(root)) if listed else _digest(path)
         return self.digests[path]
 
 
@@ -63,6 +67,6 @@ def _digest(path: Path) -> str:
         return ABSENT
 
 
-def _listing(root: Path) -> str:
-    names = sorted(path.relative_to(root).as_posix() for path in files_below(root, SUFFIX))
+def _listing(root: Path, files: Iterable[Path]) -> str:
+    names = sorted(path.relative_to(root).as_posix() for path in files)
     return digest_of("\n".join(names).encode())

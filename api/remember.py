@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -53,7 +54,8 @@ class Remembered:
 class Memory:
     """Readings into a knowledge base, which is opened with the first graph.
 
-    A kernel read again from the very same source replaces what an older reader said of it.
+    A kernel read again from the very same source replaces what an older reader said of it. One
+    batch is written in a thread while the next one gathers: who reads need not wait for the disk.
     """
 
     def __init__(self, location: str | None) -> None:
@@ -65,9 +67,12 @@ class Memory:
         self._counts = dict.fromkeys(AddResult, 0)
         self._dropped = 0
         self._refused: list[str] = []
+        self._writer = ThreadPoolExecutor(1)
+        self._written: Future[None] | None = None
 
     def add(self, reading: Reading) -> None:
-        """All kernels of a file, or none when one does not conform. Raises StoreError."""
+        """All kernels of a file, or none when one does not conform. Raises StoreError, also for
+        what was added before."""
         if reading.refused:
             self._refused.append(reading.refused)
         if not reading.graphs:
@@ -90,12 +95,24 @@ class Memory:
         return self._store
 
     def _flush(self) -> None:
-        """Write what waits, then drop what it takes the place of."""
-        store = self._open()
-        for result in store.add_checked(tuple(self._batch.values())):
-            self._counts[result] += 1
-        self._dropped += sum(store.remove(name) for name in self._outdated)
+        """Begin to write what waits, when the batch before is written."""
+        self._settle()
+        batch, outdated = tuple(self._batch.values()), tuple(self._outdated)
+        self._written = self._writer.submit(self._write, self._open(), batch, outdated)
         self._batch, self._outdated = {}, []
+
+    def _settle(self) -> None:
+        """Wait for the batch that is written; what stopped it is raised here."""
+        if self._written is not None:
+            self._written.result()
+
+    def _write(
+        self, store: Store, batch: tuple[CheckedGraph, ...], outdated: tuple[str, ...]
+    ) -> None:
+        """Write a batch, then drop what it takes the place of."""
+        for result in store.add_checked(batch):
+            self._counts[result] += 1
+        self._dropped += sum(store.remove(name) for name in outdated)
 
     def done(self) -> Remembered:
         """Write the rest; what all of it did.
@@ -105,6 +122,7 @@ class Memory:
         """
         if self._batch:
             self._flush()
+        self._settle()
         if self._refused:
             raise DoesNotConform(
                 f"{len(self._refused)} files were not stored: {self._refused[0]}",
@@ -125,6 +143,7 @@ class Memory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._writer.shutdown()
         if self._store is not None:
             self._store.close()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from api.corpora import fetch, pinned
 from api.lookups import Lookups
-from extractors.host.modules import FolderLoader
+from extractors.host.modules import FolderLoader, real
 from extractors.modules import ModuleText
 from kb.errors import InputError
 
@@ -48,7 +48,7 @@ class FolderModules:
             return None
         base = self.root.joinpath(*parts)
         for path in (base.with_suffix(".py"), base / "__init__.py"):
-            inside = path.is_file() and path.resolve().is_relative_to(self.root.resolve())
+            inside = path.is_file() and path.resolve().is_relative_to(real(self.root))
             found = module_text(self.root, path) if inside else None
             if self.lookups is not None:
                 self.lookups.look(path)
@@ -69,9 +69,14 @@ class SiblingTables(FolderLoader):
             packaged = any((child / "__init__.py").is_file() for child in self.root.iterdir())
             if not packaged:
                 self._tables = ()
-            elif self.lookups is not None:
-                self.lookups.note_tables()
         return super().tables()
+
+    def table_files(self) -> list[Path]:
+        """All YAML files under the root, noted."""
+        files = super().table_files()
+        if self.lookups is not None:
+            self.lookups.note_tables(files)
+        return files
 
     def _inside(self, file: Path) -> str | None:
         text = super()._inside(file)

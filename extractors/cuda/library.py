@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
@@ -47,6 +47,10 @@ _HEADERS: dict[str, Header] = {}
 MAX_KEPT = 400
 
 
+Instance = tuple[tuple[n.CType | n.Expr, ...], Mapping[str, n.CType]]
+"""Arguments of a template, with the type aliases around."""
+
+
 @dataclass(slots=True)
 class Library:
     """Looks names up, the file first, then its headers in order of inclusion."""
@@ -58,6 +62,15 @@ class Library:
     _methods: dict[str, list[n.Definition]] = field(default_factory=dict)
     _aliases: dict[str, n.Alias | None] = field(default_factory=dict)
     _constants: dict[str, n.Variable | None] = field(default_factory=dict)
+    _instances: dict[str, list[Instance]] | None = None
+
+    def instances(self, name: str) -> list[Instance]:
+        """Wherever the host code of the file names a template with arguments."""
+        if self._instances is None:
+            self._instances = {}
+            for last, one in _instances(self.unit):
+                self._instances.setdefault(last, []).append(one)
+        return self._instances.get(name, [])
 
     def units(self, name: str) -> Iterator[n.Unit]:
         """Files that may define a name."""
@@ -115,6 +128,20 @@ class Library:
             several = (unit.constants.get(last) for unit in self.units(last))
             self._constants[last] = next((found for found in several if found), None)
         return self._constants[last]
+
+
+def _instances(unit: n.Unit) -> Iterator[tuple[str, Instance]]:
+    """Every template that the host functions and the methods of a file name, by its last name."""
+    functions = [one for many in unit.functions.values() for one in many]
+    functions += [m for many in unit.records.values() for r in many for m in r.methods]
+    for function in functions:
+        if "__global__" in function.words:
+            continue
+        nodes = [x for x in n.inside(function.body) if isinstance(x, n.Name | n.Alias)]
+        aliases = {x.name: x.type for x in nodes if isinstance(x, n.Alias)}
+        for x in nodes:
+            if isinstance(x, n.Name) and x.arguments:
+                yield x.text.rpartition("::")[2], (x.arguments, aliases)
 
 
 def gather(

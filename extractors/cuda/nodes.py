@@ -366,13 +366,16 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
             pending.extend(reversed(current))
         elif isinstance(current, _TREES):
             yield current
-            kind = type(current)
-            if kind not in _LAST_FIRST:
-                _LAST_FIRST[kind] = tuple(f.name for f in reversed(fields(kind)))
-            for name in _LAST_FIRST[kind]:
-                value = getattr(current, name)
-                if isinstance(value, _PARTS):
-                    pending.append(value)
+            pending.extend(parts(current))
+
+
+def parts(node: Expr | Stmt) -> list[object]:
+    """What stands directly in a node, the last first: expressions, statements, tuples of them."""
+    kind = type(node)
+    if kind not in _LAST_FIRST:
+        _LAST_FIRST[kind] = tuple(f.name for f in reversed(fields(kind)))
+    values = [getattr(node, name) for name in _LAST_FIRST[kind]]
+    return [value for value in values if isinstance(value, _PARTS)]
 
 
 _LAST_FIRST: dict[type, tuple[str, ...]] = {}

@@ -43,6 +43,7 @@ class Routes:
     kernels: frozenset[str]
     path: str
     _leads: dict[str, frozenset[str]] = field(default_factory=dict)
+    _inside: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def forks(self) -> tuple[Fork, ...]:
         """Every branch of the host functions on something known at run time."""
@@ -66,7 +67,7 @@ class Routes:
         none."""
         named: dict[str, frozenset[str]] = {}
         for one in hosts:
-            named[one.name] = named.get(one.name, frozenset()) | frozenset(_names(one.body))
+            named[one.name] = named.get(one.name, frozenset()) | self._names(one.body)
         self._leads = {name: found & self.kernels for name, found in named.items()}
         for _ in range(MAX_ROUNDS):
             more = {
@@ -81,9 +82,22 @@ class Routes:
             if not self._leads[one.name] and len(arrays) > 1:
                 self._leads[one.name] = frozenset({one.name})
 
+    def _names(self, code: object) -> frozenset[str]:
+        """The last parts of the names in a piece of code; a statement is read through once, however
+        many branches it stands in."""
+        if isinstance(code, n.Expr) or not isinstance(code, tuple | n.Stmt):
+            return frozenset(_names(code))
+        found = self._inside.get(id(code))
+        if found is None:
+            within = code if isinstance(code, tuple) else n.parts(code)
+            found = frozenset().union(*map(self._names, within))
+            if isinstance(code, n.Stmt):
+                self._inside[id(code)] = found
+        return found
+
     def _runs(self, block: object) -> frozenset[str]:
         found: set[str] = set()
-        for name in _names(block):
+        for name in self._names(block):
             found |= {name} & self.kernels or self._leads.get(name, frozenset())
         return frozenset(found)
 

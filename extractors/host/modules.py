@@ -67,14 +67,14 @@ class FolderLoader:
         return None
 
     def _inside(self, file: FilePath) -> str | None:
-        root = _real(self.root)
+        root = real(self.root)
         try:
             if not file.is_file() or file.stat().st_size > MAX_MODULE_BYTES:
                 return None
-            real = file.resolve()
-            if not real.is_relative_to(root):
+            target = file.resolve()
+            if not target.is_relative_to(root):
                 return None
-            return real.read_text(encoding="utf-8")
+            return target.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError, ValueError):
             return None
 
@@ -85,7 +85,7 @@ class FolderLoader:
             relative = (
                 (file if file.is_absolute() else self.root / file)
                 .resolve()
-                .relative_to(_real(self.root))
+                .relative_to(real(self.root))
             )
         except (ValueError, OSError):
             return ""
@@ -95,19 +95,29 @@ class FolderLoader:
     def tables(self) -> tuple[tuple[str, str], ...]:
         """The YAML files under the root, read once, at most `max_tables`."""
         if self._tables is None:
-            files = sorted(files_below(self.root, ".yaml"))[: self.max_tables]
+            files = sorted(self.table_files())[: self.max_tables]
             texts = [(str(file.relative_to(self.root)), self._inside(file)) for file in files]
             self._tables = tuple((name, text) for name, text in texts if text is not None)
         return self._tables
 
+    def table_files(self) -> list[FilePath]:
+        """All of them, however many are read."""
+        return tables(self.root)
+
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
-        return name in _imported(_real(self.root))
+        return name in _imported(real(self.root))
 
 
 @lru_cache(maxsize=64)
-def _real(root: FilePath) -> FilePath:
+def real(root: FilePath) -> FilePath:
+    """A root folder without links, looked up once."""
     return root.resolve()
+
+
+def tables(root: FilePath) -> list[FilePath]:
+    """The YAML files below a folder."""
+    return files_below(root, ".yaml")
 
 
 def files_below(root: FilePath, suffix: str) -> list[FilePath]:
