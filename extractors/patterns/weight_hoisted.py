@@ -14,9 +14,9 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
 
@@ -103,6 +103,25 @@ _DESCRIBED = vary(
     ("tl.store(out + at, tl.load(x + at, mask=m[:, None] < rows), mask=m[:, None] < rows)",
      "to.store([own // wide * TM, own % wide * TN], tl.load(x + at, mask=m[:, None] < rows))"),
 )  # fmt: skip
+_WALKED = """__global__ void scale(const float* x, const float* w, float* out, int rows, int n) {
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        for (int i = threadIdx.x; i < n; i += blockDim.x) {
+            out[row * n + i] = x[row * n + i] * w[i];
+        }
+    }
+}
+"""
+_KEPT_SHARED = vary(
+    _WALKED,
+    (
+        "    for (int row",
+        "    extern __shared__ float held[];\n"
+        "    for (int i = threadIdx.x; i < n; i += blockDim.x) held[i] = w[i];\n"
+        "    __syncthreads();\n    for (int row",
+    ),
+    ("* w[i]", "* held[i]"),
+)
+_SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 
 
@@ -126,9 +145,12 @@ class WeightHoisted(Pattern):
         Case(_RELOADED, "reload per item"),
         Case(_DESCRIBED, "once per problem"),
         Case(NORM_PERSISTENT_THREADS, "load once per CTA"),
+        Case(_WALKED, "reload per item"),
+        Case(_KEPT_SHARED, "load once per CTA"),
     )
     near_misses = (
         NearMiss(ATTENTION, why="the loop runs over keys, not over work items"),
+        NearMiss(vary(_WALKED, ("* w[i]", "* w[row * n + i]")), why="every row has its own"),
         NearMiss(
             vary(_STRIPS, ("tl.load(w + at) ", "(at + 1.0) ")), why="nothing is loaded before"
         ),
@@ -167,13 +189,18 @@ class WeightHoisted(Pattern):
                 for a in facts.loads
                 if not a.node.inside(loop.node) and set(a.node.loops) <= set(loop.node.loops)
             ]
+            if items and facts.of_threads:
+                before += _staged(facts, loop)
             kept = self._held(facts, before, inside)
             where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
             if where and where not in told:
                 told.append(where)
                 yield self.decide(facts, "load once per CTA", where)
             again = [
-                a for a in facts.loads if a.node.inside(loop.node) and self._still(facts, a, loop)
+                a
+                for a in facts.loads
+                if a.node.inside(loop.node)
+                and (self._still(facts, a, loop) or (items and _walked_again(facts, a, loop)))
             ]
             if again:
                 yield self.decide(facts, "reload per item", again)
@@ -277,6 +304,45 @@ class WeightHoisted(Pattern):
         step = facts.values.expr(loop.induction).atom
         moved = {facts.values.expr(c.argument).atom for c in loop.carried} | {step}
         return not any(a in moved for e in access.index for a in e.atoms())
+
+
+def _staged(facts: Facts, loop: Loop) -> list[Access]:
+    """What a loop over elements has put into shared memory before a loop over items begins."""
+    graph = facts.threads
+    shared = [n for n in graph.of(OpKind.STORE) if n.op.attribute("space") == "shared"]
+    values = {graph.through(n.op.operand("value"), _SEEN_AS) for n in shared}
+    if loop.node.loop is not None:
+        return []
+    return [
+        a
+        for a in facts.loads
+        if a.value in values
+        and a.node.index < loop.node.index
+        and not set(a.node.loops) <= set(loop.node.loops)
+    ]
+
+
+def _walked_again(facts: Facts, access: Access, loop: Loop) -> bool:
+    """True for elements that a loop inside of one over items walks over, from the same start and at
+    the same places for every item."""
+    inner = facts.loop(access.loop)
+    if not facts.of_threads or inner is None or inner.node.loop is not loop.node:
+        return False
+    if not facts.types.shape(access.value) or loop.induction is None or inner.low is None:
+        return False
+    step = facts.values.expr(inner.induction).atom if inner.induction else None
+    moved = {facts.values.expr(c.argument).atom for c in loop.carried}
+    moved.add(facts.values.expr(loop.induction).atom)
+    atoms = [a for e in (*access.index, facts.values.expr(inner.low)) for a in e.atoms()]
+    return step in atoms and not any(a in moved or _made_in(facts, a, loop) for a in atoms)
+
+
+def _made_in(facts: Facts, atom: Atom, loop: Loop) -> bool:
+    """Whether an unknown number is loaded or computed inside of a loop."""
+    if atom.kind in _MOVING or atom.kind in (AtomKind.LANE, AtomKind.PARAMETER):
+        return False
+    made = facts.graph.producer(atom.value)
+    return made is not None and made.inside(loop.node)
 
 
 def _spreads(facts: Facts, load: Access, store: Access) -> bool:
