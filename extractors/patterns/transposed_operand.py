@@ -22,11 +22,13 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, TURNS, Node
 from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
+_STOPS = READS | CONTRACTIONS | REDUCTIONS | LOOPS
 _POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
 ADDRESSED = "transposed by the addresses of the load"
+_LOADED = "permute/transpose the loaded tile"
 _RESULT = "permute/transpose the computed tile"
 
 
@@ -53,6 +55,7 @@ def product(a, b, out, TM: Int, TN: Int, TK: Int):
     ct.store(out, index=(m, 0), tile=ct.astype(acc, out.dtype))
 """
 )
+_DECAYED = vary(FLASH_POINTER, ("tl.dot(fixed, k)", "tl.dot(fixed, tl.exp(k) * 0.5)"))
 _WEIGHED = (
     TILE
     + """
@@ -83,6 +86,8 @@ class TransposedOperand(Pattern):
         Case(FLASH_STAGED, ADDRESSED),
         Case(_GATHERED, ADDRESSED),
         Case(_WEIGHED, _RESULT),
+        Case(_DECAYED, ADDRESSED),
+        Case(vary(PRODUCT, ("mma(x, y", "mma(ct.transpose(x) * 2, y")), _LOADED),
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
     near_misses = (
@@ -116,6 +121,7 @@ class TransposedOperand(Pattern):
         ),
         NearMiss(vary(_WEIGHED, ("ct.transpose(ct.exp", "(ct.exp")), why="nothing is turned"),
         NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
+        NearMiss(vary(PRODUCT, ("mma(x, y", "mma(x * 2, y")), why="computed as it was loaded"),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
         NearMiss(
             PRODUCT_POINTER,
@@ -146,20 +152,41 @@ class TransposedOperand(Pattern):
         if not loads:
             if turn is not None:
                 found.setdefault((_RESULT, None), []).append(turn)
+            elif value is not None:
+                self._computed(facts, value, found)
             return
         if turn is not None:
-            key = ("permute/transpose the loaded tile", loads[0].array)
+            key = (_LOADED, loads[0].array)
             found.setdefault(key, []).extend((turn, *loads, *(a.made for a in loads)))
             return
-        swapped = [a for a in loads if _swapped(a) or self._reversed(facts, a)]
-        if swapped:
-            made = [n for a in swapped for n in joined(facts, a)]
-            found.setdefault((ADDRESSED, loads[0].array), []).extend((*swapped, *made))
+        if self._addressed(facts, loads, found):
             return
         viewed = [a for a in loads if a.transposed]
         if viewed:
             key = (_VIEWED, loads[0].array)
             found.setdefault(key, []).extend((*viewed, *(a.made for a in viewed)))
+
+    def _addressed(
+        self, facts: Facts, loads: list[Access], found: dict[tuple[str, str | None], list[Where]]
+    ) -> bool:
+        swapped = [a for a in loads if _swapped(a) or self._reversed(facts, a)]
+        if swapped:
+            made = [n for a in swapped for n in joined(facts, a)]
+            found.setdefault((ADDRESSED, swapped[0].array), []).extend((*swapped, *made))
+        return bool(swapped)
+
+    def _computed(
+        self, facts: Facts, value: str, found: dict[tuple[str, str | None], list[Where]]
+    ) -> None:
+        """What an operand is computed from element by element."""
+        above = {*facts.graph.upstream(value, lambda n: n.op.kind in _STOPS)}
+        loads = [a for a in facts.loads if a.node in above]
+        if self._addressed(facts, loads, found):
+            return
+        for turn in sorted((n for n in above if n.op.kind in TURNS), key=lambda n: n.index):
+            held = facts.held_loads(turn.op.inputs[0])
+            key = (_LOADED, held[0].array) if held else (_RESULT, None)
+            found.setdefault(key, []).extend((turn, *held))
 
     def _reversed(self, facts: Facts, access: Access) -> bool:
         """True when rows and columns have the strides that columns and rows have in a store."""
@@ -174,7 +201,7 @@ class TransposedOperand(Pattern):
             turn = facts.turned(store.value)
             loads: list[Access] = facts.held_loads(store.value)
             if turn is not None and loads:
-                key = ("permute/transpose the loaded tile", loads[0].array)
+                key = (_LOADED, loads[0].array)
                 found.setdefault(key, []).extend((*loads, turn, store))
             elif turn is not None:
                 found.setdefault((_RESULT, store.array), []).extend((turn, store))
