@@ -142,6 +142,12 @@ def rows(x, slots, out, T: tl.constexpr):
 )
 
 
+_GUARDED = vary(
+    _LEAVES_TILE,
+    ("    if i * T >= own:\n        return\n    ct.store", "    if i * T < own:\n        ct.store"),
+)
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length, or its places along two
     axes of the grid, ends the kernel."""
@@ -155,6 +161,7 @@ class EarlyExit(Pattern):
         Case(_EMPTY, "upper-bound grid + early return"),
         Case(_SLOT, "upper-bound grid + early return"),
         Case(_CALLED, "upper-bound grid + early return"),
+        Case(_GUARDED, "upper-bound grid + early return"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
         Case(_MARKED, "early return for marked items"),
@@ -194,12 +201,21 @@ class EarlyExit(Pattern):
         ),
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
+        NearMiss(
+            vary(
+                _GUARDED,
+                ("if i * T < own:", "if i * T < own + T or T > 9:"),
+                ("ct.gather(lengths, ct.bid(1)).item()", "T"),
+            ),
+            why="no number is loaded: what lies past the extent",
+        ),
         NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for branch in facts.graph.of(OpKind.IF):
-            if branch.loops or not (_leaves(branch) or _parts(facts, branch)):
+            leaves = _leaves(branch)
+            if branch.loops or not (leaves or _parts(facts, branch)):
                 continue
             tests = [
                 n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS
@@ -213,6 +229,8 @@ class EarlyExit(Pattern):
             if any(facts.graph.roots(n.result, *READS) for n in placed):
                 yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
                 return
+            if not leaves:
+                continue
             between = [n for n in tests if _between_blocks(facts, n)]
             if between and len(between) == len(tests):
                 yield self.decide(facts, _HALF, (branch, *between))
@@ -256,10 +274,11 @@ def _leaves(branch: Node) -> bool:
 
 
 def _parts(facts: Facts, branch: Node) -> bool:
-    """True for the last step of a kernel whose sides both do something: a helper that leaves early
-    and is all that the kernel calls."""
-    before_end = facts.graph.function.body.ops[-2:-1]
-    return branch.op in before_end and all(len(r.ops) > 1 for r in branch.op.regions)
+    """True for the last step of a kernel that holds all that it writes: a helper that leaves early
+    and is all that the kernel calls, or a guard."""
+    if facts.of_threads or branch.op not in facts.graph.function.body.ops[-2:-1]:
+        return False
+    return all(a.node.inside(branch) for a in facts.stores)
 
 
 def _between_blocks(facts: Facts, test: Node) -> bool:

@@ -23,9 +23,31 @@ _CHOSEN = vary(
 )
 
 
+_EXACT = vary(
+    PRODUCT_POINTER,
+    (
+        "    m = tl.program_id(0) * TM",
+        "    own = tl.program_id(0)\n    wide = GROUP * tl.cdiv(N, TN)\n    rest = own % wide\n"
+        "    m = (own // wide * GROUP + rest % GROUP) * TM",
+    ),
+    ("    n = tl.program_id(1) * TN", "    n = rest // GROUP * TN"),
+    ("TM: tl.constexpr", "GROUP: tl.constexpr, TM: tl.constexpr"),
+)
+_EXACT_TILE = vary(
+    PRODUCT,
+    ("TM: Int", "GROUP: Int, WIDE: Int, TM: Int"),
+    (
+        "    m = ct.bid(0)\n",
+        "    own = ct.bid(0) % (WIDE * GROUP)\n"
+        "    m = ct.bid(0) // (WIDE * GROUP) * GROUP + own % GROUP\n",
+    ),
+    ("    n = ct.bid(1)\n", "    n = own // GROUP\n"),
+)
+
+
 class GroupedRasterisation(Pattern):
     """first = id // (group * columns) * group; rows = min(all - first, group); row = first + id %
-    rows."""
+    rows. Or all groups are of one size, or a branch chooses the size."""
 
     name = "grouped-rasterisation"
     axis = "rasterization"
@@ -35,12 +57,28 @@ class GroupedRasterisation(Pattern):
         Case(PRODUCT_PERSISTENT_POINTER, "grouped-M"),
         Case(PRODUCT_PERSISTENT_THREADS, "grouped-M"),
         Case(_CHOSEN, "grouped-M"),
+        Case(_EXACT, "groups of one size"),
+        Case(_EXACT_TILE, "groups of one size"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
         NearMiss(
             ATTENTION,
             why="quotient and remainder by one number find batch and head, nothing is grouped",
+        ),
+        NearMiss(
+            vary(_EXACT, ("own // wide * GROUP + rest % GROUP", "own // wide")),
+            why="three indexes out of one, nothing is grouped",
+        ),
+        NearMiss(
+            vary(
+                _EXACT, ("own = tl.program_id(0)\n", "own = tl.program_id(0) + tl.arange(0, TM)\n")
+            ),
+            why="places of lanes",
+        ),
+        NearMiss(
+            vary(_EXACT_TILE, ("* GROUP + own % GROUP", "* WIDE + own % GROUP")),
+            why="the first row is no multiple of the group",
         ),
         NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
         NearMiss(PRODUCT_THREADS, why="rows and columns are two grid axes"),
@@ -61,6 +99,34 @@ class GroupedRasterisation(Pattern):
             if len({n.op.kind for n in steps}) == 2:
                 yield self.decide(facts, "grouped-M", (first, height, *steps))
                 return
+        for steps in self._twice(facts):
+            yield self.decide(facts, "groups of one size", steps)
+            return
+
+    def _twice(self, facts: Facts) -> Iterable[list[Node]]:
+        """The steps of id // (group * others) * group + id % (group * others) % group, and the
+        quotient that is left for the others."""
+        meant = facts.values.expr
+        quotients, remainders = (
+            {(meant(n.op.inputs[0]), meant(n.op.inputs[1])): n for n in facts.graph.of(kind)}
+            for kind in (OpKind.FLOOR_DIV, OpKind.MOD)
+        )
+        for (whole, width), high in quotients.items():
+            low = remainders.get((whole, width))
+            if low is None or facts.types.shape(high.result):
+                continue
+            if not whole.has(AtomKind.BLOCK, AtomKind.INDUCTION):
+                continue
+            for (rest, group), inner in remainders.items():
+                outer = quotients.get((rest, group))
+                if outer is None or rest != meant(low.result) or not _divides(group, width):
+                    continue
+                first = mul(meant(high.result), group)
+                for place in facts.graph.of(OpKind.ADD) if first is not None else ():
+                    if first in map(meant, place.op.inputs[:2]) and facts.graph.rests_on(
+                        place.result, inner
+                    ):
+                        yield [high, low, inner, outer, place]
 
     def _first(self, facts: Facts, height: Node) -> Node | None:
         """The multiplication that gives the first row of the group: min(all - group * quotient,
@@ -98,6 +164,15 @@ class GroupedRasterisation(Pattern):
         if group.constant is not None and group.constant != number:
             return None
         return Expr(((factors, number),))
+
+
+def _divides(group: Expr, width: Expr) -> bool:
+    """True when every term of a width has the group as a factor, and another one."""
+    atom, size = group.atom, group.constant
+    if atom is not None:
+        return all(atom in factors and len(factors) > 1 for factors, _ in width.terms)
+    known = size is not None and size > 1 and width.constant is None
+    return known and all(number % (size or 1) == 0 for _, number in width.terms)
 
 
 def _holds(quotient: Atom, group: Expr) -> bool:

@@ -51,6 +51,14 @@ class LinearTileId(Pattern):
         Case(_LINEAR, "one axis of tiles"),
         Case(_LINEAR_TILE, "one axis of tiles"),
         Case(_LINEAR_THREADS, "one axis of tiles"),
+        Case(
+            vary(
+                ATTENTION,
+                ("x = ct.bid(0)\n", "x = ct.bid(0) // 64\n"),
+                ("y = ct.bid(1)\n", "y = ct.bid(0) % 64\n"),
+            ),
+            "one axis of tiles",
+        ),
     )
     near_misses = (
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
@@ -61,13 +69,14 @@ class LinearTileId(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.contractions or facts.score_products:
+        if not facts.contractions:
             return
         if any(persistent(loop, facts.values) for loop in facts.loops):
             return
         ids = facts.graph.of(OpKind.BLOCK_ID)
         parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD) if self._part(facts, n)]
-        if len({facts.values.expr(n.result) for n in ids}) == 1 and len(parts) > 1:
+        enough = 2 if facts.score_products else 1
+        if len({facts.values.expr(n.result) for n in ids}) == 1 and len(parts) > enough:
             yield self.decide(facts, "one axis of tiles", [*ids, *parts])
 
     def _part(self, facts: Facts, node: Node) -> bool:

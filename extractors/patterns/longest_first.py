@@ -12,15 +12,19 @@ from extractors.patterns.up_to_the_diagonal import LOWER_THREADS, diagonal_loops
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, persistent
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, sub
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _REVERSED = vary(
     ATTENTION, ("    x = ct.bid(0)\n", "    x = ct.cdiv(a.shape[2], TM) - 1 - ct.bid(0)\n")
 )
 
 
+_REVERSED_PART = vary(
+    ATTENTION,
+    ("    x = ct.bid(0)\n", "    x = ct.cdiv(a.shape[2], TM) - 1 - ct.bid(0) % 64\n"),
+)
 _PART = vary(
     DECODE_PART,
     ("range(low, high, T)", "range(tl.cdiv(high - low, T))"),
@@ -45,11 +49,22 @@ class LongestFirst(Pattern):
     matches = (
         Case(ATTENTION, "natural order"),
         Case(_REVERSED, "LPT reversed q-tiles"),
+        Case(_REVERSED_PART, "LPT reversed q-tiles"),
         Case(FLASH_POINTER, "natural order"),
         Case(FLASH_THREADS, "natural order"),
         Case(_FROM_BELOW, "LPT reversed q-tiles"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                ATTENTION,
+                (
+                    "    for j in range(0, last)",
+                    "    for j in range(x * TM // TN, x * TM // TN + 4)",
+                ),
+            ),
+            why="every block takes four rounds",
+        ),
         NearMiss(LOWER_THREADS, why="rows in order", value="LPT reversed q-tiles"),
         NearMiss(PRODUCT, why="every tile costs the same"),
         NearMiss(PRODUCT_POINTER, why="every tile costs the same"),
@@ -68,12 +83,19 @@ class LongestFirst(Pattern):
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue
             bounds = [n for b in (loop.low, loop.high) for n in self._uneven(facts, b)]
-            if not bounds:
+            if not bounds or _alike(facts, loop):
                 continue
             if self._shared_out(facts, loop):
                 continue
-            down = any(_descends(facts.values.expr(n.result)) for n in bounds)
-            yield self.decide(facts, "LPT reversed q-tiles" if down else "natural order", bounds)
+            down = [n for n in bounds if _descends(facts.values.expr(n.result))]
+            turns = [
+                n
+                for n in facts.graph.of(OpKind.SUB)
+                if _descends(facts.values.expr(n.result))
+                and any(facts.graph.rests_on(b.result, n) for b in down)
+            ]
+            value = "LPT reversed q-tiles" if down else "natural order"
+            yield self.decide(facts, value, [*bounds, *turns])
             return
 
     def _uneven(self, facts: Facts, bound: str | None) -> list[Node]:
@@ -81,7 +103,7 @@ class LongestFirst(Pattern):
         if bound is None:
             return []
         found = []
-        for node in facts.graph.upstream(bound, lambda n: n.op.kind in CONTRACTIONS):
+        for node in facts.graph.upstream(bound, lambda n: n.op.kind in CONTRACTIONS | READS):
             if node.op.kind not in (
                 OpKind.MUL,
                 OpKind.ADD,
@@ -91,7 +113,7 @@ class LongestFirst(Pattern):
             ):
                 continue
             expr = facts.values.expr(node.result)
-            if any(len(f) == 2 and any(a.kind is AtomKind.BLOCK for a in f) for f, _ in expr.terms):
+            if any(len(f) == 2 and any(_placed(a) for a in f) for f, _ in expr.terms):
                 found.append(node)
         return found
 
@@ -119,5 +141,19 @@ class LongestFirst(Pattern):
         )
 
 
+def _alike(facts: Facts, loop: Loop) -> bool:
+    """True when every block takes as many rounds, from where it stands."""
+    ends = [facts.values.expr(b) for b in (loop.low, loop.high) if b is not None]
+    return len(ends) > 1 and not sub(ends[1], ends[0]).has(AtomKind.BLOCK)
+
+
 def _descends(expr: Expr) -> bool:
-    return any(n < 0 and any(a.kind is AtomKind.BLOCK for a in f) for f, n in expr.terms)
+    return any(n < 0 and any(_placed(a) for a in f) for f, n in expr.terms)
+
+
+def _placed(atom: Atom) -> bool:
+    """A block id, or what divisions leave of one."""
+    parts = (AtomKind.FLOOR_DIV, AtomKind.MOD, AtomKind.CHOICE)
+    return atom.kind is AtomKind.BLOCK or (
+        atom.kind in parts and any(a.has(AtomKind.BLOCK) for a in atom.args)
+    )
