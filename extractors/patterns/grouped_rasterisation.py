@@ -122,10 +122,9 @@ class GroupedRasterisation(Pattern):
                 if outer is None or rest != meant(low.result) or not _divides(group, width):
                     continue
                 first = mul(meant(high.result), group)
-                for place in facts.graph.of(OpKind.ADD) if first is not None else ():
-                    if first in map(meant, place.op.inputs[:2]) and facts.graph.rests_on(
-                        place.result, inner
-                    ):
+                for place in facts.graph.of(OpKind.ADD):
+                    begun = any(meant(v) == first for v in place.op.inputs[:2])
+                    if begun and facts.graph.rests_on(place.result, inner):
                         yield [high, low, inner, outer, place]
 
     def _first(self, facts: Facts, height: Node) -> Node | None:
