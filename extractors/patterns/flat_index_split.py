@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.prepared_divisor import PREPARED_THREADS, prepared_quotients
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -96,6 +97,7 @@ class FlatIndexSplit(Pattern):
             vary(_TILES, ("range(0, n, T)", "range(n)"), ("i // T", "i")), why="tiles are counted"
         ),
         NearMiss(ADD_POINTER, why="the flat index is the address"),
+        NearMiss(ADD_THREADS, why="the flat index is the address"),
         NearMiss(PRODUCT, why="tiles are placed by block ids"),
     )
 
