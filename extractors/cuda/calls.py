@@ -134,8 +134,10 @@ class CallReader(BindingReader):
             records = self._records(kind)
             methods = [m for r in records for m in r.methods if m.name == last]
             if methods:
-                own = self.frame.find("this") if not head else None
-                inner = own.kind if isinstance(own, Slot | Memory) else kind
+                # Named with a struct before it, a method that is not static is one of a base.
+                inherited = head and not any("static" in m.words for m in methods)
+                own = self.frame.find("this") if not head or inherited else None
+                inner = own.kind if isinstance(own, Slot | Memory) and not head else kind
                 frame = self.of_record(records[0], inner.arguments, self.frame.depth)
                 if isinstance(own, Slot | Memory):
                     self._own(frame, records[0], own, _NOWHERE)

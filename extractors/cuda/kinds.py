@@ -165,6 +165,8 @@ class Typing:
                     found.append((self.kind(alias.type, inner, hops + 1), record))
         if not found or len({kind for kind, _ in found}) == 1:
             return found[0][0] if found else None
+        if len({replace(kind, arguments=()) for kind, _ in found}) == 1:
+            return self._agreeing([kind for kind, _ in found])
         open_ = [i for i, one in enumerate(given)
                  if isinstance(one, Kind) and one.dtype.startswith("dtypeof(")]  # fmt: skip
         whole = given[open_[0]] if len(open_) == 1 else None
@@ -173,6 +175,15 @@ class Typing:
         counts = {self._packed(kind, record, open_[0]) for kind, record in found}
         count = next(iter(counts))
         return replace(whole, shape=(str(count),)) if len(counts) == 1 and count else None
+
+    def _agreeing(self, kinds: Sequence[Kind]) -> Kind:
+        """One struct with those of its first arguments that several agree in."""
+        same = 0
+        for several in zip(*(kind.arguments for kind in kinds), strict=False):
+            if any(one != several[0] for one in several):
+                break
+            same += 1
+        return replace(kinds[0], arguments=kinds[0].arguments[:same])
 
     def _packed(self, kind: Kind, record: n.Record, place: int) -> int:
         """How many elements of the type that a record is written for a type holds, 0 if others."""

@@ -125,7 +125,9 @@ def _extents(node: n.Expr | n.Variable | None, names: Names) -> Iterator[str]:
         return
     found = _value(node, names)
     if isinstance(found, n.Variable):
-        yield from (shown(one) for one in found.arguments or (n.Name(found.at, found.name),))
+        parts = [names.get(f"{found.name}.{axis}") for axis in _AXES]
+        given = found.arguments or [one for one in parts if one is not None]
+        yield from map(shown, given or [n.Name(found.at, found.name)])
     elif isinstance(found, n.Braces):
         yield from (shown(one) for one in found.items)
     elif isinstance(found, n.Call) and shown(found.function) == "dim3":

@@ -216,6 +216,11 @@ class _UnitBuilder(StatementBuilder):
         elif node.type in ("alias_declaration", "type_definition"):
             aliases += [one for one in self.statement(node) if isinstance(one, n.Alias)]
         elif node.type == "field_declaration":
+            kind = node.child_by_field_name("type")
+            if kind is not None and kind.type == "enum_specifier":
+                constant = frozenset({"static", "constexpr"})
+                made = [x for x in self.enumerators(kind) if isinstance(x, n.Variable)]
+                fields += [replace(one, storage=constant) for one in made]
             fields += self._fields(node)
 
     def _fields(self, node: Syntax) -> Iterator[n.Variable]:

@@ -25,12 +25,12 @@ Work = frozenset[str]
 """Operations that a function does besides converting and moving numbers in registers."""
 
 
-def is_open(kind: Kind | None) -> bool:
+def _is_open(kind: Kind | None, library: Library) -> bool:
     """Whether only the instantiation tells the type of an element."""
     inner = (kind.to or kind) if kind is not None else None
-    return inner is None or inner.dtype.startswith("dtypeof(") or (
-        inner.dtype == "?" and ("::" in inner.record or not inner.record)
-    )  # fmt: skip
+    if inner is None or inner.dtype.startswith("dtypeof("):
+        return True
+    return inner.dtype == "?" and not (inner.record and library.records(inner.record))
 
 
 def standing_for(
@@ -39,19 +39,22 @@ def standing_for(
     """The general one of the candidates that take such arguments, else the shortest, its parameters
     of open types without a type, where all of them do the same work. None when they do not, or no
     type is open."""
-    if not any(is_open(kind) for kind in given):
+    places = {place for place, kind in enumerate(given) if _is_open(kind, library)}
+    if not places:
         return None
-    fitting = [one for one in candidates if _runs(one) and _takes(one, given)]
+    fitting = [one for one in candidates if _runs(one) and _takes(one, given, places)]
     vectors = [one for one in fitting if _vectors(one, given)]
     found = vectors or [one for one in fitting if _scalars(one, given)]
     if not found or len({_outline(one) for one in found}) > 1:
         return None
-    works = [frozenset(_work(one, library, 0)) for one in found]
+    # One that calls itself by name hands its parts to the others.
+    plain = [one for one in found if not _calls_own(one)] or found
+    works = [frozenset(_work(one, library, 0)) for one in plain]
     least = min(works, key=len)
     if any(work - least - _BITS or least - work for work in works):
         return None
-    general = [one for one in found if one.template and not one.specialised]
-    return general[0] if len(general) == 1 else _loosened(min(found, key=_size), given, found)
+    general = [one for one in plain if one.template and not one.specialised]
+    return general[0] if len(general) == 1 else _loosened(min(plain, key=_size), places, plain)
 
 
 def shown_by(candidates: Sequence[n.Definition], library: Library) -> n.Definition | None:
@@ -61,15 +64,14 @@ def shown_by(candidates: Sequence[n.Definition], library: Library) -> n.Definiti
     if len(found) < 2 or len(found) < len(candidates) or len({_outline(f) for f in found}) > 1:
         return None
     works = {frozenset(_work(one, library, 0)) for one in found}
-    return _loosened(min(found, key=_size), (), found) if len(works) == 1 else None
+    return _loosened(min(found, key=_size), set(), found) if len(works) == 1 else None
 
 
 def _loosened(
-    function: n.Definition, given: Sequence[Kind | None], all_: Sequence[n.Definition]
+    function: n.Definition, places: set[int], all_: Sequence[n.Definition]
 ) -> n.Definition:
-    open_ = {i for i, kind in enumerate(given) if is_open(kind)}
     count = len(function.parameters)
-    open_ |= {i for i in range(count) if len({f.parameters[i].type for f in all_}) > 1}
+    open_ = places | {i for i in range(count) if len({f.parameters[i].type for f in all_}) > 1}
     parameters = tuple(
         replace(p, type=replace(p.type, name="auto", arguments=(), member="")) if i in open_ else p
         for i, p in enumerate(function.parameters)
@@ -89,16 +91,16 @@ def _runs(function: n.Definition) -> bool:
     return first is not None
 
 
-def _takes(function: n.Definition, given: Sequence[Kind | None]) -> bool:
+def _takes(function: n.Definition, given: Sequence[Kind | None], places: set[int]) -> bool:
     """Whether a function takes pointers where pointers are given, and known types as they are."""
     least = sum(1 for p in function.parameters if p.value is None)
     if not least <= len(given) <= len(function.parameters):
         return False
-    for parameter, kind in zip(function.parameters, given, strict=False):
+    for place, (parameter, kind) in enumerate(zip(function.parameters, given, strict=False)):
         written = parameter.type
         if kind is not None and bool(written.pointers) != (kind.to is not None):
             return False
-        if kind is not None and not is_open(kind) and written.name in CUDA.dtypes:
+        if kind is not None and place not in places and written.name in CUDA.dtypes:
             inner = kind.to or kind
             if inner.dtype != CUDA.dtypes[written.name] or inner.shape:
                 return False
@@ -126,6 +128,13 @@ def _outline(function: n.Definition) -> tuple[object, ...]:
     """Which parameters are pointers, and whether the function gives something."""
     pointers = tuple(bool(p.type.pointers) for p in function.parameters)
     return (*pointers, function.result.name == "void", bool(function.result.pointers))
+
+
+def _calls_own(function: n.Definition) -> bool:
+    calls = (one.function for one in n.inside(function.body) if isinstance(one, n.Call))
+    return any(
+        isinstance(one, n.Name) and one.text.rpartition("::")[2] == function.name for one in calls
+    )
 
 
 def _size(function: n.Definition) -> int:

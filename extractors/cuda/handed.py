@@ -1,0 +1,104 @@
+"""Launches of kernels that a lambda or a function is given, as its callers mean them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from extractors.cuda import nodes as n
+from extractors.cuda.held import Holding, Known, Way, kernels_behind
+from extractors.cuda.launch_site import LaunchSite, Names
+from extractors.cuda.render import shown
+
+_T = TypeVar("_T")
+
+MAX_HANDED = 3
+"""Functions that hand a kernel on, one to the other, until one launches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A launch of a kernel that a lambda or a function is given; `foreign` when it stands in a
+    header."""
+
+    parameters: tuple[n.Variable, ...]
+    site: LaunchSite
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A call that hands a kernel on, with what is known where it stands; `site` stands for it."""
+
+    name: str
+    call: n.Call
+    site: LaunchSite
+    held: Holding
+
+
+def launched(launch: Open, handed: Handed, known: Known) -> Iterator[LaunchSite]:
+    """The launch of what a call hands on, in the words of the caller; of one in a header only what
+    the caller gives is told, at the call."""
+    call, around, site = handed.call, handed.site, launch.site
+    given = dict(zip((p.name for p in launch.parameters), call.arguments, strict=False))
+    kernel = given.get(site.kernel.text)
+    if kernel is None:
+        return
+    shape, names, at = site.shape, dict(around.names), call.at
+    if launch.foreign:
+        shape = tuple(_given(one, site.names, given) for one in shape)
+    else:
+        at = site.at
+        names |= site.names
+        bound = {name: _meant(one, around.names) for name, one in given.items()}
+        names |= {name: one for name, one in bound.items() if shown(one) != name}
+    here = replace(around, shape=shape, names=names, at=at)
+    here = replace(here, arguments=tuple(_arguments(launch, call, given)))
+    here = replace(
+        here, guards=_both(around.guards, site.guards), tests=_both(around.tests, site.tests),
+        cases=_both(around.cases, site.cases), checks=_both(around.checks, site.checks),
+    )  # fmt: skip
+    for name, way in kernels_behind(kernel, handed.held, known):
+        yield under(replace(here, kernel=name), way)
+
+
+def under(site: LaunchSite, way: Way) -> LaunchSite:
+    """A launch under the conditions that chose its kernel, besides its own."""
+    for step in way:
+        site = replace(
+            site, guards=_both(site.guards, step.guards), tests=_both(site.tests, step.tests),
+            cases=_both(site.cases, step.cases),
+        )  # fmt: skip
+    return site
+
+
+def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
+    return (*first, *(one for one in second if one not in first))
+
+
+def _arguments(launch: Open, call: n.Call, given: Mapping[str, n.Expr]) -> Iterator[n.Expr]:
+    """Arguments of the kernel; a pack of the function is the rest of what it is called with."""
+    for one in launch.site.arguments:
+        if isinstance(one, n.Unread) and one.what.startswith("parameter_pack"):
+            yield from call.arguments[max(len(launch.parameters) - 1, 0) :]
+        else:
+            yield given.get(shown(one), one)
+
+
+def _meant(given: n.Expr, names: Names) -> n.Expr | n.Variable:
+    """What an argument is, one name back."""
+    return names.get(given.text, given) if isinstance(given, n.Name) else given
+
+
+def _given(
+    node: n.Expr | n.Variable | None, names: Names, given: Mapping[str, n.Expr]
+) -> n.Expr | None:
+    """The argument of a call that an extent of a launch in a header is; None for others."""
+    for _ in range(MAX_HANDED):
+        if not isinstance(node, n.Name):
+            return None
+        if node.text in given:
+            return given[node.text]
+        node = names.get(node.text)
+    return None

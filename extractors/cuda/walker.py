@@ -1,0 +1,313 @@
+"""Launches in the host code of a file, each with what is known where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from extractors.cuda import nodes as n
+from extractors.cuda.checks import Check, checked
+from extractors.cuda.handed import MAX_HANDED, Handed, Open, launched, under
+from extractors.cuda.held import (
+    Held,
+    Holding,
+    Known,
+    Way,
+    kernels_behind,
+    names_kernel,
+    with_value,
+)
+from extractors.cuda.launch_site import LaunchSite, Names
+from extractors.cuda.library import Library
+from extractors.cuda.render import shown
+from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
+from kb.evidence import Lines
+
+MAX_LAUNCHES = 400
+MAX_STEPS = 200_000
+_LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKernel": 0,
+              "cudaLaunchCooperativeKernel": 0}  # fmt: skip
+"""Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
+
+_POINTED = frozenset({"cudaLaunchKernelExC"})
+"""Those whose arguments lie behind an array of addresses, besides the last two."""
+
+_CONFIG = ("gridDim", "blockDim", "dynamicSmemBytes")
+_NONE: Mapping[str, n.Expr] = {}
+
+
+@dataclass(slots=True)
+class Walker:
+    """Walks host functions in order and remembers what names were last given."""
+
+    library: Library
+    kernels: frozenset[str] = frozenset()
+    asking: Mapping[str, Mapping[int, Lines]] = field(default_factory=dict)
+    found: list[LaunchSite] = field(default_factory=list)
+    queries: list[Query] = field(default_factory=list)
+    counters: set[str] = field(default_factory=set)
+    names: Names = field(default_factory=dict)
+    guards: tuple[str, ...] = ()
+    steps: int = 0
+    within: str = ""
+    checks: tuple[Check, ...] = ()
+    cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
+    tests: tuple[n.Expr, ...] = ()
+    held: Holding = field(default_factory=dict)
+    open: dict[str, list[Open]] = field(default_factory=dict)
+    handed: list[Handed] = field(default_factory=list)
+    given: frozenset[str] = frozenset()
+
+    @property
+    def functions(self) -> Mapping[str, Sequence[n.Definition]]:
+        """The functions of the file."""
+        return self.library.unit.functions
+
+    def function(self, function: n.Definition, constants: Mapping[str, n.Expr] = _NONE) -> None:
+        """Every launch in a function of the host, which may be a method of a struct with
+        constants."""
+        if "__global__" in function.words or _of_device(function):
+            return
+        self.names, self.guards, self.within = dict(constants), (), function.name
+        self.checks = self.cases = self.tests = ()
+        self.held, before = {}, len(self.found)
+        self.given = _openly(function)
+        self._walk(function.body)
+        self._opened(function.name, function.parameters, before)
+
+    def finish(self) -> None:
+        """Let the kernels that functions are given be launched by them."""
+        for _ in range(MAX_HANDED):
+            calls, self.handed = self.handed, []
+            for one in calls:
+                opened = self.open.get(one.name) or self._elsewhere(one.name)
+                function = next(iter(self.functions.get(one.site.function, ())), None)
+                before = len(self.found)
+                for launch in opened:
+                    self.found += launched(launch, one, self._known)
+                if function is not None:
+                    self._opened(function.name, function.parameters, before)
+            if not self.handed:
+                break
+
+    def _opened(self, name: str, parameters: tuple[n.Variable, ...], before: int) -> None:
+        """Keep the launches of what a function is given until it is called."""
+        names = {one.name for one in parameters}
+        mine = self.found[before:]
+        held = [one for one in mine if one.kernel.text in names]
+        if held:
+            self.found[before:] = [one for one in mine if one not in held]
+            self.open.setdefault(name, []).extend(Open(parameters, one) for one in held)
+
+    def _elsewhere(self, name: str) -> list[Open]:
+        """The launches of a function that a header defines, of what it is given."""
+        if name not in self.open and len(self.open) < MAX_LAUNCHES:
+            self.open[name] = []
+            here = self.functions.get(name, ())
+            for one in self.library.functions(name) if not here else ():
+                if any(isinstance(x, n.Call) and _launches(x) for x in n.inside(one.body)):
+                    inner = Walker(self.library, self.kernels)
+                    inner.function(one)
+                    found = inner.open.get(name, ())
+                    self.open[name] += [replace(launch, foreign=True) for launch in found]
+        return self.open[name]
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.kernels, self.functions)
+
+    def _walk(self, node: object) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS or len(self.found) >= MAX_LAUNCHES:
+            return
+        match node:
+            case tuple():
+                for one in node:
+                    self._walk(one)
+            case n.Block(body=body):
+                before = self.names
+                self.names, outer = dict(before), self.held
+                self.held = dict(outer)
+                self._walk(body)
+                for one in body:
+                    if isinstance(one, n.Variable):
+                        self.held.pop(one.name, None)
+                        self.held |= {one.name: outer[one.name]} if one.name in outer else {}
+                told = {key: value for key, value in self.names.items() if key.startswith("&")}
+                self.names = before | told
+            case n.Variable(name=name):
+                before_ = len(self.found)
+                self._walk((node.value, node.arguments))
+                self.names[name] = node if node.value is None else node.value
+                self._declared(node, before_)
+            case n.If():
+                text = shown(node.condition)
+                self._walk((node.before, node.condition))
+                around = self.tests
+                self.tests = around if node.static else (*around, node.condition)
+                self._scoped(node.then, (text,))
+                self._scoped(node.other, (f"not ({text})",))
+                self.tests = around
+                self.checks += tuple(checked(node))
+            case n.Switch(value=value, cases=cases):
+                self._walk(value)
+                passed = tuple(checked(node))
+                for label, body in cases:
+                    when = f"{shown(value)} == {shown(label)}" if label is not None else "otherwise"
+                    held = self.cases
+                    self.cases = (*held, (value, label)) if label is not None else held
+                    self._scoped(body, (when,), passed)
+                    self.cases = held
+                self.checks += passed
+            case n.Assign(target=target, value=value):
+                self._walk(value)
+                self.names[shown(target)] = value
+                if isinstance(target, n.Name):
+                    with_value(self.held, target.text, self._now(value))
+                self.counters |= {shown(target)} if names_count(value) else set()
+            case n.Call():
+                self._call(node)
+            case n.Assert():
+                self.checks += tuple(checked(node))
+            case n.Expr() | n.Stmt():
+                for part in type(node).__dataclass_fields__:
+                    inner = getattr(node, part)
+                    if isinstance(inner, tuple | n.Expr | n.Stmt):
+                        self._walk(inner)
+
+    def _now(self, value: n.Expr) -> Held:
+        return Held(value, self.guards, self.tests, self.cases)
+
+    def _declared(self, node: n.Variable, before: int) -> None:
+        """Remember what a variable is given: a value, a lambda with the launches in it, or the
+        parts of a launch configuration in order."""
+        self.held.pop(node.name, None)
+        self.open.pop(node.name, None)
+        if isinstance(node.value, n.Lambda):
+            self._opened(node.name, node.value.parameters, before)
+        value = node.value
+        if value is None and node.arguments is not None and len(node.arguments) == 1:
+            value = node.arguments[0]
+        if value is not None:
+            self.held[node.name] = (self._now(value),)
+        if isinstance(value, n.Braces) and node.type.name == "cudaLaunchConfig_t":
+            for key, item in zip(_CONFIG, value.items, strict=False):
+                self.names[f"{node.name}.{key}"] = item
+
+    def _scoped(
+        self, node: object, guards: tuple[str, ...], passed: tuple[Check, ...] = ()
+    ) -> None:
+        names, before, checks = dict(self.names), self.guards, self.checks
+        self.guards, self.checks = (*before, *guards), (*checks, *passed)
+        self._walk(node)
+        self.names, self.guards, self.checks = names, before, checks
+
+    def _call(self, node: n.Call) -> None:
+        self._walk((node.function, node.arguments))
+        self.checks += tuple(checked(node))
+        if node.launch:
+            for kernel, way in self._kernels(node.function):
+                shape = (*node.launch, None, None)[:3]
+                self._keep(kernel, shape, node.arguments, node.at, way)
+            return
+        self._asked(node)
+        name = node.function.text if isinstance(node.function, n.Name) else ""
+        self.checks += tuple(self._checked_by(name, node.arguments))
+        place = _LAUNCHERS.get(name)
+        if place is None or len(node.arguments) < 2:
+            self._hands(node)
+            return
+        for kernel, way in self._kernels(node.arguments[place]):
+            if place:
+                config = shown(node.arguments[0]).removeprefix("&")
+                shape_ = tuple(self.names.get(f"{config}.{key}") for key in _CONFIG)
+                given_ = node.arguments[2:]
+                given_ = self._pointed(given_) if name in _POINTED else given_
+                self._keep(kernel, shape_, given_, node.at, way)
+            else:
+                given = (*node.arguments[1:3], *node.arguments[4:5])
+                self._keep(kernel, given, self._pointed(node.arguments[3:4]), node.at, way)
+
+    def _hands(self, node: n.Call) -> None:
+        """A call that hands a kernel to a lambda or a function."""
+        name = node.function.text if isinstance(node.function, n.Name) else ""
+        last = name.rpartition("::")[2]
+        if not name or name in self.kernels or not any(
+            shown(one) in self.given or names_kernel(one, self.held, self._known)
+            for one in node.arguments
+        ):  # fmt: skip
+            return
+        here = self._site(n.Name(node.at, name), (), (), node.at)
+        handed = Handed(last, node, here, dict(self.held))
+        if any(isinstance(one.value, n.Lambda) for one in self.held.get(name, ())):
+            for launch in list(self.open.get(name, ())):
+                self.found += launched(launch, handed, self._known)
+        elif len(self.handed) < MAX_LAUNCHES:
+            self.handed.append(handed)
+
+    def _asked(self, node: n.Call) -> None:
+        """What the runtime is asked of the device or of a kernel, and where the answer goes."""
+        name = node.function.text if isinstance(node.function, n.Name) else ""
+        if name in QUERIES or name == ASKED:
+            self.names[shown(node.arguments[0])] = node
+        for given, lines in asks_about(node, self.asking):
+            self.queries += [
+                Query(kernel.text.rpartition("::")[2], lines) for kernel, _ in self._kernels(given)
+            ]
+
+    def _checked_by(self, name: str, arguments: Sequence[n.Expr]) -> Iterator[Check]:
+        """What a function of the host that is called checks before anything else can end it."""
+        called = self.functions.get(name, ())
+        if len(called) != 1 or {"__global__", "__device__"} & set(called[0].words):
+            return
+        names = [one.name for one in called[0].parameters]
+        handed = tuple(zip(names, map(shown, arguments), strict=False))
+        for statement in called[0].body.body:
+            inner = statement.value if isinstance(statement, n.Do) else statement
+            for check in checked(inner):
+                yield replace(check, handed=handed)
+
+    def _pointed(self, given: Sequence[n.Expr]) -> tuple[n.Expr, ...]:
+        """What the addresses in an array of arguments point to."""
+        made = self.names.get(given[0].text) if given and isinstance(given[0], n.Name) else None
+        items = made.items if isinstance(made, n.Braces) else ()
+        found: list[n.Expr] = []
+        for item in items:
+            while isinstance(item, n.Cast | n.Unary):
+                item = item.operand
+            found.append(item)
+        return tuple(found)
+
+    def _keep(
+        self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
+        arguments: tuple[n.Expr, ...], at: n.Place, way: Way = (),
+    ) -> None:  # fmt: skip
+        self.found.append(under(self._site(kernel, shape, arguments, at), way))
+
+    def _site(
+        self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
+        arguments: tuple[n.Expr, ...], at: n.Place,
+    ) -> LaunchSite:  # fmt: skip
+        return LaunchSite(
+            kernel, shape, arguments, at, self.guards, dict(self.names), self.within, self.checks,
+            self.cases, self.tests,
+        )  # fmt: skip
+
+    def _kernels(self, node: n.Expr) -> Iterator[tuple[n.Name, Way]]:
+        """The kernels behind an expression, each with what was asked on the way to it."""
+        return kernels_behind(node, self.held, self._known)
+
+
+def _of_device(function: n.Definition) -> bool:
+    return "__device__" in function.words and "__host__" not in function.words
+
+
+def _openly(function: n.Definition) -> frozenset[str]:
+    """Parameters that a function takes of any type."""
+    types = {one.name for one in function.template} | {"auto"}
+    return frozenset(p.name for p in function.parameters if p.type.name in types)
+
+
+def _launches(call: n.Call) -> bool:
+    named = isinstance(call.function, n.Name) and call.function.text in _LAUNCHERS
+    return named or bool(call.launch)

@@ -1,0 +1,79 @@
+"""Launches of kernels that variables, lambdas and functions of the host hand on."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from kb.space import Launch
+
+_KERNEL = "template <int N>\n__global__ void k(float* x, int n) { x[N] = n; }\n"
+_CONFIG = "cudaLaunchConfig_t c; c.gridDim = n; c.blockDim = t; "
+_BRANCHES = (
+    "void go(float* x, int n, int t) {\n  auto* f = &k<1>;\n"
+    "  if (n > 8) { f = &k<8>; } else if (n > 4) f = &k<4>;\n"
+    f"  {_CONFIG}\n  cudaLaunchKernelEx(&c, f, x, n);\n}}\n"
+)
+_CHOICE = (
+    "void go(float* x, int n, int t) {\n"
+    "  auto pick = [&]() { return n > 8 ? &k<8> : &k<1>; };\n  auto f = pick();\n"
+    f"  {_CONFIG}\n  cudaLaunchKernelEx(&c, f, x, n);\n}}\n"
+)
+_LAMBDA = (
+    "void go(float* x, int n) {\n  dim3 grid(n);\n  void* args[] = {&x, &n};\n"
+    "  auto run = [&](auto kernel, int t) {\n    dim3 block(t);\n"
+    "    return cudaLaunchKernel((void*)kernel, grid, block, args, 0, 0);\n  };\n"
+    "  if (n > 8) run(k<8>, 256); else run(k<1>, 32);\n}\n"
+)
+_FUNCTION = (
+    "template <typename K, typename... Args>\n"
+    "void launch(K kernel, dim3 grid, dim3 block, Args... args) {\n"
+    "  cudaLaunchConfig_t c{grid, block};\n  cudaLaunchKernelEx(&c, kernel, args...);\n}\n"
+    "template <typename K> void twice(K one, float* x, int n) { launch(one, n, 64, x, n); }\n"
+    "void go(float* x, int n) {\n  launch(k<8>, dim3(n, 2), dim3(256), x, n);\n"
+    "  twice(k<1>, x, n);\n}\n"
+)
+
+
+def _launches(host: str) -> tuple[Launch, ...]:
+    (found,) = host_facts(read_cuda(_KERNEL + host, "k.cu")).values()
+    return found.launches
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (_BRANCHES, [("1", "always"), ("8", "n > 8"), ("4", "not (n > 8) and n > 4")]),
+        (_CHOICE, [("8", "n > 8"), ("1", "not (n > 8)")]),
+        (_LAMBDA, [("8", "n > 8"), ("1", "not (n > 8)")]),
+    ],
+)
+def test_a_variable_may_hold_one_of_several_kernels(
+    host: str, expected: list[tuple[str, str]]
+) -> None:
+    found = _launches(host)
+    assert [(one.bindings[0].expression, one.when) for one in found] == expected
+    assert {b.expression for one in found for b in one.bindings[1:]} == {"x", "n"}
+    assert {one.grid for one in found} == {("n",)}
+
+
+def test_extents_of_a_lambda_are_what_it_is_called_with() -> None:
+    (found,) = host_facts(read_cuda(_KERNEL + _LAMBDA, "k.cu")).values()
+    (warps,) = [one for one in found.decisions if one.axis == "num_warps"]
+    assert warps.value == "8 or 1"
+    assert {10} <= {first for first, _ in warps.lines}
+
+
+def test_functions_hand_kernels_on() -> None:
+    found = _launches(_FUNCTION)
+    shown = {(one.bindings[0].expression, one.host_function) for one in found}
+    assert shown == {("8", "go"), ("1", "go")}
+    assert all([b.expression for b in one.bindings[1:]] == ["x", "n"] for one in found)
+
+
+def test_what_is_overwritten_at_once_is_not_launched() -> None:
+    host = _BRANCHES.replace(
+        "  if (n > 8) { f = &k<8>; } else if (n > 4) f = &k<4>;", "  f = &k<8>;"
+    )
+    assert [one.bindings[0].expression for one in _launches(host)] == ["8"]
