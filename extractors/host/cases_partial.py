@@ -168,6 +168,9 @@ _DEMANDED_TILE = vary(
 )
 _BOTH = "x.stride(1), x.stride(0)"
 
+_ROW = "torch.empty([blocks], device=x.device)"
+_HALF = "torch.empty([blocks], dtype=x.dtype, device=x.device)"
+_TYPE = "type-of-the-buffer-of-partials"
 _MERGED = "partial-results-merged-by-a-second-kernel"
 _ADDED = "partial-results-summed-by-the-host"
 _BRANCHED = vary(
@@ -203,6 +206,8 @@ CASES = (
     HostCase(_BUFFER, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, dim=0)"))),
     HostCase(_GRADIENT, GRADIENT, "per-CTA partials then reduce"),
     HostCase(_GRADIENT, GRADIENT_TILE, "per-CTA partials then reduce"),
+    HostCase(_TYPE, vary(SUMMED, (_ROW, _HALF)), "partial results in the type of an argument"),
+    HostCase(_TYPE, vary(SUMMED_TILE, (_ROW, _HALF)), "partial results in the type of an argument"),
     HostCase(_TWO, STAGED, "partials merged by a second kernel"),
     HostCase(_TWO, STAGED_TILE, "partials merged by a second kernel"),
     HostCase(_INSTEAD, INSTEAD),
@@ -215,6 +220,8 @@ CASES = (
 
 MISSES = (
     HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
+    HostMiss(_TYPE, SUMMED, "32 bits"),
+    HostMiss(_TYPE, SUMMED_TILE, "32 bits"),
     HostMiss(_SECOND, GROUPS, "no gradient"),
     HostMiss(_SECOND, GROUPS_TILE, "no gradient"),
     HostMiss(_TARGETS, vary(_DEMANDED, ("assert new()", "assert x.is_contiguous()")), "the tensor"),

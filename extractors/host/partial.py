@@ -11,7 +11,7 @@ from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Choice, Expr, External, Value
 from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -33,6 +33,7 @@ def summed(material: Material) -> Iterator[Decision]:
                 kind=AxisKind.DESIGN,
                 subject=name,
             )
+            yield from _kept_as(material, launch, [name])
             if _along_an_axis(call):
                 yield Decision(
                     axis="cross_cta_reduction",
@@ -51,6 +52,33 @@ def summed(material: Material) -> Iterator[Decision]:
                     kind=AxisKind.DESIGN,
                     subject=name,
                 )
+
+
+def _kept_as(material: Material, launch: LaunchRecord, names: list[str]) -> Iterator[Decision]:
+    """In which type the host makes arrays of partial results that are not kept in 32 bits."""
+    for name, value in launch.args:
+        facts = [material.machine.tensors.get(leaf) for leaf in leaves(value)]
+        told = {_type(fact.dtype) for fact in facts if fact is not None and fact.dims is not None}
+        lines = material.bound(launch, name) if name in names and len(told) == 1 else ()
+        if lines and "32 bits" not in told:
+            yield Decision(
+                axis="intermediate_dtype",
+                value=f"partial results in {told.pop()}",
+                pattern="type-of-the-buffer-of-partials",
+                lines=lines,
+                kind=AxisKind.DESIGN,
+                subject=name,
+            )
+
+
+def _type(dtype: Value) -> str:
+    """A type that the host gives an array, in words."""
+    if isinstance(dtype, Choice):
+        return "a type that depends on the input"
+    if isinstance(dtype, Expr) and dtype.op == "attr":
+        return "the type of an argument"
+    name = str(dtype.path).rpartition(".")[2] if isinstance(dtype, External) else "float32"
+    return "32 bits" if name in ("float", "float32") else name
 
 
 def _backward(material: Material, launch: LaunchRecord) -> bool:
@@ -139,6 +167,8 @@ def stages(material: Material) -> Iterator[Decision]:
                     launch.lines,
                     *(line for n in shared for line in material.bound(launch, n)),
                 }
+                if before is launch:
+                    yield from _kept_as(material, launch, shared)
     if found:
         yield Decision(
             axis="cross_cta_reduction",
