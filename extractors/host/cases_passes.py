@@ -12,6 +12,7 @@ from extractors.host.cases_partial import (
     SUMMED_TILE,
 )
 from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, PREPARED, TAKEN
+from extractors.host.reciprocals import RECIPROCAL
 from extractors.host.samples import HostCase, HostMiss, vary
 
 _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
@@ -78,6 +79,8 @@ _LAUNCH = "(blocks,), piece, (x, parts, 1024))"
 
 _SORTED = ("    piece[(blocks,)](x,", "    y = torch.sort(x).values\n    piece[(blocks,)](y,")
 _SORTED_TILE = ("    ct.launch(", "    x = x.cumsum(0)\n    ct.launch(")
+_INVERSE = ("piece[(blocks,)](x, parts, n,", "by = 1.0 / n\n    piece[(blocks,)](x, parts, by,")
+_INVERSE_TILE = ("(x, parts, 1024))", "(x, parts, float(1 / blocks)))")
 
 CASES = (
     HostCase(PASSES, vary(GRADIENT, _BOTH), _SHARED),
@@ -97,6 +100,8 @@ CASES = (
             ("piece, (parts, out, blocks)", "piece, (parts, out, 1024)"),
         ),
     ),
+    HostCase(RECIPROCAL, vary(SUMMED, _INVERSE)),
+    HostCase(RECIPROCAL, vary(SUMMED_TILE, _INVERSE_TILE)),
     HostCase(PREPARED, vary(SUMMED, _SORTED)),
     HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
 )
@@ -127,6 +132,20 @@ MISSES = (
     HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),
     HostMiss(
         HANDED_ON, vary(STAGED, ("join[(1,)](parts", "join[(1,)](x")), "an input, given to both"
+    ),
+    HostMiss(RECIPROCAL, SUMMED, "nothing is divided"),
+    HostMiss(
+        RECIPROCAL,
+        vary(SUMMED, (_INVERSE[0], _INVERSE[1].replace("1.0 / n", "2.0 / n"))),
+        "no reciprocal",
+    ),
+    HostMiss(
+        RECIPROCAL,
+        vary(
+            SUMMED_TILE,
+            (_INVERSE_TILE[0], _INVERSE_TILE[1].replace("1 / blocks", "1 / blocks**0.5")),
+        ),
+        "the scale of scores",
     ),
     HostMiss(PREPARED, SUMMED, "the array as the caller gave it"),
     HostMiss(PREPARED, SUMMED_TILE, "the array as the caller gave it"),

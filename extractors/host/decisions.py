@@ -42,6 +42,7 @@ from extractors.host.padding import host_padded
 from extractors.host.partial import stages, summed
 from extractors.host.passes import boundaries
 from extractors.host.pipeline import through_functions
+from extractors.host.reciprocals import reciprocals
 from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.stand_ins import stand_ins
@@ -64,7 +65,7 @@ _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, guarded, by_strides, summed, stages, boundaries,
     through_functions, gradient_ahead, host_padded, coupled,
-    by_backend,
+    by_backend, reciprocals,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

@@ -85,7 +85,7 @@ def _scattered(facts: Facts, access: Access) -> bool:
     widths = [len(facts.types.shape(a.value)) for a in facts.stores]
     return (
         access.mode is Mode.ELEMENT
-        and len(access.index) > 2
+        and len(access.index) > 1
         and len(facts.types.shape(access.value)) == 1 < max(widths)
         and any(facts.graph.rests_on(access.value, r) for r in facts.reductions)
     )

@@ -24,6 +24,10 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
+MAX_STEPS = 4
+"""Factors between a sum and what divides it."""
+
+_SCALED = frozenset({OpKind.MUL, OpKind.NEG})
 _LOOKS = VIEWS | CASTS | {OpKind.FULL, OpKind.SELECT}
 
 
@@ -65,6 +69,21 @@ def mean(x, out, n, T: tl.constexpr):
 )
 
 
+_COEFFICIENT = (
+    POINTER
+    + """
+@triton.jit
+def back(x, g, r, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at)
+    u = tl.load(g + at)
+    k = tl.load(r + tl.program_id(0))
+    by = -(k * k * tl.sum(u * v, axis=0)) / n
+    tl.store(out + at, k * (u + by * v))
+"""
+)
+
+
 class ReciprocalOnce(Pattern):
     """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is
     divided."""
@@ -78,6 +97,7 @@ class ReciprocalOnce(Pattern):
         Case(_FOLDED, "one reciprocal per row"),
         Case(LAYER_NORM_POINTER, "true division"),
         Case(_MEAN, "true division"),
+        Case(_COEFFICIENT, "true division"),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),
         Case(ROW_NORM, "one reciprocal per row"),
@@ -98,6 +118,11 @@ class ReciprocalOnce(Pattern):
         NearMiss(vary(_KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
         NearMiss(vary(_MEAN, ("tl.sum(", "tl.max(")), why="no sum is divided"),
         NearMiss(vary(_KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
+        NearMiss(
+            vary(_COEFFICIENT, (" / n\n", " / 768\n")),
+            why="a number that is known",
+            value="true division",
+        ),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
         NearMiss(PRODUCT_THREADS, why="nothing is divided"),
@@ -123,15 +148,23 @@ class ReciprocalOnce(Pattern):
             yield self.decide(facts, "divide per element", each)
 
     def _mean(self, facts: Facts, node: Node) -> bool:
-        """A sum over an extent that the launch gives."""
+        """A sum, or a number that is computed from one, over an extent that the launch gives."""
         over, under = node.op.inputs[:2]
         extent = facts.values.expr(under).atom
         given = extent is not None and extent.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
         total = facts.graph.core(over)
-        summed = [c.result for loop in facts.loops for c in loop.of(Role.SUM)]
+        made = facts.graph.producer(total)
+        for _ in range(MAX_STEPS if given and not facts.types.shape(over) else 0):
+            if made is None or made.op.kind not in _SCALED:
+                break
+            sides = [facts.graph.core(v) for v in made.op.inputs]
+            summed = [v for v in sides if facts.graph.roots(v, OpKind.REDUCE_SUM)]
+            total = summed[0] if summed else total
+            made = facts.graph.producer(total) if summed else None
+        sums = [c.result for loop in facts.loops for c in loop.of(Role.SUM)]
         return given and (
             facts.graph.kind_of(total) == OpKind.REDUCE_SUM
-            or (total in summed and bool(facts.graph.roots(total, OpKind.REDUCE_SUM)))
+            or (total in sums and bool(facts.graph.roots(total, OpKind.REDUCE_SUM)))
         )
 
     def _one(self, facts: Facts, node: Node) -> bool:

@@ -1,0 +1,62 @@
+"""Reciprocals that the host computes for a kernel, which then multiplies."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from extractors.host.callers import handed
+from extractors.host.facts import Material
+from extractors.host.origins import lines_of
+from extractors.syntax.nodes import walk
+from kb.evidence import AxisKind, Decision, Lines
+
+RECIPROCAL = "reciprocal-computed-once-multiplied-in-the-loop"
+"""The pattern that kernels show which compute their reciprocals themselves."""
+
+_ROOTS = frozenset({"sqrt", "rsqrt", "pow"})
+"""Functions that make the scale of scores, which is no strength reduction of a division."""
+
+
+def reciprocals(material: Material) -> Iterator[Decision]:
+    """Numbers handed to a kernel that are one over another number, for each parameter."""
+    found: dict[str, set[Lines]] = {}
+    for launch in material.sites() if material.origins else ():
+        for name, _ in material.signature.params:
+            given = handed(material, launch, name)
+            for made in _ways(material, given) if given is not None else ():
+                if _inverse(made):
+                    found.setdefault(name, {launch.lines}).add(lines_of(made))
+    for name, lines in found.items():
+        yield Decision(
+            axis="division_strength",
+            value="one reciprocal by the host",
+            pattern=RECIPROCAL,
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.DESIGN,
+            subject=name,
+        )
+
+
+def _ways(material: Material, given: ast.expr) -> list[ast.expr]:
+    """What an argument is, seen through names and conversions to a number."""
+    if isinstance(given, ast.Call) and getattr(given.func, "id", "") in ("float", "int"):
+        given = given.args[0] if given.args else given
+    if isinstance(given, ast.Name) and material.origins is not None:
+        made, passed = material.origins.sources(given)
+        return made or passed
+    return [given]
+
+
+def _inverse(value: ast.expr) -> bool:
+    """One over what is no root."""
+    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)):
+        return False
+    one = isinstance(value.left, ast.Constant) and value.left.value == 1
+    return one and not any(_root(node) for node in walk(value.right))
+
+
+def _root(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Pow)
+    return getattr(node, "attr", getattr(node, "id", "")) in _ROOTS
