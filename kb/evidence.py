@@ -9,6 +9,19 @@ Lines = tuple[int, int]
 """First and last source line, 1-based, inclusive."""
 
 
+class Shown:
+    """A record whose `lines` show it: in the order of the file, each span once."""
+
+    __slots__ = ()
+    lines: tuple[Lines, ...]
+
+    def __post_init__(self) -> None:
+        """Put the lines in order."""
+        ordered = tuple(sorted(set(self.lines)))
+        if ordered != self.lines:
+            object.__setattr__(self, "lines", ordered)
+
+
 class AxisKind(StrEnum):
     """Where an axis acts: on the program, on its instantiation, or on the code around the
     launch."""
@@ -35,7 +48,7 @@ class Numerics(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AxisNumerics:
+class AxisNumerics(Shown):
     """Numerics class of one tuned name of a kernel, why it is so, and the lines that show it."""
 
     name: str
@@ -45,7 +58,7 @@ class AxisNumerics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Shown):
     """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or
     loop it speaks of."""
 
@@ -59,7 +72,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Shown):
     """What a reader should know: a rule, what it saw, where, and what to do about it."""
 
     rule: str

@@ -136,7 +136,7 @@ def decision_facts(facts: Facts, node: str, decision: Decision) -> None:
     facts.add(node, "tl:axisKind", decision.kind.value)
     facts.maybe(node, "tl:subject", decision.subject)
     facts.maybe(node, "tl:file", decision.file)
-    facts.lines(node, decision.lines)
+    facts.lines(node, decision.lines, decision.file)
 
 
 def tuning_facts(facts: Facts, tuning: Tuning) -> None:

@@ -92,6 +92,7 @@ class Facts:
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, Rel | NamedNode | Literal]] = []
+        self._spans: set[str] = set()
 
     def add(self, subject: str, predicate: str, value: Scalar | Rel | NamedNode) -> None:
         """One triple; a plain value becomes a typed literal."""
@@ -110,13 +111,18 @@ class Facts:
         self.add(child, "tl:position", position)
         return child
 
-    def lines(self, subject: str, lines: Iterable[Lines]) -> None:
-        """Source spans as evidence."""
-        for index, (first, last) in enumerate(lines):
-            place = f"{subject}/span/{index}"
-            child = self.node(subject, "tl:evidence", "tl:SourceSpan", place, index)
-            self.add(child, "tl:startLine", first)
-            self.add(child, "tl:endLine", last)
+    def lines(self, subject: str, lines: Iterable[Lines], file: str | None = None) -> None:
+        """Source spans as evidence: facts that the same lines show share their span."""
+        within = "" if file is None else f"/{names.segment(file)}"
+        for first, last in lines:
+            span = f"/span{within}/{first}-{last}"
+            self.add(subject, "tl:evidence", Rel(span))
+            if span not in self._spans:
+                self._spans.add(span)
+                self.add(span, "rdf:type", NamedNode(names.term("tl:SourceSpan")))
+                self.add(span, "tl:startLine", first)
+                self.add(span, "tl:endLine", last)
+                self.maybe(span, "tl:file", file)
 
     def settings(
         self, subject: str, link: str, place: str, pairs: Sequence[tuple[str, Scalar]]
@@ -263,10 +269,10 @@ class Reading:
         return sorted(nodes, key=lambda node: self.integer(node, "tl:position"))
 
     def lines(self, subject: str) -> tuple[Lines, ...]:
-        """Source spans."""
+        """Source spans, in the order of their lines."""
+        nodes = [node.value for node in self.all(subject, "tl:evidence")]
         return tuple(
-            (self.integer(node, "tl:startLine"), self.integer(node, "tl:endLine"))
-            for node in self.parts(subject, "tl:evidence")
+            sorted((self.integer(n, "tl:startLine"), self.integer(n, "tl:endLine")) for n in nodes)
         )
 
     def settings(self, subject: str, link: str) -> tuple[tuple[str, Scalar], ...]:
