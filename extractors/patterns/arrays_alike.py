@@ -11,8 +11,8 @@ from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, LOOPS
+from kb.analysis.facts import HELD, Facts
+from kb.analysis.graph import CASTS, LOOPS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -88,9 +88,33 @@ _ALIKE = "two arrays in one launch"
 _ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA})
 
 
+_PAIR = """__global__ void append(const float* k, const float* v, float* keys, float* values,
+                       const int* slots, int width) {
+    for (int row = blockIdx.x; row < width; row += gridDim.x) {
+        int to = slots[row] * width + threadIdx.x;
+        keys[to] = k[row * width + threadIdx.x];
+        values[to] = v[row * width + threadIdx.x];
+    }
+}
+"""
+_PAIR_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def append(k, v, keys, values, slots, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    to = tl.load(slots + row) * n + at
+    tl.store(keys + to, tl.load(k + row * n + at, mask=at < n), mask=at < n)
+    tl.store(values + to, tl.load(v + row * n + at, mask=at < n), mask=at < n)
+"""
+)
+_COPIED = "several arrays copied in one launch"
+
+
 class ArraysAlike(Pattern):
     """Two outputs are computed by the same operations, each from an array of its own and from one
-    that they share."""
+    that they share; or several are copied, each from arrays of its own."""
 
     name = "arrays-treated-alike-in-one-launch"
     axis = "fusion"
@@ -100,6 +124,8 @@ class ArraysAlike(Pattern):
         Case(_ROTATED_TILE, _ALIKE),
         Case(_ROTATED_THREADS, _ALIKE),
         Case(_GATED, "forward product beside the gradients"),
+        Case(_PAIR, _COPIED),
+        Case(_PAIR_POINTER, _COPIED),
     )
     near_misses = (
         NearMiss(
@@ -122,6 +148,13 @@ class ArraysAlike(Pattern):
             vary(_GATED, ("tl.store(y + at, a * u)", "tl.store(y + at, a)")),
             why="what was activated and a gradient: other operations",
         ),
+        NearMiss(
+            vary(_PAIR_POINTER, ("tl.load(v + row", "tl.load(k + row")),
+            why="one array, copied twice",
+        ),
+        NearMiss(
+            vary(_PAIR, ("values[to] =", "keys[to + width] =")), why="both go to the same array"
+        ),
         NearMiss(ADD_POINTER, why="one output"),
         NearMiss(ADD_THREADS, why="one output"),
         NearMiss(SOFTMAX, why="one output"),
@@ -136,6 +169,10 @@ class ArraysAlike(Pattern):
             if store.array is not None and not store.is_atomic:
                 outputs.setdefault(store.array, []).append(store)
         if len(outputs) < 2:
+            return
+        copied = _copied(facts, outputs)
+        if copied:
+            yield self.decide(facts, _COPIED, copied)
             return
         ways = {
             name: way
@@ -156,6 +193,33 @@ class ArraysAlike(Pattern):
                 made = [facts.graph.producer(facts.graph.core(s.value)) for s in stores]
                 yield self.decide(facts, value, [*stores, *made])
                 return
+
+
+def _copied(facts: Facts, outputs: dict[str, list[Access]]) -> list[Node]:
+    """Loads and stores of outputs that are all copied, each from arrays of its own, by the same
+    blocks; what rests on no loaded elements is left aside."""
+    moved: dict[str, tuple[set[str | None], list[Node]]] = {}
+    for name, stores in outputs.items():
+        made = [n for s in stores for n in facts.graph.upstream(s.value, _computes)]
+        ends = [facts.access(n) for n in made if _computes(n)]
+        loads = [a for a in ends if a is not None and not a.is_store]
+        data = [a for a in loads if facts.types.shape(a.value)]
+        if not any(facts.types.shape(a.value) for s in stores for a in facts.feeding(s.value)):
+            continue
+        if len(loads) < len(ends) or not data or None in {a.array for a in loads}:
+            return []
+        moved[name] = ({a.array for a in loads}, [a.node for a in (*loads, *stores)])
+    sources = [taken for taken, _ in moved.values()]
+    apart = all(not a & b for n, a in enumerate(sources) for b in sources[n + 1 :])
+    sides = {n.branch for _, nodes in moved.values() for n in nodes if not n.loops}
+    if len(moved) < 2 or not apart or len(sides) > 1:
+        return []
+    return [n for _, nodes in moved.values() for n in nodes]
+
+
+def _computes(node: Node) -> bool:
+    """True for a load, and for what does more than hand a value on."""
+    return node.op.kind not in HELD
 
 
 def _way(facts: Facts, stores: list[Access]) -> tuple[set[str | None], Counter[str]] | None:
