@@ -139,6 +139,9 @@ class BindingReader(VectorReader):
             open_ = kind.to.record in {t.name for t in function.template}
             kind = Kind(to=UNKNOWN) if open_ else kind
             read = replace(read, kind=kind)
+        elif written.extents and not written.reference and read.kind.to is not None:
+            kind = replace(read.kind, to=kind.element)
+            read = self.pointer_cast(read, kind, value.at, parameter.name)
         elif kind.to == UNKNOWN and read.kind.to is not None and written.name == "auto":
             kind = read.kind
         elif kind.to is not None and read.kind.to is not None:

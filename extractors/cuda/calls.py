@@ -22,6 +22,7 @@ from extractors.cuda.values import (
     Named,
     Slot,
     Val,
+    Where,
 )
 from kb.dialects.cuda import (
     APPROXIMATE,
@@ -101,6 +102,28 @@ class CallReader(BindingReader):
         if found is not None:
             return found
         return self.opaque(function.text, node.arguments, node.at, hint, whole=node)
+
+    def returned_place(self, node: n.Call) -> Where | None:
+        """The place behind the reference that a method or function without more than a return
+        statement gives."""
+        function, frame = node.function, None
+        found: list[n.Definition] = []
+        if isinstance(function, n.Name) and self.frame.find(function.text) is None:
+            found = [f for f in self.library.functions(function.text) if not f.owner]
+            if not found and self.frame.owner:
+                found, frame = self.candidates(function)
+        fitting = [f for f in found if len(f.parameters) == len(node.arguments)]
+        if len(fitting) != 1 or not fitting[0].result.reference or fitting[0] in self.trail:
+            return None
+        body = fitting[0].body.body
+        leave = body[0] if len(body) == 1 else None
+        if not isinstance(leave, n.Leave) or leave.value is None:
+            return None
+        inner = frame or Frame(fitting[0].name, depth=self.frame.depth + 1)
+        if inner.depth > MAX_DEPTH or not self.bound(fitting[0], node, (), inner):
+            return None
+        with self.inside(inner):
+            return self.place(leave.value)
 
     def _both(self, node: n.Call, name: str) -> Val | None:
         """A function that stores two results behind pointers; None when it is none."""

@@ -14,7 +14,6 @@ from extractors.cuda.values import (
     Kind,
     Memory,
     Named,
-    Pointing,
     Slot,
     Val,
 )
@@ -68,7 +67,7 @@ class DeclarationReader(StructReader):
         """A pointer to a variable in registers is another name for it."""
         if not node.type.pointers and node.type.name != "auto":
             return False
-        if not isinstance(value, n.Unary | n.Cast | n.Name | n.Field):
+        if not isinstance(value, n.Unary | n.Cast | n.Name | n.Field | n.Binary):
             return False
         found = self.pointing(value)
         if found is None:
@@ -76,7 +75,7 @@ class DeclarationReader(StructReader):
         if node.type.name == "auto" and not node.type.pointers and isinstance(value, n.Name):
             return False
         kind = self.kind(node.type, self.frame).to if node.type.name != "auto" else None
-        self.bind(node.name, Pointing(found.where, kind or found.kind))
+        self.bind(node.name, replace(found, kind=kind or found.kind))
         return True
 
     def _register(self, node: n.Variable, value: n.Expr | None) -> None:

@@ -62,6 +62,7 @@ class Library:
     _methods: dict[str, list[n.Definition]] = field(default_factory=dict)
     _aliases: dict[str, n.Alias | None] = field(default_factory=dict)
     _constants: dict[str, n.Variable | None] = field(default_factory=dict)
+    _given: dict[str, tuple[n.Expr, ...]] = field(default_factory=dict)
     _instances: dict[str, list[Instance]] | None = None
 
     def instances(self, name: str) -> list[Instance]:
@@ -79,6 +80,20 @@ class Library:
             found = header.unit(name)
             if found is not None:
                 yield found
+
+    def given(self, name: str) -> tuple[n.Expr, ...]:
+        """What functions of the headers give a variable at the level of a file."""
+        if name not in self._given:
+            self._given[name] = ()
+            if self.constant(name) is not None:
+                headers = (found for h in self.headers if (found := h.unit(name)) is not None)
+                bodies = (f.body for u in headers for many in u.functions.values() for f in many)
+                self._given[name] = tuple(
+                    one.value for body in bodies for one in n.inside(body)
+                    if isinstance(one, n.Assign) and isinstance(one.target, n.Name)
+                    and one.target.text == name
+                )  # fmt: skip
+        return self._given[name]
 
     def functions(self, name: str) -> list[n.Definition]:
         """Definitions of a function by its last name, of the first file that has any."""

@@ -42,11 +42,24 @@ class MemoryReader(FieldReader):
                 return self._seen(self.place(operand), self.kind(written, self.frame), node.at)
             case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(inner,)):
                 return self.place(inner)
+            case n.Call():
+                return self.returned_place(node)
         return None
 
+    def returned_place(self, node: n.Call) -> Where | None:
+        """The place that a function returns a reference to; None when it returns a value."""
+        raise NotImplementedError
+
     def _seen(self, where: Where | None, kind: Kind, at: n.Place) -> Where | None:
-        """What lies behind an address, seen as another type; None for a variable in registers."""
-        if not isinstance(where, Memory):
+        """What lies at a place, seen as another type; None where the types of a variable in
+        registers do not tell how."""
+        if isinstance(where, Slot):
+            sizes = (where.kind.bits, kind.bits)
+            if where.kind == kind:
+                return where
+            same = None in sizes or sizes[0] == sizes[1]
+            return replace(where, kind=kind, path=(*where.path, "as")) if same else None
+        if where is None:
             return None
         pointer = Kind(to=kind, space=where.address.kind.space)
         return Memory(self.pointer_cast(where.address, pointer, at), kind, where.volatile)
@@ -114,7 +127,15 @@ class MemoryReader(FieldReader):
             return replace(where, kind=UNKNOWN, path=(*where.path, step))
         if isinstance(where, Memory) and where.kind.shape:
             return self._row(where, self.read(index), at)
+        if isinstance(where, Memory) and self._in_shared(operand, where):
+            return Memory(self.add(where.address, self.read(index), at), UNKNOWN)
         return self._behind(operand, index, at)
+
+    def _in_shared(self, node: n.Expr, where: Memory) -> bool:
+        """Whether a place of unknown type is a field, or part of one, of a struct in shared memory:
+        what is indexed there is an array of the struct."""
+        shared = where.address.kind.space is MemorySpace.SHARED
+        return shared and where.kind == UNKNOWN and isinstance(node, n.Field | n.Index)
 
     def _open(self, where: Where | None) -> bool:
         """Whether a place is a field, of unknown type, of a struct whose type only the
@@ -181,6 +202,9 @@ class MemoryReader(FieldReader):
     def _local(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Where | None:
         """Part of a variable that a pointer to it reaches; seen as the pointer's type."""
         where = local.where
+        if local.offset is not None:
+            step = self._steps(local, index, at)
+            return self._element(replace(where), local.kind, step) if step is not None else None
         if index is None and where.kind == local.kind:
             return where
         if where.kind.dtype == local.kind.dtype and not local.kind.shape and where.kind.shape:
@@ -190,6 +214,31 @@ class MemoryReader(FieldReader):
             return replace(where, kind=local.kind, path=(*where.path, "as"))
         step = self.read(index) if index is not None else self.constant(0, at)
         return replace(where, kind=local.kind, path=(*where.path, "as", step))
+
+    def _element(self, where: Slot, kind: Kind, step: Val) -> Slot:
+        if where.kind.dtype == kind.dtype and not kind.shape and where.kind.shape:
+            return replace(where, kind=where.kind.element, path=(*where.path, step))
+        return replace(where, kind=kind, path=(*where.path, "as", step))
+
+    def _steps(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Val | None:
+        """How many of what a moved pointer points at lie before what it reaches; None when the
+        types do not tell."""
+        step, unit, kind = local.offset, local.unit, local.kind
+        if step is None:
+            return None
+        if unit != kind:
+            same = unit.dtype == kind.dtype and not unit.shape and kind.shape[:1] != ("?",)
+            whole = kind.bits if not same else int(kind.shape[0]) if kind.shape else 1
+            part = unit.bits if not same else 1
+            if not whole or not part or whole % part:
+                return None
+            count = self.constant(whole // part, at)
+            operands = [("lhs", step.name), ("rhs", count.name)]
+            step = self.one(OpKind.FLOOR_DIV, operands, at, step.kind)
+        if index is None:
+            return step
+        operands = [("lhs", step.name), ("rhs", self.read(index).name)]
+        return self.one(OpKind.ADD, operands, at, step.kind)
 
     def pointing(self, node: n.Expr) -> Pointing | None:
         """The variable in registers that a pointer points at."""
@@ -208,7 +257,11 @@ class MemoryReader(FieldReader):
                 inner = self.pointing(operand)
                 kind = self.kind(written, self.frame)
                 if inner is not None and kind.to is not None:
-                    return Pointing(inner.where, kind.to)
+                    return replace(inner, kind=kind.to)
+            case n.Binary(operator="+", left=left, right=right):
+                base = self.pointing(left)
+                if base is not None and base.offset is None:
+                    return replace(base, offset=self.read(right), unit=base.kind)
             case n.Field():
                 part = self.place(node) if self.in_registers(node) else None
                 if isinstance(part, Slot) and part.kind.shape:

@@ -122,7 +122,7 @@ def _counted(site: LaunchSite, library: Library, counters: frozenset[str]) -> It
 def counts(node: object, library: Library, counters: frozenset[str]) -> bool:
     """Whether a node is the number of multiprocessors of the device."""
     if isinstance(node, n.Name):
-        return node.text in counters
+        return node.text in counters or any(map(names_count, library.given(node.text)))
     if isinstance(node, n.Field):
         return node.name == _FIELD
     return isinstance(node, n.Call) and _tells(node, library)

@@ -18,6 +18,9 @@ MAX_DEPTH = 4
 """Helpers of helpers whose work is looked at."""
 
 _BITS = frozenset({"<<", ">>", "&", "|", OpKind.BIT_AND, OpKind.BIT_OR})
+_ROUNDS = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FLOOR, OpKind.CEIL})
+"""What a conversion to few bits may do besides: it rounds and keeps within the range."""
+
 _MOVES = frozenset({OpKind.CAST, OpKind.BITCAST, OpKind.VECTOR, OpKind.DEVICE_ASSERT, OpKind.TRAP})
 _BY_CHOICE = {">": OpKind.MAXIMUM, ">=": OpKind.MAXIMUM, "<": OpKind.MINIMUM, "<=": OpKind.MINIMUM}
 
@@ -51,7 +54,7 @@ def standing_for(
     plain = [one for one in found if not _calls_own(one)] or found
     works = [frozenset(_work(one, library, 0)) for one in plain]
     least = min(works, key=len)
-    if any(work - least - _BITS or least - work for work in works):
+    if any(work - least - _BITS - _ROUNDS or least - work for work in works):
         return None
     general = [one for one in plain if one.template and not one.specialised]
     return general[0] if len(general) == 1 else _loosened(min(plain, key=_size), places, plain)

@@ -98,10 +98,13 @@ Where = Slot | Memory
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """A pointer to something in registers: `kind` is what it points at, `where` what lies there."""
+    """A pointer to something in registers: `kind` is what it points at, `where` what lies there,
+    moved by `offset` of `unit`."""
 
     where: Slot
     kind: Kind
+    offset: Val | None = None
+    unit: Kind = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
