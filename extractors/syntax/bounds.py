@@ -22,8 +22,9 @@ MAX_PATTERN_DEPTH = 6
 """Brackets in the pattern of a `case`: the time libcst takes grows fourfold with each of them."""
 
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\f]+|\\\n|\#[^\n]*)
-    |(?P<newline>\n)
+    r"""(?:[ \t\f]+|\\\n|\#[^\n]*
+        |(?!(?:not|and|or|if|in|is|await|yield|lambda|for)\b)\w++(?!["']))*+
+    (?:(?P<newline>\n)
     |(?P<string>(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"{3}|'{3}|\"|'))
     |(?P<word>\w+)
     |(?P<open>[\[({])
@@ -31,9 +32,11 @@ _TOKEN = re.compile(
     |(?P<comma>[,;])
     |(?P<operator>\*\*|//|<<|>>|->|[-+*/%&|^@<>=!:]=|[^\s\w:])
     |(?P<colon>:)
-    |(?P<other>.)""",
+    |(?P<other>.))""",
     re.VERBOSE,
 )
+"""One token that may count, behind spaces, comments and names that do not."""
+
 _TEXT = re.compile(
     r"""\\N\{[^}\n]*\}|\\.|\{\{|\}\}|[{}]|\"{3}|'{3}|["']|[^\\{}"']+|\\""", re.DOTALL
 )
@@ -85,9 +88,10 @@ class _DepthCount:
 
     def _code(self, position: int, top: _Level) -> int:
         match = _TOKEN.match(self.source, position)
-        if match is None:
-            return position + 1
-        kind, text, end = match.lastgroup, match.group(), match.end()
+        if match is None or match.lastgroup is None:
+            return len(self.source)
+        kind, end = match.lastgroup, match.end()
+        text, position = match[kind], match.start(kind)
         if kind == "newline":
             return self._line_start(end) if len(self.levels) == 1 else end
         if kind == "open":
@@ -132,10 +136,11 @@ class _DepthCount:
 
     def _string(self, match: re.Match[str], top: _Level) -> int:
         top.chain += 1
-        self._add(1, match.start())
+        start = match.start("string")
+        self._add(1, start)
         quote, prefix = match.group("quote"), match.group("prefix").lower()
         if "f" in prefix or "t" in prefix:
-            self._push(_Level(quote, text=True), match.start())
+            self._push(_Level(quote, text=True), start)
             return match.end()
         found = _STRING_END[quote].match(self.source, match.end())
         return len(self.source) if found is None else found.end()
