@@ -318,3 +318,20 @@ def scan(x, out, n, PER: tl.constexpr, W: tl.constexpr):
 """
 )
 """A block scales its share of rows, one after the other, each checked."""
+
+STEPS = (
+    POINTER
+    + """
+@triton.jit
+def steps(q, k, v, out, n, W: tl.constexpr):
+    lanes = tl.arange(0, W)
+    state = tl.zeros([W, W], dtype=tl.float32)
+    for i in range(n):
+        x = tl.load(q + i * W + lanes)
+        y = tl.load(k + i * W + lanes)
+        z = tl.load(v + i * W + lanes)
+        state = state * 0.5 + y[:, None] * z[None, :]
+        tl.store(out + i * W + lanes, tl.sum(state * x[:, None], axis=0))
+"""
+)
+"""A recurrence: one row of each array a step, a state of two axes handed on."""

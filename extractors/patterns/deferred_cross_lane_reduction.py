@@ -5,16 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION_POINTER, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
-from extractors.patterns.cases_rows_pointer import ROW_NORM_CHUNKS_POINTER, ROW_NORM_POINTER
+from extractors.patterns.cases_rows_pointer import (
+    ROW_NORM_CHUNKS_POINTER,
+    ROW_NORM_POINTER,
+    STEPS,
+)
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.loops import Loop, Role, leads, persistent
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
+_EXTREMES = frozenset({
+    OpKind.REDUCE_MIN, OpKind.REDUCE_MAX, OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE,
+})  # fmt: skip
+_LEAST = (
+    POINTER
+    + """
+@triton.jit
+def least(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    best = float("inf")
+    for i in range(0, n, T):
+        v = tl.load(x + row * n + i + tl.arange(0, T))
+        low = tl.min(v, axis=0)
+        best = tl.where(low < best, low, best)
+    tl.store(out + row, best)
+"""
+)
 _MADE = frozenset({OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR})
 _GROUPS = """import cuda.tile as ct
 Int = ct.Constant[int]
@@ -46,7 +67,7 @@ _LATE = (
 
 class DeferredCrossLaneReduction(Pattern):
     """A carried tile is updated lane by lane and reduced after the loop; or a reduction feeds the
-    carry."""
+    carry, or sums over the carried state and is stored every step."""
 
     name = "deferred-cross-lane-reduction"
     axis = "reduction_placement"
@@ -60,12 +81,23 @@ class DeferredCrossLaneReduction(Pattern):
         Case(ATTENTION_POINTER, "reduce every iteration to a scalar/row"),
         Case(_GROUPS, "accumulate lane-wise, reduce once after the loop"),
         Case(_GROUPS_ROWS, "reduce every iteration to a scalar/row"),
+        Case(_LEAST, "reduce every iteration to a scalar/row"),
+        Case(STEPS, "reduce every iteration to a scalar/row"),
     )
     near_misses = (
         NearMiss(
             _GROUPS_ROWS,
             why="every chunk is reduced on its own",
             value="accumulate lane-wise, reduce once after the loop",
+        ),
+        NearMiss(
+            vary(_LEAST, ("tl.min(v, axis=0)", "v"), ("row, best)", "row, tl.min(best, axis=0))")),
+            why="the least of every lane is kept",
+            value="reduce every iteration to a scalar/row",
+        ),
+        NearMiss(
+            vary(STEPS, ("tl.sum(state * x[:, None], axis=0)", "x + z")),
+            why="no step sums anything",
         ),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
         NearMiss(
@@ -102,10 +134,36 @@ class DeferredCrossLaneReduction(Pattern):
                     ]
                 elif inside and (self._scores(facts, inside) or self._row(facts, inside)):
                     every += inside
+            every += self._extremes(facts, loop) or self._steps(facts, loop)
         if deferred:
             yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)
         if every:
             yield self.decide(facts, "reduce every iteration to a scalar/row", every)
+
+    def _extremes(self, facts: Facts, loop: Loop) -> list[Node]:
+        """Reductions of chunks of a row to the least or the largest, and its place, of which the
+        loop keeps the best."""
+        if facts.contractions:
+            return []
+        found = [r for r in facts.reductions if r.loop is loop.node and r.op.kind in _EXTREMES]
+        kept = [c.next for c in loop.of(Role.OTHER)]
+        best = [r for r in found if any(facts.graph.rests_on(v, r) for v in kept)]
+        return best if best and self._row(facts, best) else []
+
+    def _steps(self, facts: Facts, loop: Loop) -> list[Node]:
+        """Sums over an axis of the state of a recurrence, stored or taken back into it every
+        step."""
+        if facts.contractions or facts.of_threads or not facts.reductions:
+            return []
+        tiles = [c for c in loop.carried if len(facts.types.shape(c.argument)) > 1]
+        sums = [r for r in facts.reductions if r.loop is loop.node] if tiles else []
+        stores = [a for a in facts.stores if a.node.inside(loop.node)] if sums else []
+        return [
+            r
+            for r in sums
+            if any(leads(facts.graph, r.op.inputs[0], c.argument) for c in tiles)
+            and any(facts.graph.rests_on(s.value, r) for s in stores)
+        ]
 
     def _after(self, facts: Facts, loop: Loop, value: str) -> list[Node]:
         """Reductions of the final tile itself."""

@@ -33,6 +33,7 @@ from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | CONTRACTIONS
+_WHOLE = (OpKind.SORT, OpKind.SCAN, OpKind.CUMSUM, OpKind.CUMPROD)
 _ONCE = "row read once, in chunks"
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
@@ -69,10 +70,21 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
+_SCANNED = (
+    POINTER
+    + """
+@triton.jit
+def running(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), axis=0))
+"""
+)
+
+
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
-    same index; or a product in a loop reads what was loaded before the loop; or a row is sorted as
-    a whole."""
+    same index; or a product in a loop reads what was loaded before the loop; or a row is sorted or
+    scanned as a whole."""
 
     name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
     axis = "row_residency"
@@ -93,6 +105,13 @@ class RowResidency(Pattern):
         Case(DELTA, "single tile, row cached in registers"),
         Case(DELTA_TILE, "single tile, row cached in registers"),
         Case(_SUMMED, _ONCE),
+        Case(
+            _SUMMED.replace("row * n + at", "(row * n + at) * by").replace(
+                "out, n,", "out, n, by,"
+            ),
+            _ONCE,
+        ),
+        Case(_SCANNED, "single tile, row cached in registers"),
         Case(_STAGED, "row staged in shared memory"),
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
     )
@@ -120,11 +139,7 @@ class RowResidency(Pattern):
                 yield self.decide(facts, "tile kept over the loop", held)
             return
         if not facts.reductions:
-            put = [a for a in facts.loads if self._sorted(facts, a)]
-            if put:
-                yield self.decide(facts, "single tile, row cached in registers", put)
-            elif once := self._once(facts):
-                yield self.decide(facts, _ONCE, once)
+            yield from self._unreduced(facts)
             return
         staged = self._staged(facts)
         if staged:
@@ -140,6 +155,14 @@ class RowResidency(Pattern):
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
+        else:
+            yield from self._unreduced(facts)
+
+    def _unreduced(self, facts: Facts) -> Iterable[Decision]:
+        """A row that is sorted or scanned as a whole, or that a loop goes along once."""
+        put = [a for a in facts.loads if self._sorted(facts, a)]
+        if put:
+            yield self.decide(facts, "single tile, row cached in registers", put)
         elif once := self._once(facts):
             yield self.decide(facts, _ONCE, once)
 
@@ -151,13 +174,14 @@ class RowResidency(Pattern):
         found: list[Where] = []
         for access in chunks:
             others = [a for a in facts.loads if a.array == access.array and a.loop != access.loop]
-            if not any(facts.types.shape(a.value) for a in others) and access.loop is not None:
+            wide = any(e != "1" for a in others for e in facts.types.shape(a.value))
+            if not wide and access.loop is not None:
                 found += [access.loop, access]
         return found
 
     def _sorted(self, facts: Facts, access: Access) -> bool:
-        """A load, in no loop that runs, of what is then sorted as a whole."""
-        sorts = [v for n in facts.graph.of(OpKind.SORT) for v in n.op.inputs]
+        """A load, in no loop that runs, of what is then sorted or scanned as a whole."""
+        sorts = [v for n in facts.graph.of(*_WHOLE) for v in n.op.inputs]
         if not any(facts.graph.rests_on(v, access.node) for v in sorts):
             return False
         return not any(access.node.inside(loop.node) for loop in facts.rolled_loops)

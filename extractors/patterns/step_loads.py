@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import (
     DELTA,
     NORM_BACKWARD_POINTER,
     ROW_NORM_CHUNKS_POINTER,
+    STEPS,
 )
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -18,21 +19,6 @@ from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, leads
 from kb.evidence import Decision
 
-_STEPS = (
-    POINTER
-    + """
-@triton.jit
-def steps(q, k, v, out, n, W: tl.constexpr):
-    lanes = tl.arange(0, W)
-    state = tl.zeros([W, W], dtype=tl.float32)
-    for i in range(n):
-        x = tl.load(q + i * W + lanes)
-        y = tl.load(k + i * W + lanes)
-        z = tl.load(v + i * W + lanes)
-        state = state * 0.5 + y[:, None] * z[None, :]
-        tl.store(out + i * W + lanes, tl.sum(state * x[:, None], axis=0))
-"""
-)
 _CHUNKS = (
     TILE
     + """
@@ -49,7 +35,7 @@ def chunks(w, u, k, out, n: Int, T: Int, W: Int):
 """
 )
 _CHOSEN = vary(
-    _STEPS, ("tl.load(v + i * W", "tl.load(v + tl.max(y, axis=0).to(tl.int32) * W")
+    STEPS, ("tl.load(v + i * W", "tl.load(v + tl.max(y, axis=0).to(tl.int32) * W")
 )  # fmt: skip
 
 
@@ -62,7 +48,7 @@ class StepLoads(Pattern):
     axis = "load_order"
     source = "NVIDIA, CUDA C++ Best Practices Guide: independent loads in flight hide latency"
     matches = (
-        Case(_STEPS, "independent of the reduction"),
+        Case(STEPS, "independent of the reduction"),
         Case(_CHUNKS, "independent of the product"),
         Case(_CHOSEN, "operands after the reduction"),
         Case(DELTA, "independent of the reduction"),
@@ -70,7 +56,7 @@ class StepLoads(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_STEPS, ("tl.load(q + i * W + lanes)", "1.0"), ("tl.load(v + i * W", "(lanes + i * W")),  # noqa: E501
+            vary(STEPS, ("tl.load(q + i * W + lanes)", "1.0"), ("tl.load(v + i * W", "(lanes + i * W")),  # noqa: E501
             why="one array",
         ),
         NearMiss(PRODUCT, why="operands of a sum of products stream by"),

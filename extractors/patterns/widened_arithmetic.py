@@ -6,18 +6,19 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.butterfly_stages import STAGES_POINTER
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import REDUCTIONS, OpKind
 
 _ARITHMETIC = frozenset({
     OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.EXP, OpKind.EXP2,
     OpKind.TANH, OpKind.NEG, OpKind.SIGMOID, OpKind.ERF, OpKind.LOG, OpKind.LOG2, OpKind.SQRT,
-    OpKind.RSQRT, OpKind.POW, OpKind.REDUCE_SUM,
+    OpKind.RSQRT, OpKind.POW, OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN,
+    *REDUCTIONS,
 })  # fmt: skip
 _SEEN = VIEWS | TURNS | {OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK}
 _HALVES = """#include <cuda_fp16.h>
@@ -26,6 +27,17 @@ __global__ void twice(const half* x, half* out, int n) {
     if (at < n) out[at] = __float2half(2.f * __half2float(x[at]));
 }
 """
+_LARGEST = (
+    POINTER
+    + """
+@triton.jit
+def largest(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=-float("inf")).to(tl.float32)
+    tl.store(out + tl.program_id(0), tl.max(v, axis=0))
+"""
+)
+_DOUBLE = vary(_LARGEST, ("tl.max(v, axis=0)", "1.0 / tl.max(v, axis=0).to(tl.float64)"))
 _IN_STAGES = vary(STAGES_POINTER, ("* T + at)\n", "* T + at).to(tl.float32)\n"))
 _EITHER = _HALVES.replace(
     "out[at] = __float2half(2.f * __half2float(x[at]))",
@@ -41,6 +53,8 @@ class WidenedArithmetic(Pattern):
     axis = "compute_dtype"
     source = "Micikevicius et al., Mixed Precision Training (2018)"
     matches = (
+        Case(_DOUBLE, "fp64"),
+        Case(_LARGEST, "fp32"),
         Case(ROW_NORM, "fp32"),
         Case(LAYER_NORM_POINTER, "fp32"),
         Case(ROW_NORM_THREADS, "fp32"),
@@ -53,6 +67,10 @@ class WidenedArithmetic(Pattern):
         NearMiss(COPY, why="nothing is computed"),
         NearMiss(COPY_THREADS, why="nothing is computed"),
         NearMiss(PRODUCT, why="the product widens by itself"),
+        NearMiss(ROW_NORM, why="32 bits are enough", value="fp64"),
+        NearMiss(
+            vary(_LARGEST, (".to(tl.float32)", "")), why="the largest in the type of the array"
+        ),
         NearMiss(ADD_POINTER, why="the sum is taken in the type of the arrays"),
         NearMiss(
             _HALVES.replace("2.f * __half2float(x[at])", "__half2float(x[at])"),
@@ -68,6 +86,16 @@ class WidenedArithmetic(Pattern):
                 found += [cast, *computed] if computed else []
         if found:
             yield self.decide(facts, "fp32", dict.fromkeys(found))
+        double = [n for cast in facts.graph.of(*CASTS) for n in self._double(facts, cast)]
+        if double:
+            yield self.decide(facts, "fp64", dict.fromkeys(double))
+
+    def _double(self, facts: Facts, cast: Node) -> list[Node]:
+        """A cast to 64-bit floats with what is computed in them."""
+        if facts.types.dtype(cast.result) != "f64" or not facts.feeding(cast.op.inputs[0]):
+            return []
+        computed = self._computed(facts, cast.result)
+        return [cast, *computed] if computed else []
 
     def _casts(self, facts: Facts, value: str) -> list[Node]:
         """Casts of a loaded value to 32-bit floats."""

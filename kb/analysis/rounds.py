@@ -50,8 +50,5 @@ def goes_along(position: Expr, step: Atom, by: Expr) -> bool:
     lanes = [a for a in position.top() if a.kind is AtomKind.LANE]
     if not lanes:
         return each.constant in (1, -1)
-    return any(
-        each in (lane.args[0], scale(lane.args[0], -1))
-        for lane in lanes
-        if position.coefficient(lane).constant in (1, -1)
-    )
+    tiles = [mul(lane.args[0], position.coefficient(lane)) for lane in lanes]
+    return any(tile is not None and each in (tile, scale(tile, -1)) for tile in tiles)
