@@ -19,9 +19,11 @@ def by_the_host(
     of `every`; with the lines of the condition and of the launches on both of its sides, and those
     of branches that lead to it through functions."""
     lines = set(led)
+    grids: dict[int, tuple[str, ...]] = {}
     for mine in launches:
         for other in every:
-            if other.function == mine.function and _differs(mine, other):
+            apart = other.function == mine.function and other.guards != mine.guards
+            if apart and _differs(mine, other, grids):
                 test = _parted(mine, other)
                 if test is not None:
                     lines |= {place(test.at), place(mine.at), place(other.at)}
@@ -34,14 +36,18 @@ def by_the_host(
     return (found,)
 
 
-def _differs(one: LaunchSite, other: LaunchSite) -> bool:
+def _differs(one: LaunchSite, other: LaunchSite, grids: dict[int, tuple[str, ...]]) -> bool:
     """Whether two launches are of two kernels, or of one kernel over grids that are made in
-    different ways."""
+    different ways; `grids` keeps their texts by the identity of the launch."""
     if one.kernel.text != other.kernel.text:
         return True
-    grids = [list(map(shown, _grid(site))) for site in (one, other)]
-    same = shown(one.kernel) == shown(other.kernel)
-    return same and grids[0] != grids[1] and all(grids)
+    if one.kernel.arguments != other.kernel.arguments and shown(one.kernel) != shown(other.kernel):
+        return False
+    for site in (one, other):
+        if id(site) not in grids:
+            grids[id(site)] = tuple(map(shown, _grid(site)))
+    first, second = grids[id(one)], grids[id(other)]
+    return bool(first and second) and first != second
 
 
 def _grid(site: LaunchSite) -> Iterator[n.Expr]:

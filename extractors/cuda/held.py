@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
 from extractors.cuda.render import shown
@@ -34,10 +34,21 @@ Way = tuple[Held, ...]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The kernels of a file by name, and its functions."""
+    """The kernels of a file by name, and its functions; `named` says of bodies by their identity
+    whether they name a kernel."""
 
     kernels: frozenset[str]
     functions: Mapping[str, Sequence[n.Definition]]
+    named: dict[int, bool] = field(default_factory=dict)
+
+    def names(self, body: n.Block) -> bool:
+        """Whether a body names a kernel."""
+        if id(body) not in self.named:
+            self.named[id(body)] = any(
+                isinstance(one, n.Name) and one.text.rpartition("::")[2] in self.kernels
+                for one in n.inside(body)
+            )
+        return self.named[id(body)]
 
 
 def with_value(held: Holding, name: str, new: Held) -> None:
@@ -78,22 +89,24 @@ def _in(node: n.Expr, held: Holding, known: Known) -> Iterator[tuple[n.Expr, Way
         case n.Braces(items=items):
             yield from ((item, (), held) for item in items)
         case n.Call(function=n.Lambda() as function):
-            yield from _returned(function.body, held)
+            yield from _returned(function.body, held, known)
         case n.Call(function=n.Name(text=text), arguments=arguments):
             bodies = [h.value.body for h in held.get(text, ()) if isinstance(h.value, n.Lambda)]
             bodies = bodies or [f.body for f in known.functions.get(text.rpartition("::")[2], ())
                                 if not f.words & {"__device__", "__global__"}]  # fmt: skip
             for body in bodies:
-                yield from _returned(body, held)
+                yield from _returned(body, held, known)
             for given in arguments:
                 lambdas = [given, *(h.value for h in held.get(shown(given), ()))]
                 for one in lambdas:
                     if isinstance(one, n.Lambda):
-                        yield from _returned(one.body, held)
+                        yield from _returned(one.body, held, known)
 
 
-def _returned(body: n.Block, held: Holding) -> Iterator[tuple[n.Expr, Way, Holding]]:
-    """What a body returns, with the variables of its own."""
+def _returned(body: n.Block, held: Holding, known: Known) -> Iterator[tuple[n.Expr, Way, Holding]]:
+    """What a body that names kernels returns, with the variables of its own."""
+    if not known.names(body):
+        return
     inner = dict(held)
     for one in n.inside(body):
         if isinstance(one, n.Variable) and one.value is not None:

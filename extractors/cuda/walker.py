@@ -57,6 +57,10 @@ class Walker:
     open: dict[str, list[Open]] = field(default_factory=dict)
     handed: list[Handed] = field(default_factory=list)
     given: frozenset[str] = frozenset()
+    _known: Known = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = Known(self.kernels, self.functions)
 
     @property
     def functions(self) -> Mapping[str, Sequence[n.Definition]]:
@@ -111,10 +115,6 @@ class Walker:
                     found = inner.open.get(name, ())
                     self.open[name] += [replace(launch, foreign=True) for launch in found]
         return self.open[name]
-
-    @property
-    def _known(self) -> Known:
-        return Known(self.kernels, self.functions)
 
     def _walk(self, node: object) -> None:
         self.steps += 1
