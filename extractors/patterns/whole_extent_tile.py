@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, FIRST_THREAD, LAYER_NORM_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, sides
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
 
 class WholeExtentTile(Pattern):
     """Lanes that no block id and no loop moves are masked by an extent; or a tile of a
-    compile-time extent is only ever read at index zero of an axis."""
+    compile-time extent is only ever read at index zero of an axis, or by lanes that nothing moves
+    or masks."""
 
     name = "whole-extent-in-one-tile"
     axis = "tile_padding"
@@ -27,12 +28,28 @@ class WholeExtentTile(Pattern):
     matches = (
         Case(LAYER_NORM_POINTER, "masked lanes of one padded tile"),
         Case(ATTENTION, "whole extent in one tile"),
+        Case(ATTENTION_POINTER, "whole extent in one tile"),
         Case(LAYER_NORM_THREADS, "masked lanes of one padded tile"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the block id moves the lanes"),
         NearMiss(PRODUCT, why="every axis is tiled"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),
+        NearMiss(PRODUCT_POINTER, why="every axis is tiled"),
+        NearMiss(
+            vary(
+                ATTENTION_POINTER,
+                ("lane = tl.arange(0, W)", "lane = x + tl.arange(0, W)"),
+            ),
+            why="the block id moves the lanes",
+        ),
+        NearMiss(
+            vary(
+                ATTENTION_POINTER,
+                ("y * sh + ", "y * W + "),
+            ),
+            why="another block's lanes lie beside these",
+        ),
         NearMiss(ADD_THREADS, why="the block id moves the lanes"),
     )
 
@@ -47,9 +64,10 @@ class WholeExtentTile(Pattern):
             lanes = [n for c in masked for n in _lanes(facts, c)]
             found = dict.fromkeys([*masked, *lanes])
             yield self.decide(facts, "masked lanes of one padded tile", found)
-        elif names := self._whole(facts):
-            first = [a for a in facts.loads if set(names) & set(a.shape)][:1]
-            where: list[Where] = [*first, *facts.declared(*names)]
+        elif names := self._whole(facts) or _unmoved(facts):
+            first = [a for a in facts.loads if set(names) & {*a.shape, *facts.types.shape(a.value)}]
+            counted = [n for n in facts.graph.of(OpKind.ARANGE) if _size(facts, n) in names]
+            where: list[Where] = [*first[:1], *counted, *facts.declared(*names)]
             yield self.decide(facts, "whole extent in one tile", where, ", ".join(names))
 
     def _whole(self, facts: Facts) -> list[str]:
@@ -62,6 +80,53 @@ class WholeExtentTile(Pattern):
                 if extent in facts.constexprs:
                     at_zero[extent] = at_zero.get(extent, True) and index.constant == 0
         return [name for name, zero in sorted(at_zero.items()) if zero] if facts.loads else []
+
+
+def _unmoved(facts: Facts) -> list[str]:
+    """Compile-time extents of lanes that stand in offsets of pointers, of which nothing moves a
+    multiple and no mask leaves one out."""
+    if facts.of_threads or not facts.loads:
+        return []
+    still: dict[str, bool] = {}
+    for access in facts.accesses:
+        if access.mode is not Mode.POINTER:
+            continue
+        tests = [s for c in comparisons(facts, access.mask) for s in sides(facts, c)]
+        masked = {size for side in tests for lane in _of_lanes(side) if (size := _extent(lane))}
+        for index in access.index:
+            for lane in _of_lanes(index):
+                size = _extent(lane)
+                if size is not None and size.value in facts.constexprs:
+                    free = size not in masked and _alone(index, lane, size)
+                    still[size.value] = still.get(size.value, True) and free
+    return sorted(name for name, alone in still.items() if alone)
+
+
+def _of_lanes(expr: Expr) -> list[Atom]:
+    return [a for a in expr.atoms() if a.kind is AtomKind.LANE]
+
+
+def _extent(lane: Atom) -> Atom | None:
+    return lane.args[0].atom if lane.args else None
+
+
+def _alone(index: Expr, lane: Atom, size: Atom) -> bool:
+    """True when no other term moves by the lanes' extent, or by their own step."""
+    steps = [
+        (sorted(a.text for a in f if a != lane), n) for f, n in index.terms if f.count(lane) == 1
+    ]
+    beside = [f for f, _ in index.terms if lane not in f]
+    return bool(steps) and not any(
+        size in f or (sorted(a.text for a in f if a != one), n) in steps
+        for f, n in index.terms
+        if f in beside
+        for one in f
+    )
+
+
+def _size(facts: Facts, lanes: Node) -> str:
+    size = facts.values.expr(lanes.op.operand("size")).atom
+    return size.value if size is not None else ""
 
 
 def _still(facts: Facts, comparison: Node) -> bool:
