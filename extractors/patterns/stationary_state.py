@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT
+from extractors.patterns.cases import ATTENTION, PRODUCT, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
 from extractors.patterns.cases_rows_pointer import RECURRENT, RECURRENT_READ_ONCE
 from extractors.patterns.state_in_registers import states
+from extractors.patterns.step_loads import CHUNKS
 from kb.analysis.facts import Facts
-from kb.analysis.loops import updates
+from kb.analysis.graph import CASTS, TURNS, VIEWS
+from kb.analysis.loops import Carried, Loop, updates
 from kb.evidence import Decision
+from kb.ops import CONTRACTIONS
+
+_SAVED = vary(
+    PRODUCT,
+    (
+        "        x = ct.load(a",
+        "        ct.store(out, index=(m, k), tile=ct.astype(acc, b.dtype))\n        x = ct.load(a",
+    ),
+)
 
 
 class StationaryState(Pattern):
@@ -20,11 +31,16 @@ class StationaryState(Pattern):
     name = "recurrent-state-stays-and-steps-stream"
     axis = "stationary_operand"
     source = "Yang et al., Gated Linear Attention (2023), recurrent form"
-    matches = (Case(RECURRENT, "state kept, steps streamed"),)
+    matches = (
+        Case(RECURRENT, "state kept, steps streamed"),
+        Case(CHUNKS, "state kept, steps streamed"),
+        Case(_SAVED, "state kept, steps streamed"),
+    )
     near_misses = (
         NearMiss(RECURRENT_READ_ONCE, why="a sum that is read once, after the loop"),
         NearMiss(ROW_NORM_CHUNKS, why="partial sums of one row"),
         NearMiss(NORM_BACKWARD, why="partial sums that are read after the loop"),
+        NearMiss(ATTENTION, why="sums that are rescaled, not read"),
         NearMiss(PRODUCT, why="an accumulator that is read after the loop"),
     )
 
@@ -35,5 +51,25 @@ class StationaryState(Pattern):
             loads = [a for a in facts.feeding(state.next) if a.node.inside(loop.node)]
             loads += [a for n in read for v in n.op.inputs for a in facts.held_loads(v)]
             found += [facts.graph.producer(state.init), *made, *read, *loads]
+        for loop in facts.loops if facts.contractions and not facts.of_threads else ():
+            for state in loop.carried:
+                if len(facts.types.shape(state.argument)) > 1:
+                    found += self._chunks(facts, loop, state)
         if found:
             yield self.decide(facts, "state kept, steps streamed", found)
+
+    def _chunks(self, facts: Facts, loop: Loop, state: Carried) -> list[Where]:
+        """Of a tile that every round stores, or multiplies with another one, before it is changed:
+        where it begins, where it is read, and the loads that it is changed with."""
+        read: list[Where] = []
+        pending = [state.argument]
+        for value in pending:
+            for node, role in facts.graph.uses.get(value, ()):
+                if node.op.kind in VIEWS | CASTS | TURNS and node.inside(loop.node):
+                    pending.append(node.result)
+                elif node.op.kind in CONTRACTIONS and role != "acc":
+                    read.append(node)
+                elif (access := facts.access(node)) is not None and access.value == value:
+                    read.append(access)
+        loads = [a for a in facts.feeding(state.next) if a.loop is loop.node] if read else []
+        return [facts.graph.producer(state.init), *read, *loads] if loads else []

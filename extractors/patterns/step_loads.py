@@ -19,7 +19,7 @@ from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, leads
 from kb.evidence import Decision
 
-_CHUNKS = (
+CHUNKS = (
     TILE
     + """
 @ct.kernel
@@ -49,7 +49,7 @@ class StepLoads(Pattern):
     source = "NVIDIA, CUDA C++ Best Practices Guide: independent loads in flight hide latency"
     matches = (
         Case(STEPS, "independent of the reduction"),
-        Case(_CHUNKS, "independent of the product"),
+        Case(CHUNKS, "independent of the product"),
         Case(_CHOSEN, "operands after the reduction"),
         Case(DELTA, "independent of the reduction"),
         Case(NORM_BACKWARD_POINTER, "independent of the reduction"),
