@@ -68,6 +68,7 @@ _CAPPED = vary(
     ("        keep = cols[None, :] < size\n",
      "        s = cap * libdevice.tanh(s / cap)\n        keep = cols[None, :] < size\n"),
 )  # fmt: skip
+_FACTORS = VIEWS | CASTS | {OpKind.MUL}
 _ELEMENTWISE = (
     VIEWS
     | CASTS
@@ -129,6 +130,8 @@ class ScalePlacement(Pattern):
             "scale once in the epilogue",
         ),
         Case(_LINEAR, "pre-scale Q"),
+        Case(vary(_LINEAR, ("x * rate", "x * tl.exp(x) * rate")), "pre-scale Q"),
+        Case(vary(_STEP, ("s * v[None, :]", "s * (v[None, :] * s)")), "pre-scale Q"),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale S before max"),
@@ -230,9 +233,8 @@ class ScalePlacement(Pattern):
                 continue
             if sum(e != "1" for e in facts.types.shape(made.result)) < 2:
                 continue
-            for side in made.op.inputs[:2]:
-                factor = facts.graph.producer(facts.graph.core(side))
-                if factor is None or factor.op.kind != OpKind.MUL:
+            for factor in facts.graph.upstream(made.result, lambda n: n.op.kind not in _FACTORS):
+                if factor is made or factor.op.kind != OpKind.MUL:
                     continue
                 if _scaling(facts, factor) and any(map(facts.held_loads, factor.op.inputs[:2])):
                     found.append(factor)
@@ -267,7 +269,8 @@ class ScalePlacement(Pattern):
             for node in _scales(facts, product.op.operand(role) or "")
             if node.kind == OpKind.MUL
             and facts.graph.core(_scaling(facts, node)) in handed
-            and any(map(facts.held_loads, node.op.inputs[:2]))
+            and facts.feeding(node.result)
+            and not facts.graph.roots(node.result, *CONTRACTIONS)
         ]
         if found:
             yield self.decide(facts, "pre-scale Q", dict.fromkeys(found))
