@@ -20,6 +20,7 @@ from kb.analysis.loops import Loop, leads
 from kb.analysis.merging import log_sums
 from kb.analysis.normalisations import normalisations
 from kb.analysis.specialise import branches
+from kb.analysis.symbolic import ONE, Atom, AtomKind
 from kb.analysis.types import broadcast
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -103,7 +104,7 @@ class SideOutput(Pattern):
             return
         states = [s for s in facts.stores if self._state(facts, s)]
         if states:
-            yield self.decide(facts, "final state", states)
+            yield self.decide(facts, "final state", [*states, *self._before(facts, states)])
             return
         asked = self._asked(facts)
         always = [s for s in facts.stores if s not in asked] or facts.stores
@@ -118,7 +119,7 @@ class SideOutput(Pattern):
             yield self.decide(facts, "log-sum-exp", [*logs, *side])
         elif side and scans:
             yield self.decide(facts, "total of the scanned tile", side)
-        elif side and set(side) <= set(kept_scales(facts, divided_by_largest(facts))):
+        elif side and set(side) & set(kept_scales(facts, divided_by_largest(facts))):
             yield self.decide(facts, "scale of the quantised output", side)
         elif side:
             yield self.decide(facts, "statistics saved for backward", side)
@@ -155,6 +156,16 @@ class SideOutput(Pattern):
             for carried in loop.carried
         )
 
+    def _before(self, facts: Facts, last: list[Access]) -> list[Access]:
+        """Where every round stores the state that it begins with, beside its end."""
+        carried = {c.argument for loop in facts.loops for c in loop.carried}
+        final = {s.array for s in last}
+        return [
+            s
+            for s in facts.stores
+            if s.loop is not None and s.array not in final and carried & _handed(facts, s.value)
+        ]
+
     def _used(self, facts: Facts, loop: Loop, state: str, last: Access) -> bool:
         """A store in a loop of something else that rests on what the loop carries."""
         return any(
@@ -172,7 +183,9 @@ class SideOutput(Pattern):
         )
 
     def _logarithm(self, facts: Facts, store: Access) -> list[Node]:
-        return facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)
+        """Logarithms of what was summed up."""
+        logs = facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)
+        return [n for n in logs if facts.graph.roots(n.op.inputs[0], *REDUCTIONS)]
 
 
 def _handed(facts: Facts, value: str) -> set[str]:
@@ -188,9 +201,18 @@ def _handed(facts: Facts, value: str) -> set[str]:
     return found
 
 
+def _lane(atom: Atom) -> bool:
+    return atom.kind is AtomKind.LANE and atom.value == "-1"
+
+
 def width(facts: Facts, store: Access) -> int:
-    """Axes that a store runs over: those of its element indices, else those of its value."""
+    """Axes that a store runs over: those of its element indices, else those of its value; of
+    threads whose vectors have no known type, those that their places are several elements apart
+    in."""
     shape = facts.types.shape(store.value)
+    if not shape and facts.of_threads:
+        apart = (i.coefficient(a) != ONE for i in store.index for a in i.top() if _lane(a))
+        return int(any(apart))
     if store.mode is Mode.ELEMENT:
         places = facts.values.items(store.node.op.operand("index"))
         shape = reduce(broadcast, (facts.types.shape(place) for place in places), ())
