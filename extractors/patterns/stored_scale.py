@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -102,6 +102,26 @@ _QUANTISE_THREADS = """__global__ void quantise(const float* x, signed char* out
 """
 
 
+_QUANTISE_VECTORS = """__global__ void narrow(const half* x, signed char* out, float* scales,
+                       int n) {
+    const uint4* from = reinterpret_cast<const uint4*>(x + blockIdx.x * n);
+    uint4 bits = from[threadIdx.x];
+    float top = 1e-6f;
+    for (int j = 0; j < 8; ++j) {
+        half v = reinterpret_cast<half*>(&bits)[j];
+        top = fmaxf(top, fabsf(__half2float(v)));
+    }
+    for (int o = 16; o > 0; o >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, o));
+    float by = 127.f / top;
+    for (int j = 0; j < 8; ++j) {
+        half v = reinterpret_cast<half*>(&bits)[j];
+        out[blockIdx.x * n + threadIdx.x * 8 + j] = (signed char)(__half2float(v) * by);
+    }
+    if (threadIdx.x == 0) scales[blockIdx.x] = top / 127.f;
+}
+"""
+
+
 class StoredScale(Pattern):
     """Elements are divided by a scale made of the largest of them and the scale is stored; or bits
     of loaded words are multiplied by a loaded scale."""
@@ -114,6 +134,7 @@ class StoredScale(Pattern):
         Case(_QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
         Case(_QUANTISE_THREADS, "scale from the largest element"),
+        Case(_QUANTISE_VECTORS, "scale from the largest element"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
         Case(_DOTTED, "loaded scale times unpacked bits"),
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
@@ -225,11 +246,19 @@ def _by(facts: Facts, node: Node, largest: list[Node]) -> bool:
     """A loaded tile over a number of the maximum, where a store keeps what it rests on and
     another one the number itself."""
     tile, scale = node.op.inputs[:2]
-    if not _wide(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
+    if not _elements(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
         return False
     if any(facts.graph.rests_on(tile, r) for r in largest) or not facts.feeding(tile):
         return False
     return any(_keeps(facts, store, node, largest) for store in facts.stores)
+
+
+def _elements(facts: Facts, value: str) -> bool:
+    """A tile; of a thread also what it loads as a vector and takes apart."""
+    taken = facts.of_threads and facts.types.dtype(value) in (UNKNOWN, "f32")
+    return _wide(facts, value) or (
+        taken and any(_wide(facts, a.value) for a in facts.feeding(value))
+    )
 
 
 def _keeps(facts: Facts, store: Access, node: Node, largest: list[Node]) -> bool:
