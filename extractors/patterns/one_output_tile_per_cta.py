@@ -23,6 +23,7 @@ from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.block_steps import steps_by_tile, tile_extents
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
@@ -208,8 +209,10 @@ def _one_row(facts: Facts, access: Access) -> bool:
     shape = facts.types.shape(access.value)
     if len([extent for extent in shape if extent != "1"]) > 1:
         return False
-    extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
+    extents = tile_extents(facts)
     for axis, index in enumerate(access.index):
+        if steps_by_tile(index, extents):
+            return False
         for factors, _ in index.terms:
             if not any(
                 a.kind is AtomKind.BLOCK or any(x.has(AtomKind.BLOCK) for x in a.args)

@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.flattened_outer_batch_grid_axis import outer_axes
+from kb.analysis.block_steps import steps_by_tile, tile_extents
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
@@ -42,6 +43,16 @@ _SINGLE_THREADS = """__global__ void once(float* x) {
 """
 
 
+_FLAT_THREADS = """template <int T>
+__global__ void scale(const float* x, const float* f, float* out, int rows, int n) {
+    int at = blockIdx.x * T + threadIdx.x;
+    if (at >= rows * n) return;
+    int row = at / n;
+    out[row * n + at % n] = x[row * n + at % n] * f[row];
+}
+"""
+
+
 class SeparateGridAxes(Pattern):
     """Every axis of the grid is used by itself, or one id is walked over all work items."""
 
@@ -53,6 +64,7 @@ class SeparateGridAxes(Pattern):
         Case(PRODUCT_PERSISTENT, "linear persistent id"),
         Case(LAYER_NORM_POINTER, "one program per row"),
         Case(PRODUCT_THREADS, "separate grid axes"),
+        Case(_FLAT_THREADS, "one axis of tiles"),
     )
     near_misses = (
         NearMiss(_SINGLE, why="no block id is read"),
@@ -106,14 +118,7 @@ class SeparateGridAxes(Pattern):
         ]
 
     def _single(self, facts: Facts) -> str:
-        extents = {
-            str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)
-        }
-        for access in facts.accesses:
-            for index in access.index:
-                for factors, _ in index.terms:
-                    if any(a.kind is AtomKind.BLOCK for a in factors) and any(
-                        a.text in extents for a in factors
-                    ):
-                        return "one axis of tiles"
-        return "one program per row"
+        extents = tile_extents(facts)
+        indices = (index for access in facts.accesses for index in access.index)
+        tiles = any(steps_by_tile(index, extents) for index in indices)
+        return "one axis of tiles" if tiles else "one program per row"

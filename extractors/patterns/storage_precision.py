@@ -45,6 +45,14 @@ __global__ void plus(const half* x, const half* y, half* out, int n) {
 """
 
 
+_FLOAT_STATISTICS_THREADS = """template <typename T>
+__global__ void scale(const T* x, const float* f, T* out, int n) {
+    int row = blockIdx.x, at = row * n + threadIdx.x;
+    float by = f[2 * row] + f[2 * row + 1];
+    if (threadIdx.x < n) out[at] = (T)((float)x[at] * by);
+}
+"""
+
 _LARGER = ADD_POINTER.replace(
     "tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "tl.where(a > b, a, b)"
 ).replace(
@@ -82,6 +90,7 @@ class StoragePrecision(Pattern):
         NearMiss(PRODUCT, why="the product widens by itself"),
         NearMiss(COPY_POINTER, why="nothing is computed"),
         NearMiss(COPY_THREADS, why="nothing is computed"),
+        NearMiss(_FLOAT_STATISTICS_THREADS, why="statistics are kept wider than the rows are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -148,7 +157,7 @@ def _as_stored(facts: Facts, value: str) -> bool:
     """Whether every pointer of the kernel says that what lies behind it is of this type of
     float."""
     kinds = {facts.types.dtype(access.value) for access in facts.accesses}
-    floats = {kind for kind in kinds if kind.startswith("f")}
+    floats = {kind for kind in kinds if kind.startswith(("f", "dtypeof"))}
     return facts.of_threads and floats == {facts.types.dtype(value)}
 
 

@@ -1,0 +1,32 @@
+"""How far a block id reaches: over single rows, or over the extent of a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind, Expr
+from kb.ops import OpKind
+
+
+def tile_extents(facts: Facts) -> frozenset[str]:
+    """The lengths of all ranges of lanes, as texts; a range of one lane is none."""
+    sizes = (facts.values.expr(n.op.operand("size")) for n in facts.graph.of(OpKind.ARANGE))
+    return frozenset(str(size) for size in sizes) - {"1"}
+
+
+def steps_by_tile(index: Expr, extents: Collection[str]) -> bool:
+    """True when a block id is multiplied by the extent of a tile, or when rows are the quotient of
+    a flat number that counts the lanes of all blocks."""
+    for factors, number in index.terms:
+        if any(atom.kind is AtomKind.BLOCK for atom in factors) and (
+            str(number) in extents or any(atom.text in extents for atom in factors)
+        ):
+            return True
+    taken_apart = (a.args[0] for a in index.top() if a.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD))
+    return any(_flat(number) or steps_by_tile(number, extents) for number in taken_apart)
+
+
+def _flat(number: Expr) -> bool:
+    kinds = {atom.kind for atom in number.top()}
+    return AtomKind.BLOCK in kinds and AtomKind.LANE in kinds
