@@ -48,6 +48,14 @@ def total(x, out, n, k, T: tl.constexpr):
 )
 
 
+_EITHER_WAY = vary(
+    PRODUCT_POINTER,
+    ("TM: tl.constexpr", "BACK: tl.constexpr, TM: tl.constexpr"),
+    ("        pa += TK\n", "        pa += (TK if not BACK else -TK)\n"),
+    ("        pb += TK * sb\n", ""),
+)
+
+
 class SecondaryInduction(Pattern):
     """A carried integer or pointer grows by the same amount every time and addresses memory."""
 
@@ -59,9 +67,14 @@ class SecondaryInduction(Pattern):
         Case(PRODUCT_POINTER, "carried pointer advanced by a stride"),
         Case(_ADVANCED, "carried pointer advanced by a stride"),
         Case(_COUNTED_THREADS, "carried counter cnt += 1"),
+        Case(_EITHER_WAY, "carried pointer advanced by a stride"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop variable is the index"),
+        NearMiss(
+            vary(_EITHER_WAY, ("if not BACK else", "if not tl.load(a + t) > 0 else")),
+            why="the way is chosen anew in every round",
+        ),
         NearMiss(
             vary(_ADVANCED, ("        p = tl.advance(p, (0, T))\n", "")),
             why="the block stays where it is",

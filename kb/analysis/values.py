@@ -11,7 +11,7 @@ from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, field_of, is_view
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import Literal, ParameterKind, Region
-from kb.ops import READS, OpKind
+from kb.ops import COMPARISONS, READS, OpKind
 
 _SAME = frozenset(
     {
@@ -20,6 +20,7 @@ _SAME = frozenset(
         OpKind.ITEM, OpKind.POS, OpKind.RAVEL,
     }
 )  # fmt: skip
+_LOGIC = frozenset({OpKind.NOT, OpKind.AND, OpKind.OR}) | COMPARISONS
 _TURNED = frozenset({OpKind.TRANSPOSE, OpKind.PERMUTE})
 
 
@@ -47,11 +48,9 @@ class Values:
         if value is None:
             return s.ZERO
         found = self.exprs.get(value)
-        return (
-            found
-            if found is not None
-            else s.of(Atom(f"value({value})", AtomKind.OPAQUE, value=value))
-        )
+        if found is None:
+            return s.of(Atom(f"value({value})", AtomKind.OPAQUE, value=value))
+        return found
 
     def literal(self, value: str | None) -> Literal:
         """The constant that a value is, None when it is not one."""
@@ -165,29 +164,30 @@ class Values:
             constant = node.op.attribute("value")
             return s.number(constant) if isinstance(constant, int) else None
         if node.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY):
-            parts = [
-                self._outer(v, loop)
-                for v in node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
-            ]
-            known = [part for part in parts if part is not None]
+            parts = node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
+            known = [part for v in parts if (part := self._outer(v, loop)) is not None]
             if len(known) != len(parts):
                 return None
             return known[0] if len(known) == 1 else s.mul(known[0], known[1])
         if node.op.kind == OpKind.NEG:
             part = self._outer(node.op.inputs[0], loop)
             return s.sub(s.ZERO, part) if part is not None else None
-        if node.op.kind == OpKind.IF_EXPRESSION:
-            return self._chosen(value, node, loop)
-        return None
+        return self._chosen(value, node, loop) if node.op.kind == OpKind.IF_EXPRESSION else None
 
     def _chosen(self, value: str, node: Node, loop: Node) -> Expr | None:
         """A choice that falls the same way in every iteration, between values known before."""
-        ends = [self._outer(end, loop) for end in self.graph.feeds(value)]
-        known = [end for end in ends if end is not None]
-        settled = self._outer(node.op.inputs[0], loop) is not None
-        if not settled or not known or len(known) != len(ends):
+        ends = self.graph.feeds(value)
+        known = [end for v in ends if (end := self._outer(v, loop)) is not None]
+        if not known or len(known) != len(ends) or not self._settled(node.op.inputs[0], loop):
             return None
         return s.choice(known, value)
+
+    def _settled(self, condition: str, loop: Node) -> bool:
+        """True for a condition on values that are known before the loop."""
+        node = self.graph.producer(condition)
+        if node is not None and node.inside(loop) and node.op.kind in _LOGIC:
+            return all(self._settled(v, loop) for v in node.op.inputs)
+        return self._outer(condition, loop) is not None
 
     def _branch(self, node: Node) -> None:
         """A branch gives what both sides give, else a choice between them."""
