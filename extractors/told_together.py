@@ -13,6 +13,8 @@ from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import AxisKind, Decision, Lines
+from kb.ir import MemorySpace, kernel_ops
+from kb.ir_scan import NAME
 from kb.knowledge import ParameterRole
 
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
@@ -67,6 +69,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program: Sequence[Decision] = (*detection.decisions, *laid_out(detection, facts))
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents
+    if any(d.axis == "tile_selection" and d.subject not in extents for d in facts.decisions):
+        extents |= _held_by_threads(detection)
     rules = [
         d
         for d in facts.decisions
@@ -99,6 +103,16 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     found = [*_with_launches(found, cuts, CUT)]
     found = [*_with_launches(found, stages, "reduction_split")]
     return merged_decisions([*found, *_optional(rest, detection), *_one(rules)])
+
+
+def _held_by_threads(detection: Detection) -> set[str]:
+    """Parameters in the extents of arrays that one thread holds."""
+    if not detection.facts.of_threads:
+        return set()
+    names = set(detection.facts.kernel.entry.parameter_names)
+    types = (r.type for op in kernel_ops(detection.facts.kernel) for r in op.results)
+    held = (t.shape for t in types if t is not None and t.space is MemorySpace.REGISTER)
+    return names & {name for shape in held for one in shape for name in NAME.findall(one)}
 
 
 def _with_launches(

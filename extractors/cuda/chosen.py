@@ -37,17 +37,24 @@ def by_the_host(
 
 
 def _differs(one: LaunchSite, other: LaunchSite, grids: dict[int, tuple[str, ...]]) -> bool:
-    """Whether two launches are of two kernels, or of one kernel over grids that are made in
-    different ways; `grids` keeps their texts by the identity of the launch."""
+    """Whether two launches are of two kernels, of one kernel over grids that are made in different
+    ways, or of two instances of which only one is given shared memory; `grids` keeps the texts of
+    grids by the identity of the launch."""
     if one.kernel.text != other.kernel.text:
         return True
     if one.kernel.arguments != other.kernel.arguments and shown(one.kernel) != shown(other.kernel):
-        return False
+        return _shared(one) != _shared(other)
     for site in (one, other):
         if id(site) not in grids:
             grids[id(site)] = tuple(map(shown, _grid(site)))
     first, second = grids[id(one)], grids[id(other)]
     return bool(first and second) and first != second
+
+
+def _shared(site: LaunchSite) -> bool:
+    """Whether a launch is given bytes of shared memory."""
+    given = site.shape[2] if len(site.shape) > 2 else None
+    return given is not None and shown(given) != "0"
 
 
 def _grid(site: LaunchSite) -> Iterator[n.Expr]:

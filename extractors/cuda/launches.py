@@ -29,6 +29,7 @@ from extractors.cuda.resident import (
     resident,
 )
 from extractors.cuda.routes import Routes
+from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
@@ -87,10 +88,11 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         kept += _stated(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
+        tiles = tiles_by_size(definition, mine)
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches,
             decisions=tuple(dict.fromkeys(
-                (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors)
+                (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles)
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

@@ -52,7 +52,7 @@ def standing_for(
         return None
     # One that calls itself by name hands its parts to the others.
     plain = [one for one in found if not _calls_own(one)] or found
-    works = [frozenset(_work(one, library, 0)) for one in plain]
+    works = [_kept(one, library) for one in plain]
     least = min(works, key=len)
     if any(work - least - _BITS - _ROUNDS or least - work for work in works):
         return None
@@ -66,7 +66,7 @@ def shown_by(candidates: Sequence[n.Definition], library: Library) -> n.Definiti
     found = [one for one in candidates if _runs(one)]
     if len(found) < 2 or len(found) < len(candidates) or len({_outline(f) for f in found}) > 1:
         return None
-    works = {frozenset(_work(one, library, 0)) for one in found}
+    works = {_kept(one, library) for one in found}
     return _loosened(min(found, key=_size), set(), found) if len(works) == 1 else None
 
 
@@ -142,6 +142,14 @@ def _calls_own(function: n.Definition) -> bool:
 
 def _size(function: n.Definition) -> int:
     return sum(1 for _ in n.inside(function.body))
+
+
+def _kept(function: n.Definition, library: Library) -> Work:
+    """The work of a function, found once."""
+    known = library.works.get(id(function))
+    if known is None:
+        known = library.works[id(function)] = frozenset(_work(function, library, 0))
+    return known
 
 
 def _work(function: n.Definition, library: Library, depth: int) -> Iterator[str]:

@@ -77,3 +77,35 @@ def test_what_is_overwritten_at_once_is_not_launched() -> None:
         "  if (n > 8) { f = &k<8>; } else if (n > 4) f = &k<4>;", "  f = &k<8>;"
     )
     assert [one.bindings[0].expression for one in _launches(host)] == ["8"]
+
+
+def _tiles(host: str) -> list[tuple[str | None, int]]:
+    (found,) = host_facts(read_cuda(_KERNEL + host, "k.cu")).values()
+    told = [one for one in found.decisions if one.axis == "tile_selection"]
+    return [(one.subject, len(one.lines)) for one in told]
+
+
+def test_numbers_that_follow_a_size_are_tiles_by_size() -> None:
+    assert _tiles(_BRANCHES) == [("N", 1)]
+    assert _tiles(_BRANCHES.replace("n > 8", "n == 8").replace("n > 4", "n == 4")) == []
+    assert _tiles(_BRANCHES.replace("k<8>", "k<1>").replace("k<4>", "k<1>")) == []
+
+
+def test_numbers_that_the_compiler_chooses_are_tiles_by_size() -> None:
+    host = (
+        "template <int H> void go(float* x, int n) {\n"
+        "  constexpr int rows = H > 256 ? 2 : 4;\n  k<rows><<<n, 64>>>(x, n);\n}\n"
+    )
+    assert _tiles(host) == [("N", 1)]
+    assert _tiles(host.replace("H > 256 ? 2 : 4", "H / 64")) == []
+
+
+def test_an_instance_without_shared_memory_is_another_algorithm() -> None:
+    host = (
+        "void go(float* x, int n, bool fits) {\n"
+        "  if (fits) k<1><<<n, 64, 4 * n>>>(x, n);\n  else k<0><<<n, 64, 0>>>(x, n);\n}\n"
+    )
+    (found,) = host_facts(read_cuda(_KERNEL + host, "k.cu")).values()
+    assert any(one.axis == "algorithm_selection" for one in found.decisions)
+    (found,) = host_facts(read_cuda(_KERNEL + host.replace(", 0>>>", ", 8>>>"), "k.cu")).values()
+    assert all(one.axis != "algorithm_selection" for one in found.decisions)
