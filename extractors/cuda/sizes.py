@@ -15,6 +15,9 @@ _BOUNDS = frozenset({"<", "<=", ">", ">="})
 MAX_LAUNCHES = 64
 """Launches of one kernel that are compared."""
 
+_Side = tuple[bool, int, Lines]
+"""Whether a bound holds for a launch, the number that it gives, and where."""
+
 
 def tiles_by_size(definition: n.Definition, launches: Sequence[LaunchSite]) -> tuple[Decision, ...]:
     """The decisions that a number among the template arguments follows a size."""
@@ -35,14 +38,28 @@ def tiles_by_size(definition: n.Definition, launches: Sequence[LaunchSite]) -> t
 
 
 def _bounded(at: int, launches: Sequence[LaunchSite]) -> Iterator[Lines]:
-    """Lines of launches with other numbers on the two sides of a bound."""
-    numbered = [(one, value) for one in launches if (value := _number(one, at)) is not None]
-    for i, (one, value) in enumerate(numbered[:MAX_LAUNCHES]):
-        for other, its in numbered[:i]:
-            if one.function == other.function and value != its:
-                test = _between(one, other)
-                if test is not None:
-                    yield from map(place, (test.at, one.kernel.at, other.kernel.at))
+    """Lines of bounds with other numbers on their two sides, and of the launches there."""
+    sides: dict[tuple[object, ...], tuple[n.Expr, list[_Side]]] = {}
+    for site in launches[:MAX_LAUNCHES]:
+        value = _number(site, at)
+        if value is None:
+            continue
+        bounds = {shown(one): one for one in site.tests if _is_bound(one)}
+        for place_, guard in enumerate(site.guards):
+            text = next((t for t in bounds if guard in (t, f"not ({t})")), None)
+            if text is not None:
+                key = (site.function, site.guards[:place_], text)
+                held = sides.setdefault(key, (bounds[text], []))
+                held[1].append((guard == text, value, place(site.kernel.at)))
+    for test, held_ in sides.values():
+        below, above = ({v for side, v, _ in held_ if side is which} for which in (True, False))
+        if below and above and below != above:
+            yield place(test.at)
+            yield from (lines for _, _, lines in held_)
+
+
+def _is_bound(test: n.Expr) -> bool:
+    return isinstance(test, n.Binary) and test.operator in _BOUNDS
 
 
 def _number(site: LaunchSite, at: int) -> int | None:
@@ -50,17 +67,6 @@ def _number(site: LaunchSite, at: int) -> int | None:
     given = site.kernel.arguments[at] if at < len(site.kernel.arguments) else None
     value = constant(given, site.names) if given is not None else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _between(one: LaunchSite, other: LaunchSite) -> n.Expr | None:
-    """The bound that holds for one launch and not for the other, after equal conditions."""
-    for mine, its in zip(one.guards, other.guards, strict=False):
-        if mine == its:
-            continue
-        text = its if mine == f"not ({its})" else mine if its == f"not ({mine})" else ""
-        test = next((t for t in (*one.tests, *other.tests) if text and shown(t) == text), None)
-        return test if isinstance(test, n.Binary) and test.operator in _BOUNDS else None
-    return None
 
 
 def _chosen(at: int, launches: Sequence[LaunchSite]) -> Iterator[Lines]:
