@@ -63,13 +63,15 @@ _LANES = """__global__ void turn(const float4* x, float4* out) {
 
 
 class LoopStructure(Pattern):
-    """Loops over chunks of a reduced axis, and loops over work items around them."""
+    """Loops over chunks of a reduced axis, and loops over work items around them; or none."""
 
     name = "loops-over-the-reduced-axis"
     axis = "loop_structure"
     source = "tilelore catalogue, axis loop_structure"
     matches = (
         Case(ROW_NORM, "no loop (resident)"),
+        Case(ADD_POINTER, "no loop"),
+        Case(ADD, "no loop"),
         Case(ATTENTION, "one loop"),
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
@@ -92,8 +94,7 @@ class LoopStructure(Pattern):
         ),
     )
     near_misses = (
-        NearMiss(ADD_POINTER, why="no loop and nothing reduced"),
-        NearMiss(ADD, why="no loop and nothing reduced"),
+        NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
         NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
         NearMiss(
             _LANES.replace("    for", "#pragma unroll\n    for"), why="unrolled: no loop runs"
@@ -131,6 +132,8 @@ class LoopStructure(Pattern):
             tiles = [a for a in facts.loads if facts.types.shape(a.value)]
             held = [a for a in tiles if any(facts.graph.rests_on(v, a.node) for v in taken)]
             yield self.decide(facts, "no loop (resident)", [*held, *reduced])
+        elif facts.accesses and not (facts.of_threads or facts.graph.of(OpKind.WHILE, OpKind.FOR)):
+            yield self.decide(facts, "no loop", facts.accesses)
         elif not outer and facts.of_threads:
             vectors = [n for n in facts.threads.of(OpKind.FOR) if self._over_vector(facts, n)]
             if vectors:
