@@ -11,14 +11,15 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 _OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 _BARE_THREADS = vary(ADD_THREADS, ("if (at < n) ", ""))
+_VALUES_THREADS = vary(_BARE_THREADS, ("x[at] + y[at]", "(x[at] > 0.f ? x[at] : y[at])"))
 _BARE = vary(
     ADD_POINTER,
     (", mask=inside) +", ") +"),
@@ -64,8 +65,10 @@ class UnmaskedAccesses(Pattern):
     matches = (
         Case(_BARE, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
+        Case(_VALUES_THREADS, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
+        Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="every access is masked"),
@@ -110,7 +113,7 @@ class UnmaskedAccesses(Pattern):
         """Of threads: places that a thread id moves, where no comparison of an id and no loop that
         starts at the own thread keeps any of them inside."""
         graph = facts.threads
-        tests = [n for n in graph.of(*_ORDERED) if graph.roots(n.result, *_OWN)]
+        tests = [n for n in graph.of(*_ORDERED) if _positional(graph, n)]
         values = facts.thread_values
         loops = [n for n in graph.of(OpKind.RANGE) if _strided(graph, values, n)]
         placed = [
@@ -147,14 +150,25 @@ def _beside(facts: Facts, wide: list[Access]) -> list[Access]:
         for a in facts.values.expr(v).atoms()
         if a.kind is AtomKind.LOADED
     }
-    wrapped = (AtomKind.MOD, AtomKind.MINIMUM)
     return [
         a
         for a in bare
         if a.array not in written
         and a.value not in placing
-        and not any(e.has(*wrapped) for e in a.index)
+        and not any(_wrapped(atom) for e in a.index for atom in e.atoms())
     ]
+
+
+def _wrapped(atom: Atom) -> bool:
+    """Lanes that are kept inside by a remainder or a minimum; tiles that are so ordered are not."""
+    held = atom.kind in (AtomKind.MOD, AtomKind.MINIMUM)
+    return held and any(side.has(AtomKind.LANE) for side in atom.args)
+
+
+def _positional(graph: Graph, test: Node) -> bool:
+    """Whether a comparison asks for the own position, not for what was loaded there."""
+    above = graph.upstream(test.result, lambda n: n.op.kind in READS)
+    return any(n.op.kind in _OWN for n in above)
 
 
 def _strided(graph: Graph, values: Values, walked: Node) -> bool:
