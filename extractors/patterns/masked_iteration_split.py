@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_EVERY,
@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
+from extractors.patterns.side_of_a_diagonal import LOWER, kept_sides
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, Node
@@ -29,6 +30,9 @@ from kb.ops import CONTRACTIONS, OpKind
 _BOUND = COPIES | {OpKind.IF, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.FLOOR_DIV, OpKind.CEIL_DIV}
 _STAGED = "STAGE-coded inner function called twice"
 _ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
+
+
+_LOWER_WHOLE = vary(LOWER, ("at, mask=at < n, other=0.0)", "at)"), (", mask=at < n)", ")"))
 
 
 class MaskedIterationSplit(Pattern):
@@ -46,6 +50,7 @@ class MaskedIterationSplit(Pattern):
             vary(ATTENTION, ("j >= edge", "j * TN + TN > edge * TN")),
             "single loop + opaque branch (not split)",
         ),
+        Case(_LOWER_WHOLE, "mask every iteration"),
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
         Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
         Case(FLASH_STAGED, _STAGED),
@@ -92,6 +97,10 @@ class MaskedIterationSplit(Pattern):
             ),
             why="the mask is the same in every iteration, and could stand before the loop",
         ),
+        NearMiss(
+            vary(_LOWER_WHOLE, ("where(at <= row, v, 0.0)", "where(v <= 1.0, v, 0.0)")),
+            why="numbers are compared, not places",
+        ),
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_THREADS, why="rows are padded, no mask is evaluated"),
@@ -100,9 +109,10 @@ class MaskedIterationSplit(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         inside = [m for m in masks(facts) if m.node.loop is not None]
         if not inside:
-            tails = [a for a in facts.loads if self._tail(facts, a)]
-            if tails:
-                yield self.decide(facts, "mask every iteration", tails)
+            tails: list[Where] = [a for a in facts.loads if self._tail(facts, a)]
+            kept = [n for group in kept_sides(facts).values() for n in group if n.loop is not None]
+            if tails or kept:
+                yield self.decide(facts, "mask every iteration", [*tails, *kept])
             return
         plain = self._unmasked(facts, inside)
         if plain is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
 from kb.analysis.facts import Facts
@@ -15,8 +15,10 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
+_SET = "one side of the diagonal, the rest set to a number"
+_MULTIPLIED = "multiplied by the comparison"
 _PLACES = frozenset({AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION})
-_LOWER = (
+LOWER = (
     POINTER
     + """
 @triton.jit
@@ -51,19 +53,19 @@ class SideOfADiagonal(Pattern):
     axis = "mask_application"
     source = "LAPACK Users' Guide: triangular matrices, of which one side is referenced"
     matches = (
-        Case(_LOWER, "one side of the diagonal, the rest set to a number"),
+        Case(LOWER, _SET),
         Case(
-            vary(_LOWER, ("v, 0.0", 'v, -float("inf")')),
-            "one side of the diagonal, the rest set to a number",
+            vary(LOWER, ("v, 0.0", 'v, -float("inf")')),
+            _SET,
         ),
-        Case(_LOWER_TILE, "multiplied by the comparison"),
+        Case(_LOWER_TILE, _MULTIPLIED),
     )
     near_misses = (
         NearMiss(
-            vary(_LOWER, ("where(at <= row", "where(at <= n")),
+            vary(LOWER, ("where(at <= row", "where(at <= n")),
             why="lanes past the end, which is the padding's business",
         ),
-        NearMiss(vary(_LOWER, ("where(at <= row", "where(at == row")), why="one element"),
+        NearMiss(vary(LOWER, ("where(at <= row", "where(at == row")), why="one element"),
         NearMiss(
             vary(_LOWER_TILE, ("at <= row", "at <= T - 2")), why="the same lanes in every row"
         ),
@@ -75,35 +77,39 @@ class SideOfADiagonal(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.of_threads:
-            return
-        tests = {n.result for n in facts.graph.of(*_ORDERED) if _diagonal(facts, n)}
-        if not tests:
-            return
-        told = {mask.node for mask in masks(facts)}
-        found: dict[str, list[Where]] = {}
-        for node in facts.graph.of(OpKind.SELECT):
-            if node not in told and _asks(facts, node.op.operand("condition"), tests):
-                if self._filled(facts, node) and facts.stored_in(node.result):
-                    value = "one side of the diagonal, the rest set to a number"
-                    found.setdefault(value, []).append(node)
-        for node in facts.graph.of(OpKind.MUL):
-            for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
-                cast = facts.graph.producer(facts.graph.plain(this))
-                if cast is not None and cast.op.kind in CASTS and cast.op.inputs[0] in tests:
-                    if facts.feeding(other):
-                        found.setdefault("multiplied by the comparison", []).extend((cast, node))
-        for value, where in found.items():
+        for value, where in kept_sides(facts).items():
             yield self.decide(facts, value, where)
 
-    def _filled(self, facts: Facts, node: Node) -> bool:
-        """One side is zero or as good as minus infinity, the other one rests on a load."""
-        ends = [node.op.operand(role) or "" for role in ("x", "y")]
-        numbers = [facts.number(end) for end in ends]
-        return any(
-            number is not None and (number == 0 or number <= -LARGE) and bool(facts.feeding(kept))
-            for number, kept in zip(numbers, reversed(ends), strict=True)
-        )
+
+def kept_sides(facts: Facts) -> dict[str, list[Node]]:
+    """What keeps one side of a diagonal, by how it does: a select, or a cast comparison with the
+    product that takes it in."""
+    tests = {n.result for n in facts.graph.of(*_ORDERED) if _diagonal(facts, n)}
+    if not tests or facts.of_threads:
+        return {}
+    told = {mask.node for mask in masks(facts)}
+    found: dict[str, list[Node]] = {}
+    for node in facts.graph.of(OpKind.SELECT):
+        if node not in told and _asks(facts, node.op.operand("condition"), tests):
+            if _filled(facts, node) and facts.stored_in(node.result):
+                found.setdefault(_SET, []).append(node)
+    for node in facts.graph.of(OpKind.MUL):
+        for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            cast = facts.graph.producer(facts.graph.plain(this))
+            if cast is not None and cast.op.kind in CASTS and cast.op.inputs[0] in tests:
+                if facts.feeding(other):
+                    found.setdefault(_MULTIPLIED, []).extend((cast, node))
+    return found
+
+
+def _filled(facts: Facts, node: Node) -> bool:
+    """One side is zero or as good as minus infinity, the other one rests on a load."""
+    ends = [node.op.operand(role) or "" for role in ("x", "y")]
+    numbers = [facts.number(end) for end in ends]
+    return any(
+        number is not None and (number == 0 or number <= -LARGE) and bool(facts.feeding(kept))
+        for number, kept in zip(numbers, reversed(ends), strict=True)
+    )
 
 
 def _asks(facts: Facts, condition: str | None, tests: set[str]) -> bool:
