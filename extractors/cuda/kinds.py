@@ -243,7 +243,8 @@ class Typing:
             return Kind(record=f"{parameter}::{member}")
         if written.name.partition("::")[0] in {one.name for one in record.template}:
             return Kind(f"dtypeof({parameter}.{member})")
-        if written.member or len(self.library.records(written.name)) > 1:
+        several = self.library.records(written.name)
+        if written.member or (len(several) > 1 and all(one.specialised for one in several)):
             return Kind(record=f"{parameter}::{member}")
         if not self.library.records(written.name):
             return self.kind(written, Frame("file"), hops + 1)
