@@ -63,6 +63,14 @@ class MaskRealisation(Pattern):
             vary(SOFTMAX_POINTER, ('other=-float("inf")', "other=0.0")),
             why="zeros are filled in, which are no masked scores",
         ),
+        NearMiss(
+            vary(
+                SOFTMAX_POINTER,
+                ("e = tl.exp(v - tl.max(v, axis=0))", "e = tl.where(inside, tl.exp(v), 0.0)"),
+            ),
+            why="lanes past the end are zeroed, which is the padding's business",
+            value="zero P after exp",
+        ),
         NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM_THREADS, why="centred values are zeroed, no exponential is near"),
     )

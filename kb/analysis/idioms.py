@@ -110,7 +110,8 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
             return Mask(node, Applied.SELECTED, float(number), None, compared)
         causal = any(between_lanes(facts, c) for c in compared)
         whole = causal and (_product(facts, kept) or _operand(facts, kept, node))
-        if number == 0 and (_probability(facts, kept) or whole):
+        padded = not facts.score_products and all(against_extent(facts, c) for c in compared)
+        if number == 0 and (whole or (_probability(facts, kept) and not padded)):
             return Mask(node, Applied.ZEROED, 0.0, None, compared)
     return None
 
