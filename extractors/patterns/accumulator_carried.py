@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import (
+    ATTENTION,
+    BACKWARD_KEYS,
+    POINTER,
+    PRODUCT,
+    PRODUCT_POINTER,
+    TILE,
+    vary,
+)
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, TURN
 from extractors.patterns.cases_rows_pointer import TURN_POINTER
 from extractors.patterns.cases_rows_threads import TURN_THREADS
@@ -14,7 +22,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun
-from kb.analysis.loops import Carried, Loop, Role, accumulating, updates
+from kb.analysis.loops import Carried, Loop, Role, accumulating, takes_least, updates
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ir import TypeKind
@@ -81,6 +89,17 @@ __global__ void columns(const float* x, float* part, int rows, int cols) {
     for (int i = 0; i < W; ++i) part[blockIdx.x * cols + threadIdx.x * W + i] = sums[i];
 }
 """
+_BESIDE = """__global__ void both(const float* x, float* rows, float* all, int n, int m) {
+    float total[2] = {};
+    for (int row = blockIdx.x; row < n; row += gridDim.x) {
+        float sum = 0.f;
+        for (int i = 0; i < m; ++i) sum += x[(row * m + i) * blockDim.x + threadIdx.x];
+        rows[row * blockDim.x + threadIdx.x] = sum;
+        for (int k = 0; k < 2; ++k) total[k] += x[row * m * blockDim.x + threadIdx.x * 2 + k];
+    }
+    for (int k = 0; k < 2; ++k) all[threadIdx.x * 2 + k] = total[k];
+}
+"""
 _OWN_ROW = """template <int W>
 __global__ void row(const float* x, float* out) {
     float sum = 0.f;
@@ -97,7 +116,37 @@ MAX_HANDED = 64
 """Values that are looked at on the way from one loop to the next."""
 
 _HANDING = VIEWS | CASTS | {OpKind.IF, OpKind.SELECT, OpKind.MUL, OpKind.FOR, OpKind.WHILE}
-_GROWING = (Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
+_EXTREMES = (Role.RUNNING_MAXIMUM, Role.RUNNING_MINIMUM)
+_GROWING = (Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, *_EXTREMES)
+
+
+_LEAST = (
+    POINTER
+    + """
+@triton.jit
+def least(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    top = float("inf")
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        low = tl.min(tl.load(x + row * n + at, mask=at < n, other=float("inf")), axis=0)
+        top = tl.where(low < top, low, top)
+    tl.store(out + row, top)
+"""
+)
+_LEAST_TILE = (
+    TILE
+    + """
+@ct.kernel
+def least(x, out, n: int, T: Int):
+    row = ct.bid(0)
+    top = ct.full((1, T), math.inf, dtype=ct.float32)
+    for i in range(ct.cdiv(n, T)):
+        v = ct.load(x, index=(row, i), shape=(1, T))
+        top = ct.minimum(top, v)
+    ct.store(out, index=(row, 0), tile=top)
+"""
+)
 
 
 class AccumulatorCarried(Pattern):
@@ -114,8 +163,18 @@ class AccumulatorCarried(Pattern):
         Case(PRODUCT_POINTER, "single accumulator"),
         Case(PRODUCT_THREADS, "single accumulator"),
         Case(_COLUMNS, "single accumulator"),
+        Case(_BESIDE, "single accumulator"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LEAST, ("tl.where(low < top, low, top)", "tl.where(low < top, top, low)")),
+            why="the larger one is kept",
+            value="running minimum",
+        ),
+        NearMiss(
+            vary(_LEAST_TILE, ("ct.minimum(top, v)", "ct.minimum(v, 0.0)")),
+            why="nothing is carried",
+        ),
         NearMiss(TURN, why="nothing is carried"),
         NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
         NearMiss(TURN_POINTER, why="nothing is carried"),
@@ -138,7 +197,11 @@ class AccumulatorCarried(Pattern):
         found: dict[str, list[Node | None]] = {}
         grown = {loop: self._grown(facts, loop, combined) for loop in facts.rolled_loops}
         for loop, states in grown.items():
-            if states and not any(grown[o] and o.node.inside(loop.node) for o in grown):
+            inner = [o for o in grown if grown[o] and o.node.inside(loop.node)]
+            if inner:
+                # What loops inside add up is told there; what does not rest on it is the loop's.
+                states = [c for c in states if _apart(facts, loop, c, inner)]
+            if states:
                 found.setdefault(_value(facts, loop, states), []).extend(_where(facts, states))
         for value, where in found.items():
             yield self.decide(facts, value, where)
@@ -152,6 +215,13 @@ class AccumulatorCarried(Pattern):
             and not _counts(facts, loop, c)
             and (c.next not in combined or any(a.node.inside(loop.node) for a in facts.loads))
         ]
+
+
+def _apart(facts: Facts, loop: Loop, state: Carried, inner: list[Loop]) -> bool:
+    """Whether registers that a thread carries rest on nothing that loops inside add up."""
+    kind = next((r.type for r in loop.node.op.results if r.name == state.result), None)
+    held = facts.of_threads and kind is not None and bool(kind.shape)
+    return held and not any(facts.graph.rests_on(state.next, o.node) for o in inner)
 
 
 def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
@@ -196,6 +266,8 @@ def _states(facts: Facts, loop: Loop) -> list[Carried]:
 
 
 def _role(facts: Facts, loop: Loop, state: Carried, depth: int = 0) -> Role:
+    if state.role is Role.OTHER and takes_least(facts.graph, state.argument, state.next):
+        return Role.RUNNING_MINIMUM
     if state.role is not Role.OTHER or not facts.of_threads or depth >= MAX_DEPTH:
         return state.role
     rolled = facts.rolled_loops
@@ -237,6 +309,8 @@ def _value(facts: Facts, loop: Loop, states: list[Carried]) -> str:
         if Role.RUNNING_SUM in roles:
             return "running maximum and running sum"
         return "running maximum"
+    if Role.RUNNING_MINIMUM in roles:
+        return "running minimum"
     if len(states) > 2:
         return "several accumulators"
     if len(states) == 2:

@@ -22,6 +22,7 @@ class Role(StrEnum):
 
     ACCUMULATOR = "accumulator"
     RUNNING_MAXIMUM = "running maximum"
+    RUNNING_MINIMUM = "running minimum"
     RUNNING_SUM = "running sum"
     SUM = "sum"
     COUNTER = "counter"
@@ -199,29 +200,33 @@ def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
     return starts and accumulating(graph, names[position].name, ends[position]) is not None
 
 
-def _extends(graph: Graph, argument: str, next_: str) -> bool:
+def takes_least(graph: Graph, argument: str, next_: str) -> bool:
+    """next = minimum(argument, something), written in the same ways as a maximum."""
+    return _extends(graph, argument, next_, OpKind.MINIMUM)
+
+
+def _extends(graph: Graph, argument: str, next_: str, extreme: OpKind = OpKind.MAXIMUM) -> bool:
     """next = maximum(argument, something), possibly guarded by a select; or the one of the two that
     a comparison of them finds larger."""
     for node in graph.upstream(
         next_, lambda n: n.op.kind not in VIEWS | {OpKind.SELECT, OpKind.IF}
     ):
-        if node.op.kind == OpKind.MAXIMUM:
+        if node.op.kind == extreme:
             return any(graph.core(value) == argument for value in node.op.inputs[:2])
-        if node.op.kind == OpKind.SELECT and _larger(graph, node, argument):
+        if node.op.kind == OpKind.SELECT and _chosen(graph, node, argument, extreme):
             return True
     return False
 
 
-def _larger(graph: Graph, node: Node, argument: str) -> bool:
-    """A choice of the larger of an argument and another value."""
+def _chosen(graph: Graph, node: Node, argument: str, extreme: OpKind) -> bool:
+    """A choice of the larger, or the smaller, of an argument and another value."""
     ends = [graph.core(node.op.operand(role)) for role in ("x", "y")]
     test = graph.producer(graph.core(node.op.operand("condition")))
     if argument not in ends or test is None or test.op.kind not in _ABOVE:
         return False
-    over, under = (graph.core(v) for v in test.op.inputs[:2])
-    if _ABOVE[test.op.kind] < 0:
-        over, under = under, over
-    return ends == [over, under]
+    sides = [graph.core(v) for v in test.op.inputs[:2]]
+    larger_first = _ABOVE[test.op.kind] > 0
+    return ends == (sides if larger_first is (extreme == OpKind.MAXIMUM) else sides[::-1])
 
 
 def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
