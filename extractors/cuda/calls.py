@@ -12,6 +12,7 @@ from extractors.cuda.overloads import alike, own_overload, same_bodies
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
     BOOL,
+    MISSING,
     UNKNOWN,
     Callee,
     Closure,
@@ -272,6 +273,9 @@ class CallReader(BindingReader):
                 return self._group_method(node, bound, function.name, hint)
             if isinstance(bound, Closure) and function.name == "operator()":
                 return self._closure(node, bound, hint, function.arguments)
+        optional = self._optional(node, function, hint)
+        if optional is not None:
+            return optional
         collected = self.collected(node, function, hint)
         if collected is not None:
             return collected
@@ -281,6 +285,35 @@ class CallReader(BindingReader):
             return found
         what = f".{function.name}"
         return self.opaque(what, (operand, *node.arguments), node.at, hint, whole=node)
+
+    def _optional(self, node: n.Call, function: n.Field, hint: str) -> Val | None:
+        """What is asked of a value that may be missing; None for any other method."""
+        name, rest = function.name, len(node.arguments)
+        if (name, rest) not in (("has_value", 0), ("value", 0), ("value_or", 1)):
+            return None
+        where = self.place(function.operand)
+        if not isinstance(where, Slot) or where.kind.record.rpartition("::")[2] != "optional":
+            return None
+        inner = where.kind.arguments[0] if where.kind.arguments else UNKNOWN
+        kind = inner if isinstance(inner, Kind) else UNKNOWN
+        whole = self.load(where, node.at)
+        value = replace(whole, kind=kind)
+        if name == "value":
+            return value
+        if whole.kind == MISSING or (whole.kind.scalar and whole.kind != UNKNOWN):
+            there = self.constant(whole.kind != MISSING, node.at, BOOL)
+        else:
+            none = self.constant(None, node.at, MISSING)
+            operands = [("lhs", whole.name), ("rhs", none.name)]
+            there = self.one(OpKind.NE, operands, node.at, BOOL)
+        if not rest:
+            return there
+        if there.const is True:
+            return value
+        other = self.convert(self.read(node.arguments[0]), kind, node.at)
+        if there.const is False:
+            return other
+        return self.selected(there, (value, other), kind, node.at, hint)
 
     def member(self, node: n.Call, function: n.Field, where: object) -> Val | None:
         """A method of a struct that the library knows, read in place."""

@@ -95,7 +95,8 @@ class EffectReader(OperatorReader):
         self._walk(node.arguments, hidden, found, visits, frame)
         named = function
         if isinstance(function, n.Field):
-            self._root(function.operand, hidden, found, frame)
+            if not self._asks(function, frame):
+                self._root(function.operand, hidden, found, frame)
             self._walk(function.operand, hidden, found, visits, frame)
             named = function.operand if function.name == "operator()" else function
         if isinstance(named, n.Name):
@@ -108,6 +109,13 @@ class EffectReader(OperatorReader):
         for index, argument in enumerate(node.arguments):
             if self._handed(function, index, argument, frame):
                 self._root(argument, hidden, found, frame)
+
+    def _asks(self, function: n.Field, frame: Frame) -> bool:
+        """Whether a method only asks a value that may be missing."""
+        named = function.operand
+        bound = frame.find(named.text) if isinstance(named, n.Name) else None
+        optional = isinstance(bound, Slot) and bound.kind.record.rpartition("::")[2] == "optional"
+        return optional and function.name in ("has_value", "value", "value_or")
 
     def _handed(self, function: n.Expr, index: int, argument: n.Expr, frame: Frame) -> bool:
         """True when a call may write through an argument: by reference, or behind a pointer."""

@@ -11,6 +11,7 @@ from extractors.cuda.core import is_integer, promoted, pure
 from extractors.cuda.values import (
     BOOL,
     INT,
+    MISSING,
     UNKNOWN,
     Fixed,
     Frame,
@@ -120,6 +121,8 @@ class OperatorReader(ConversionReader):
         member = self.static_member(head, last, node.at, hint, node.scope) if head else None
         if member is not None:
             return member
+        if last == "nullopt":
+            return self.constant(None, node.at, MISSING, hint)
         if last in _LIMITS:
             value = _LIMITS[last]
             kind = Kind("f32") if isinstance(value, float) else INT
@@ -332,8 +335,6 @@ class OperatorReader(ConversionReader):
         if isinstance(where, Slot) and not where.path:
             return self.names.get(where.key, value)
         return value
-
-    # -- choices
 
     def _choice(self, node: n.Choice, hint: str) -> Val:
         condition = self.read(node.condition)

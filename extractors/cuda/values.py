@@ -58,6 +58,9 @@ class Kind:
 
 
 UNKNOWN = Kind()
+MISSING = Kind(record="std::nullopt_t")
+"""The type of what stands for a value that is missing."""
+
 BOOL = Kind("i1")
 INT = Kind("i32")
 

@@ -46,6 +46,15 @@ __global__ void k(float* out) {
     fill<float>(out, held);
 }
 """
+_OPTIONAL = """__device__ float at(float const* x, std::optional<int> row, int i) {
+    if (row.has_value()) return x[row.value() * 64 + i];
+    return x[row.value_or(0) + i];
+}
+__global__ void k(float const* x, float* out, std::optional<int> row) {
+    int i = threadIdx.x;
+    out[i] = at(x, std::nullopt, i) + at(x, blockIdx.x, i) + at(x, row, i);
+}
+"""
 _HEADER = """int count = 0;
 void setup() { cudaDeviceProp p; cudaGetDeviceProperties(&p, 0); count = p.multiProcessorCount; }
 """
@@ -85,6 +94,13 @@ def test_bits_of_a_variable_are_set() -> None:
 def test_an_array_that_is_a_parameter_is_a_pointer() -> None:
     kernel = _read(_ARRAY)
     assert [op.attribute("space") for op in _of(kernel, OpKind.STORE)] == ["shared", None]
+
+
+def test_a_value_that_may_be_missing() -> None:
+    kernel = _read(_OPTIONAL)
+    assert len(_of(kernel, OpKind.IF)) == 1
+    assert len(_of(kernel, OpKind.LOAD)) == 4
+    assert len(_of(kernel, OpKind.SELECT)) == 1
 
 
 def test_a_count_that_a_header_asks_of_the_device() -> None:
