@@ -220,7 +220,9 @@ class AccumulatorCarried(Pattern):
 def _apart(facts: Facts, loop: Loop, state: Carried, inner: list[Loop]) -> bool:
     """Whether registers that a thread carries rest on nothing that loops inside add up."""
     kind = next((r.type for r in loop.node.op.results if r.name == state.result), None)
-    held = facts.of_threads and kind is not None and bool(kind.shape)
+    first = facts.graph.producer(begun(facts, state.init))
+    filled = first is not None and first.op.kind not in (OpKind.UNDEF, OpKind.LOAD)
+    held = facts.of_threads and filled and kind is not None and bool(kind.shape)
     return held and not any(facts.graph.rests_on(state.next, o.node) for o in inner)
 
 
