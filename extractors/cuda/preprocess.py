@@ -25,6 +25,9 @@ _ATTRIBUTE = re.compile(
     r"\b(__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__align__|__CUDA_ALIGN__|alignas"
     r"|__attribute__|__declspec)\s*(?=\()"
 )
+_SHARED = re.compile(r"\b__attribute__[ \t]*\([ \t]*\([ \t]*shared[ \t]*\)[ \t]*\)")
+"""What `__shared__` stands for. Source: CUDA headers, crt/host_defines.h."""
+
 _WORD = re.compile(
     r"\b(__grid_constant__|__noinline__|__forceinline__|__inline_hint__|__tile_global__"
     r"|__nv_pure__|_Pragma\s*\([^)]*\)|noexcept(?!\s*\())\b"
@@ -230,6 +233,7 @@ class _Directives:
 
 def _blanked(text: str, attributes: list[Attribute]) -> str:
     """Attributes and words that the grammar trips over, replaced by spaces."""
+    text = _SHARED.sub(lambda m: "__shared__".ljust(len(m.group())), text)
     pieces: list[str] = []
     done = 0
     for match in _ATTRIBUTE.finditer(text):

@@ -96,6 +96,11 @@ def test_an_array_that_is_a_parameter_is_a_pointer() -> None:
     assert [op.attribute("space") for op in _of(kernel, OpKind.STORE)] == ["shared", None]
 
 
+def test_shared_memory_by_the_word_of_the_compiler() -> None:
+    kernel = _read(_ARRAY.replace("__shared__", "__attribute__((shared))"))
+    assert [op.attribute("space") for op in _of(kernel, OpKind.STORE)] == ["shared", None]
+
+
 def test_a_value_that_may_be_missing() -> None:
     kernel = _read(_OPTIONAL)
     assert len(_of(kernel, OpKind.IF)) == 1
