@@ -27,6 +27,7 @@ _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
 """
 _PARTLY = vary(_UNROLLED_THREADS, ("#pragma unroll", "#pragma unroll 2"), ("k < 3", "k < n"))
 _ASKED = vary(_UNROLLED_THREADS, ("k < 3", "k < n"))
+_UNREAD = vary(_ASKED, ("k < n;", "k < count();"))
 _LEFT = vary(_UNROLLED_THREADS, ("    #pragma unroll\n", ""))
 
 
@@ -49,6 +50,7 @@ class StaticUnrolling(Pattern):
     )
     near_misses = (
         NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
+        NearMiss(_UNREAD, why="a function that is not there knows the number of rounds"),
         NearMiss(vary(_LEFT, ("k < 3", "k < n")), why="the rounds are known at run time"),
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_POINTER, why="the loop runs over tiles counted at run time"),
@@ -80,6 +82,12 @@ class StaticUnrolling(Pattern):
                 found += [walked, node.head]
         return found
 
+    def _unread(self, facts: Facts, walked: Node) -> bool:
+        """Whether code that was not understood says how many rounds there are."""
+        last = facts.thread_values.expr(walked.op.operand("high"))
+        made = (facts.threads.producer(atom.value) for atom in last.atoms())
+        return any(one is not None and one.op.kind == OpKind.OPAQUE for one in made)
+
     def _asked(self, facts: Facts, walked: Node) -> str:
         """What the program says of unrolling a loop over an iterable; empty when nothing."""
         if walked.op.kind in (OpKind.STATIC_RANGE, OpKind.STATIC_ITERATE):
@@ -87,5 +95,5 @@ class StaticUnrolling(Pattern):
         made = facts.threads.producer(walked.op.operand("loop_unroll_factor"))
         factor = made.op.attribute("value") if made is not None else None
         if factor == 0:
-            return "unrolling asked for, extent at run time"
+            return "" if self._unread(facts, walked) else "unrolling asked for, extent at run time"
         return f"unrolled by {factor}" if isinstance(factor, int) and factor > 1 else ""
