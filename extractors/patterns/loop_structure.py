@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -95,6 +95,7 @@ class LoopStructure(Pattern):
     )
     near_misses = (
         NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
+        NearMiss(PRODUCT_POINTER, why="a loop over the contracted axis", value="no loop"),
         NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
         NearMiss(
             _LANES.replace("    for", "#pragma unroll\n    for"), why="unrolled: no loop runs"
