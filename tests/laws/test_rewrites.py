@@ -298,7 +298,7 @@ def gated(x, gate, out, T, B: tl.constexpr, GATED: tl.constexpr):
         v = tl.load(x + at, mask=inside, other=1.0)
         if GATED:
             g = tl.load(gate + at, mask=inside, other=0.0)
-            v = tl.where(inside, tl.exp(v), 0.0)
+            v = tl.exp(tl.where(inside, v, float("-inf")))
             total = total * 0.5 + g
         total += v
     tl.store(out + tl.arange(0, B), total)
