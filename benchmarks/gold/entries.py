@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -58,7 +59,7 @@ class Reader:
 
     def kernel(self, entry: Entry) -> KernelKnowledge | None:
         """The kernel that a gold entry speaks of; None when the package is not there or the file
-        holds no such kernel that is read."""
+        holds no such kernel that is read. Of overloads, the one whose lines the entry gives."""
         root = self._root(str(entry["package"]))
         path = root / str(entry["file"]) if root is not None else None
         if root is None or path is None or not path.is_file():
@@ -68,8 +69,13 @@ class Reader:
             shown = str(entry["file"])
             self._read[path] = extract_or_explain(SourceFile(path=path, root=root, shown=shown))
             self.seconds[shown] = round(time.perf_counter() - began, 3)
-        kernels = self._read[path].kernels
-        return next((k for k in kernels if k.kernel.name == entry["kernel"]), None)
+        name = re.compile(rf"{re.escape(str(entry['kernel']))}(_\d+)?")
+        same = [k for k in self._read[path].kernels if name.fullmatch(k.kernel.name)]
+        exact = [k for k in same if k.kernel.name == entry["kernel"]]
+        if exact and len(same) > 1 and isinstance(entry.get("lines"), str):
+            given = ranges(entry["lines"])
+            exact = [k for k in same if overlap([k.lines], given)] or exact
+        return next(iter(exact), None)
 
     def _root(self, package: str) -> Path | None:
         if self.corpus is not None and (self.corpus / package).is_dir():

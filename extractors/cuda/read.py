@@ -88,7 +88,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
             notes.append(_note(f"only the first {MAX_KERNELS} kernels are read.", one.at))
             break
         seen, definition = library, one
-        if not one.body.body and "__CUDA_ARCH" in text:
+        if "__CUDA_ARCH" in text and _refuses(one):
             seen, definition = later.find(one) or (library, one)
         kernel, problem = _kernel(definition, seen, _name(definition, kernels))
         kernels.append(kernel)
@@ -102,7 +102,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
 @dataclass(slots=True)
 class _Later:
     """The file as a compiler for the next architecture sees it, made when it is asked for: kernels
-    whose bodies are empty before it."""
+    that do nothing before it, or only say so."""
 
     text: str
     path: str
@@ -116,9 +116,30 @@ class _Later:
             prepared, headers = gather(self.text, self.path, self.load, BLACKWELL)
             self._library = Library(parse(prepared, self.shown), headers)
         for one in _global(self._library.unit):
-            if one.name == empty.name and one.at.line == empty.at.line and one.body.body:
+            if one.name == empty.name and one.at.line == empty.at.line and not _refuses(one):
                 return self._library, one
         return None
+
+
+_SAYS = frozenset({"printf", "__trap", "assert", "abort", "__assert_fail"})
+"""What a kernel calls that was compiled for a target that it does not serve."""
+
+
+def _refuses(definition: n.Definition) -> bool:
+    """Whether a body does nothing, or nothing but print and stop."""
+    for one in n.inside(definition.body):
+        if isinstance(one, n.Call):
+            if not (isinstance(one.function, n.Name) and one.function.text in _SAYS):
+                return False
+        elif isinstance(one, n.Assembly):
+            if one.text.strip(" ;") not in ("trap", "brkpt"):
+                return False
+        elif not isinstance(one, _IDLE):
+            return False
+    return True
+
+
+_IDLE = (n.Block, n.Do, n.If, n.Leave, n.Name, n.Constant, n.Unary, n.Binary, n.Field)
 
 
 def _global(unit: n.Unit) -> list[n.Definition]:

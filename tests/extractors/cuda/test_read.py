@@ -327,6 +327,28 @@ def test_a_body_for_a_later_architecture_is_read_as_its_compiler_sees_it() -> No
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("instead", "stores"),
+    [
+        ('if (threadIdx.x == 0) {\n  printf("needs sm_100");\n  __trap();\n }', 1),
+        ('asm volatile("trap;");', 1),
+        ("y[1] = y[0];\n y[2] = 3.f;", 2),
+        ("other(y);", 0),
+    ],
+    ids=["print and stop", "stop by assembly", "other work", "a call that may work"],
+)
+def test_a_body_that_only_refuses_the_target_is_read_for_the_later_one(
+    instead: str, stores: int
+) -> None:
+    found = read_cuda(
+        "__global__ void later(float* y) {\n#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000\n"
+        f" y[0] = 1.f;\n#else\n {instead}\n#endif\n}}\n",
+        "k.cu",
+    )
+    (kernel,) = found.kernels
+    assert len(ops(kernel, OpKind.STORE)) == stores
+
+
 def test_a_kernel_made_by_a_macro() -> None:
     found = read_cuda(
         "#define DEFINE(name, ...) template <__VA_ARGS__> __global__ void name(float* y)\n"
