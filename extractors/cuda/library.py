@@ -62,8 +62,9 @@ class Library:
     _methods: dict[str, list[n.Definition]] = field(default_factory=dict)
     _aliases: dict[str, n.Alias | None] = field(default_factory=dict)
     _constants: dict[str, n.Variable | None] = field(default_factory=dict)
-    works: dict[int, frozenset[str]] = field(default_factory=dict)
-    """What functions do, by their identity, where that was asked."""
+    works: dict[int, tuple[n.Definition, frozenset[str]]] = field(default_factory=dict)
+    """What functions do, by their identity, where that was asked; kept with the function, so that
+    no other one takes its identity."""
     _given: dict[str, tuple[n.Expr, ...]] = field(default_factory=dict)
     _instances: dict[str, list[Instance]] | None = None
 

@@ -146,10 +146,9 @@ def _size(function: n.Definition) -> int:
 
 def _kept(function: n.Definition, library: Library) -> Work:
     """The work of a function, found once."""
-    known = library.works.get(id(function))
-    if known is None:
-        known = library.works[id(function)] = frozenset(_work(function, library, 0))
-    return known
+    if id(function) not in library.works:
+        library.works[id(function)] = (function, frozenset(_work(function, library, 0)))
+    return library.works[id(function)][1]
 
 
 def _work(function: n.Definition, library: Library, depth: int) -> Iterator[str]:

@@ -19,6 +19,7 @@ _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
 _BOTH = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return host(x)\n")
 _OWN = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return x.exp()\n")
 _AGAIN = (_BOTH[0], _BOTH[1].replace("host(g)", "g * host(ctx.saved_tensors[0])"))
+_ON = "torch.cuda.current_stream(), (4,)"
 _LATER = """
 import torch
 import triton
@@ -44,31 +45,13 @@ class Loss(torch.autograd.Function):
         back[(4,)](g, out, g.numel())
         return out
 """
-_LATER_TILE = """
-import torch
-import cuda.tile as ct
-
-@ct.kernel
-def back(x, out, n):
-    pass
-
-@ct.kernel
-def ahead(x, out, n):
-    pass
-
-class Loss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        out = torch.empty_like(x)
-        ct.launch(torch.cuda.current_stream(), (4,), ahead, (x, out, x.numel()))
-        return out
-
-    @staticmethod
-    def backward(ctx, g):
-        out = torch.empty_like(g)
-        ct.launch(torch.cuda.current_stream(), (4,), back, (g, out, g.numel()))
-        return out
-"""
+_LATER_TILE = vary(
+    _LATER,
+    ("import triton\n", "import cuda.tile as ct\n"),
+    ("@triton.jit", "@ct.kernel"),
+    ("ahead[(4,)](x, out, x.numel())", f"ct.launch({_ON}, ahead, (x, out, x.numel()))"),
+    ("back[(4,)](g, out, g.numel())", f"ct.launch({_ON}, back, (g, out, g.numel()))"),
+)
 _SHARED = "backward by the same kernel"
 _APART = "separate backward kernel"
 _FIRST = "piece[(blocks,)](x, parts, n, 1024)\n    join[(1,)](parts"
@@ -80,6 +63,8 @@ _LAUNCH = "(blocks,), piece, (x, parts, 1024))"
 _SORTED = ("    piece[(blocks,)](x,", "    y = torch.sort(x).values\n    piece[(blocks,)](y,")
 _SORTED_TILE = ("    ct.launch(", "    x = x.cumsum(0)\n    ct.launch(")
 _INVERSE = ("piece[(blocks,)](x, parts, n,", "by = 1.0 / n\n    piece[(blocks,)](x, parts, by,")
+_OF_A_NAME = (_INVERSE[0], "sqrt = n + 1\n    " + _INVERSE[1].replace("/ n", "/ sqrt"))
+_OF_A_ROOT = (_INVERSE[0], "all = n**0.5\n    " + _INVERSE[1].replace("/ n", "/ all"))
 _INVERSE_TILE = ("(x, parts, 1024))", "(x, parts, float(1 / blocks)))")
 
 CASES = (
@@ -102,6 +87,7 @@ CASES = (
     ),
     HostCase(RECIPROCAL, vary(SUMMED, _INVERSE)),
     HostCase(RECIPROCAL, vary(SUMMED_TILE, _INVERSE_TILE)),
+    HostCase(RECIPROCAL, vary(SUMMED, _OF_A_NAME)),
     HostCase(PREPARED, vary(SUMMED, _SORTED)),
     HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
 )
@@ -118,13 +104,7 @@ MISSES = (
     HostMiss(PASSES, vary(_LATER, ("back[(4,)](", "ahead[(4,)](")), "the same kernel", LATER),
     HostMiss(
         PASSES,
-        vary(
-            _LATER_TILE,
-            (
-                "        ct.launch(torch.cuda.current_stream(), (4,), back, (g, out, g.numel()))\n",
-                "",
-            ),
-        ),
+        vary(_LATER_TILE, (f"        ct.launch({_ON}, back, (g, out, g.numel()))\n", "")),
         "no kernel in the backward pass",
     ),
     HostMiss(HANDED_ON, SUMMED, "one kernel"),
@@ -147,6 +127,7 @@ MISSES = (
         ),
         "the scale of scores",
     ),
+    HostMiss(RECIPROCAL, vary(SUMMED, _OF_A_ROOT), "the scale of scores by way of a name"),
     HostMiss(PREPARED, SUMMED, "the array as the caller gave it"),
     HostMiss(PREPARED, SUMMED_TILE, "the array as the caller gave it"),
     HostMiss(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from extractors.host.callers import handed
+from extractors.host.callers import called, handed
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
@@ -25,7 +25,7 @@ def reciprocals(material: Material) -> Iterator[Decision]:
         for name, _ in material.signature.params:
             given = handed(material, launch, name)
             for made in _ways(material, given) if given is not None else ():
-                if _inverse(made):
+                if _inverse(material, made):
                     found.setdefault(name, {launch.lines}).add(lines_of(made))
     for name, lines in found.items():
         yield Decision(
@@ -48,15 +48,16 @@ def _ways(material: Material, given: ast.expr) -> list[ast.expr]:
     return [given]
 
 
-def _inverse(value: ast.expr) -> bool:
-    """One over what is no root."""
+def _inverse(material: Material, value: ast.expr) -> bool:
+    """One over what is no root, seen through names."""
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)):
         return False
+    names = [node for node in walk(value.right) if isinstance(node, ast.Name)]
+    under = [value.right, *(made for name in names for made in _ways(material, name))]
     one = isinstance(value.left, ast.Constant) and value.left.value == 1
-    return one and not any(_root(node) for node in walk(value.right))
+    return one and not any(_root(part) for part in under)
 
 
-def _root(node: ast.AST) -> bool:
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Pow)
-    return getattr(node, "attr", getattr(node, "id", "")) in _ROOTS
+def _root(value: ast.expr) -> bool:
+    powers = (node.op for node in walk(value) if isinstance(node, ast.BinOp))
+    return bool(called(value) & _ROOTS) or any(isinstance(op, ast.Pow) for op in powers)

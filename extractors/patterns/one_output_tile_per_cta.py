@@ -23,7 +23,7 @@ from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
-from kb.analysis.block_steps import steps_by_tile, tile_extents
+from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
@@ -213,16 +213,9 @@ def _one_row(facts: Facts, access: Access) -> bool:
     for axis, index in enumerate(access.index):
         if steps_by_tile(index, extents):
             return False
-        for factors, _ in index.terms:
-            if not any(
-                a.kind is AtomKind.BLOCK or any(x.has(AtomKind.BLOCK) for x in a.args)
-                for a in factors
-            ):
-                continue
-            if any(atom.text in extents for atom in factors):
-                return False
-            if access.mode is Mode.TILE and axis < len(shape) and shape[axis] != "1":
-                return False
+        tiled = access.mode is Mode.TILE and axis < len(shape) and shape[axis] != "1"
+        if tiled and any(of_block(atom) for atom in index.top()):
+            return False
     return True
 
 

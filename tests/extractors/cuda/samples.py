@@ -1,4 +1,29 @@
-"""Small kernels in CUDA C++ that the tests read; written for this."""
+"""Small kernels in CUDA C++ that the tests read, written for this; and how they are read."""
+
+from extractors.cuda.read import read_cuda
+from kb.ir import Kernel, Op, kernel_ops
+from kb.ir_verify import verify
+from kb.ops import OpKind
+
+
+def sound(text: str) -> Kernel:
+    """The only kernel of a text, whose program holds together."""
+    (kernel,) = read_cuda(text, "k.cu").kernels
+    assert verify(kernel) == ()
+    return kernel
+
+
+def understood(text: str) -> Kernel:
+    """The same, of which every operation was understood."""
+    kernel = sound(text)
+    assert not ops(kernel, OpKind.OPAQUE)
+    return kernel
+
+
+def ops(kernel: Kernel, kind: OpKind) -> list[Op]:
+    """The operations of a kind."""
+    return [op for op in kernel_ops(kernel) if op.kind == kind]
+
 
 LAYER_NORM = """\
 __device__ __forceinline__ float warp_sum(float v) {

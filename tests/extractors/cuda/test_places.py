@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import read_cuda
-from kb.ir import Kernel, Op, kernel_ops
-from kb.ir_verify import verify
 from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, understood
 
 _MOVED = """#include <cuda_fp16.h>
 __device__ void halves(float* to, half const* from) {
@@ -64,48 +63,37 @@ void run(float* x) { const int grid = 2 * count; k<<<grid, 256>>>(x); }
 """
 
 
-def _read(text: str) -> Kernel:
-    (kernel,) = read_cuda(text, "k.cu").kernels
-    assert verify(kernel) == ()
-    assert not _of(kernel, OpKind.OPAQUE)
-    return kernel
-
-
-def _of(kernel: Kernel, kind: OpKind) -> list[Op]:
-    return [op for op in kernel_ops(kernel) if op.kind == kind]
-
-
 def test_a_pointer_to_registers_that_is_moved() -> None:
-    kernel = _read(_MOVED)
-    assert len(_of(kernel, OpKind.FLOOR_DIV)) == 2
-    widths = {op.results[0].type.shape for op in _of(kernel, OpKind.CAST) if op.results[0].type}
+    kernel = understood(_MOVED)
+    assert len(ops(kernel, OpKind.FLOOR_DIV)) == 2
+    widths = {op.results[0].type.shape for op in ops(kernel, OpKind.CAST) if op.results[0].type}
     assert ("2",) in widths
 
 
 def test_a_function_that_returns_a_reference_is_a_place() -> None:
-    kernel = _read(_RETURNED)
-    assert len(_of(kernel, OpKind.LOAD)) == len(_of(kernel, OpKind.STORE)) == 1
+    kernel = understood(_RETURNED)
+    assert len(ops(kernel, OpKind.LOAD)) == len(ops(kernel, OpKind.STORE)) == 1
 
 
 def test_bits_of_a_variable_are_set() -> None:
-    assert _of(_read(_BITS), OpKind.BITCAST)
+    assert ops(understood(_BITS), OpKind.BITCAST)
 
 
 def test_an_array_that_is_a_parameter_is_a_pointer() -> None:
-    kernel = _read(_ARRAY)
-    assert [op.attribute("space") for op in _of(kernel, OpKind.STORE)] == ["shared", None]
+    kernel = understood(_ARRAY)
+    assert [op.attribute("space") for op in ops(kernel, OpKind.STORE)] == ["shared", None]
 
 
 def test_shared_memory_by_the_word_of_the_compiler() -> None:
-    kernel = _read(_ARRAY.replace("__shared__", "__attribute__((shared))"))
-    assert [op.attribute("space") for op in _of(kernel, OpKind.STORE)] == ["shared", None]
+    kernel = understood(_ARRAY.replace("__shared__", "__attribute__((shared))"))
+    assert [op.attribute("space") for op in ops(kernel, OpKind.STORE)] == ["shared", None]
 
 
 def test_a_value_that_may_be_missing() -> None:
-    kernel = _read(_OPTIONAL)
-    assert len(_of(kernel, OpKind.IF)) == 1
-    assert len(_of(kernel, OpKind.LOAD)) == 4
-    assert len(_of(kernel, OpKind.SELECT)) == 1
+    kernel = understood(_OPTIONAL)
+    assert len(ops(kernel, OpKind.IF)) == 1
+    assert len(ops(kernel, OpKind.LOAD)) == 4
+    assert len(ops(kernel, OpKind.SELECT)) == 1
 
 
 def test_a_count_that_a_header_asks_of_the_device() -> None:

@@ -18,6 +18,7 @@ from tests.extractors.cuda.samples import (
     PRODUCT,
     SAMPLES,
     SOFTMAX,
+    ops,
 )
 
 
@@ -30,10 +31,6 @@ def program(text: str) -> Kernel:
 def body(code: str, parameters: str = "const float* x, float* y, int n") -> Kernel:
     """A kernel with the given body, on one line each."""
     return program(f"__global__ void k({parameters}) {{\n{code}\n}}")
-
-
-def ops(kernel: Kernel, kind: OpKind) -> list[Op]:
-    return [op for op in kernel_ops(kernel) if op.kind == kind]
 
 
 def only(kernel: Kernel, kind: OpKind) -> Op:

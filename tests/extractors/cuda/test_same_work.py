@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from extractors.cuda.read import read_cuda
-from kb.ir import Kernel, Op, kernel_ops
-from kb.ir_verify import verify
 from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound
 
 _WIDEN = """#include <cuda_fp16.h>
 __device__ float wide(float v) { return v; }
@@ -44,37 +42,27 @@ __global__ void k(const T* x, T* out) {
 """
 
 
-def _read(text: str) -> Kernel:
-    (kernel,) = read_cuda(text, "k.cu").kernels
-    assert verify(kernel) == ()
-    return kernel
-
-
-def _of(kernel: Kernel, kind: OpKind) -> list[Op]:
-    return [op for op in kernel_ops(kernel) if op.kind == kind]
-
-
 def test_overloads_for_an_open_type_are_read() -> None:
-    kernel = _read(_WIDEN)
-    assert not _of(kernel, OpKind.OPAQUE)
-    (cast,) = [op for op in _of(kernel, OpKind.CAST) if op.results[0].type.dtype == "f32"]  # type: ignore[union-attr]
+    kernel = sound(_WIDEN)
+    assert not ops(kernel, OpKind.OPAQUE)
+    (cast,) = [op for op in ops(kernel, OpKind.CAST) if op.results[0].type.dtype == "f32"]  # type: ignore[union-attr]
     assert cast.results[0].type is not None
-    (store,) = _of(kernel, OpKind.STORE)
+    (store,) = ops(kernel, OpKind.STORE)
     assert store.operand("value")
 
 
 def test_overloads_that_do_other_work_stay_unread() -> None:
     text = _WIDEN.replace("*to = __float2half(v);", "atomicAdd(to, __float2half(v));")
-    assert [op.attribute("what") for op in _of(_read(text), OpKind.OPAQUE)] == ["put"]
+    assert [op.attribute("what") for op in ops(sound(text), OpKind.OPAQUE)] == ["put"]
 
 
 def test_as_many_elements_of_an_open_type_as_every_specialisation_packs() -> None:
-    kernel = _read(_PACKED)
-    assert not _of(kernel, OpKind.OPAQUE)
-    (load,) = _of(kernel, OpKind.LOAD)
+    kernel = sound(_PACKED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    (load,) = ops(kernel, OpKind.LOAD)
     assert load.results[0].type is not None
     assert load.results[0].type.shape == ("2",)
-    (member,) = [op for op in _of(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "VALUE"]
+    (member,) = [op for op in ops(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "VALUE"]
     assert member.results[0].type is not None
     assert member.results[0].type.dtype == "f32"
 
@@ -82,5 +70,5 @@ def test_as_many_elements_of_an_open_type_as_every_specialisation_packs() -> Non
 def test_specialisations_that_pack_different_numbers_tell_none() -> None:
     text = _PACKED.replace("struct packed<float, 2> { using type = float2",
                            "struct packed<float, 2> { using type = float4")  # fmt: skip
-    (load,) = _of(_read(text), OpKind.LOAD)
+    (load,) = ops(sound(text), OpKind.LOAD)
     assert load.results[0].type is None or load.results[0].type.shape != ("2",)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from extractors.cuda.read import read_cuda
-from kb.ir import Kernel, Op, kernel_ops
-from kb.ir_verify import verify
 from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound
 
 _MOVES = """#include <cuda_fp16.h>
 __device__ int2 fetch(const int2* from) {
@@ -34,40 +32,30 @@ __global__ void copy(const T* x, T* out) {
 """
 
 
-def _read(text: str) -> Kernel:
-    (kernel,) = read_cuda(text, "k.cu").kernels
-    assert verify(kernel) == ()
-    return kernel
-
-
-def _of(kernel: Kernel, kind: OpKind) -> list[Op]:
-    return [op for op in kernel_ops(kernel) if op.kind == kind]
-
-
 def test_a_struct_for_single_types_is_read_where_all_of_them_look_alike() -> None:
-    kernel = _read(_MOVES)
-    assert not _of(kernel, OpKind.OPAQUE)
-    assert len(_of(kernel, OpKind.LOAD)) == 1
+    kernel = sound(_MOVES)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.LOAD)) == 1
 
 
 def test_it_stays_unread_where_one_of_them_does_something_else() -> None:
     text = _MOVES.replace("return fetch(from); }\n};\ntemplate <typename T>\n__global__",
                           "return from[1]; }\n};\ntemplate <typename T>\n__global__")  # fmt: skip
     assert text != _MOVES
-    assert [op.attribute("what") for op in _of(_read(text), OpKind.OPAQUE)]
+    assert [op.attribute("what") for op in ops(sound(text), OpKind.OPAQUE)]
 
 
 def test_registers_that_one_instruction_moves_are_one_vector() -> None:
-    kernel = _read(_MOVES)
-    (load,), (store,) = _of(kernel, OpKind.LOAD), _of(kernel, OpKind.STORE)
+    kernel = sound(_MOVES)
+    (load,), (store,) = ops(kernel, OpKind.LOAD), ops(kernel, OpKind.STORE)
     assert load.results[0].type is not None
     assert load.results[0].type.shape == ("2",)
     assert load.attribute("cache") == store.attribute("cache") == "cs"
-    vectors = {op.result for op in _of(kernel, OpKind.VECTOR)}
+    vectors = {op.result for op in ops(kernel, OpKind.VECTOR)}
     assert store.operand("value") in vectors
 
 
 def test_registers_that_do_not_fit_the_vector_stay_as_they_are() -> None:
-    kernel = _read(_MOVES.replace("st.global.cs.v2.b32 [%0], {%1, %2}", "st.global.b32 [%0], %1"))
-    (store,) = _of(kernel, OpKind.STORE)
-    assert store.operand("value") not in {op.result for op in _of(kernel, OpKind.VECTOR)}
+    kernel = sound(_MOVES.replace("st.global.cs.v2.b32 [%0], {%1, %2}", "st.global.b32 [%0], %1"))
+    (store,) = ops(kernel, OpKind.STORE)
+    assert store.operand("value") not in {op.result for op in ops(kernel, OpKind.VECTOR)}

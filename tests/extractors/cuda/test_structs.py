@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from extractors.cuda.read import read_cuda
-from kb.ir import Kernel, Op, kernel_ops
-from kb.ir_verify import verify
 from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, understood
 
 _BASES = """template <typename T> struct Sized {
     static constexpr int COUNT = 16 / sizeof(T);
@@ -53,44 +51,33 @@ __global__ void k(const uint4* x, uint4* out) { put(out + threadIdx.x, x[threadI
 """
 
 
-def _read(text: str) -> Kernel:
-    (kernel,) = read_cuda(text, "k.cu").kernels
-    assert verify(kernel) == ()
-    assert not _of(kernel, OpKind.OPAQUE)
-    return kernel
-
-
-def _of(kernel: Kernel, kind: OpKind) -> list[Op]:
-    return [op for op in kernel_ops(kernel) if op.kind == kind]
-
-
 def test_members_of_a_base_and_what_a_constructor_sets_before_its_body() -> None:
-    kernel = _read(_BASES)
-    constants = {op.attribute("value") for op in _of(kernel, OpKind.CONST)}
+    kernel = understood(_BASES)
+    constants = {op.attribute("value") for op in ops(kernel, OpKind.CONST)}
     assert {2.0, 4} <= constants
-    (loop,) = _of(kernel, OpKind.FOR)
+    (loop,) = ops(kernel, OpKind.FOR)
     assert loop.results
-    assert not _of(kernel, OpKind.UNDEF)
+    assert not ops(kernel, OpKind.UNDEF)
 
 
 def test_a_lambda_is_read_with_its_template_arguments() -> None:
-    kernel = _read(_LAMBDA)
-    assert len(_of(kernel, OpKind.STORE)) == 2
-    assert len(_of(kernel, OpKind.MUL)) == 1
+    kernel = understood(_LAMBDA)
+    assert len(ops(kernel, OpKind.STORE)) == 2
+    assert len(ops(kernel, OpKind.MUL)) == 1
 
 
 def test_a_struct_inside_another_has_the_arguments_of_that() -> None:
-    kernel = _read(_INNER)
-    spaces = [op.attribute("space") for op in _of(kernel, OpKind.STORE)]
+    kernel = understood(_INNER)
+    spaces = [op.attribute("space") for op in ops(kernel, OpKind.STORE)]
     assert spaces == ["shared", None]
-    (load, again) = _of(kernel, OpKind.LOAD)
+    (load, again) = ops(kernel, OpKind.LOAD)
     assert load.results[0].type is not None
     assert again.results[0].type is not None
     assert again.results[0].type.dtype == "f32"
 
 
 def test_the_address_of_a_store_is_what_stands_in_brackets() -> None:
-    kernel = _read(_ASM)
-    (store,) = _of(kernel, OpKind.STORE)
-    moved = {op.result for op in _of(kernel, OpKind.ADD)}
+    kernel = understood(_ASM)
+    (store,) = ops(kernel, OpKind.STORE)
+    moved = {op.result for op in ops(kernel, OpKind.ADD)}
     assert store.operand("pointer") in moved
