@@ -9,14 +9,13 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
     BACKWARD_KEYS,
-    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     TILE,
     vary,
 )
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, TURN
-from extractors.patterns.cases_rows_pointer import TURN_POINTER
+from extractors.patterns.cases_rows_pointer import LEAST, TURN_POINTER
 from extractors.patterns.cases_rows_threads import TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
@@ -120,20 +119,6 @@ _EXTREMES = (Role.RUNNING_MAXIMUM, Role.RUNNING_MINIMUM)
 _GROWING = (Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, *_EXTREMES)
 
 
-_LEAST = (
-    POINTER
-    + """
-@triton.jit
-def least(x, out, n, T: tl.constexpr):
-    row = tl.program_id(0)
-    top = float("inf")
-    for i in range(0, n, T):
-        at = i + tl.arange(0, T)
-        low = tl.min(tl.load(x + row * n + at, mask=at < n, other=float("inf")), axis=0)
-        top = tl.where(low < top, low, top)
-    tl.store(out + row, top)
-"""
-)
 _LEAST_TILE = (
     TILE
     + """
@@ -167,7 +152,7 @@ class AccumulatorCarried(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_LEAST, ("tl.where(low < top, low, top)", "tl.where(low < top, top, low)")),
+            vary(LEAST, ("tl.where(low < top, low, top)", "tl.where(low < top, top, low)")),
             why="the larger one is kept",
             value="running minimum",
         ),

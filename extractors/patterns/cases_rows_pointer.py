@@ -335,3 +335,18 @@ def steps(q, k, v, out, n, W: tl.constexpr):
 """
 )
 """A recurrence: one row of each array a step, a state of two axes handed on."""
+LEAST = (
+    POINTER
+    + """
+@triton.jit
+def least(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    top = float("inf")
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        v = tl.load(x + row * n + at, mask=at < n, other=float("inf"))
+        low = tl.min(v, axis=0)
+        top = tl.where(low < top, low, top)
+    tl.store(out + row, top)
+"""
+)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION_POINTER, POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import (
+    LEAST,
     ROW_NORM_CHUNKS_POINTER,
     ROW_NORM_POINTER,
     STEPS,
@@ -22,20 +23,6 @@ from kb.ops import REDUCTIONS, OpKind
 _EXTREMES = frozenset({
     OpKind.REDUCE_MIN, OpKind.REDUCE_MAX, OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE,
 })  # fmt: skip
-_LEAST = (
-    POINTER
-    + """
-@triton.jit
-def least(x, out, n, T: tl.constexpr):
-    row = tl.program_id(0)
-    best = float("inf")
-    for i in range(0, n, T):
-        v = tl.load(x + row * n + i + tl.arange(0, T))
-        low = tl.min(v, axis=0)
-        best = tl.where(low < best, low, best)
-    tl.store(out + row, best)
-"""
-)
 _MADE = frozenset({OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR})
 _GROUPS = """import cuda.tile as ct
 Int = ct.Constant[int]
@@ -81,7 +68,7 @@ class DeferredCrossLaneReduction(Pattern):
         Case(ATTENTION_POINTER, "reduce every iteration to a scalar/row"),
         Case(_GROUPS, "accumulate lane-wise, reduce once after the loop"),
         Case(_GROUPS_ROWS, "reduce every iteration to a scalar/row"),
-        Case(_LEAST, "reduce every iteration to a scalar/row"),
+        Case(LEAST, "reduce every iteration to a scalar/row"),
         Case(STEPS, "reduce every iteration to a scalar/row"),
     )
     near_misses = (
@@ -91,7 +78,7 @@ class DeferredCrossLaneReduction(Pattern):
             value="accumulate lane-wise, reduce once after the loop",
         ),
         NearMiss(
-            vary(_LEAST, ("tl.min(v, axis=0)", "v"), ("row, best)", "row, tl.min(best, axis=0))")),
+            vary(LEAST, ("tl.min(v, axis=0)", "v"), ("row, top)", "row, tl.min(top, axis=0))")),
             why="the least of every lane is kept",
             value="reduce every iteration to a scalar/row",
         ),

@@ -8,9 +8,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
-from extractors.patterns.prepared_divisor import PREPARED_THREADS, prepared_quotients
+from extractors.patterns.prepared_divisor import PREPARED_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.prepared_quotients import prepared_quotients
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind

@@ -17,8 +17,9 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
-from extractors.patterns.side_of_a_diagonal import LOWER, kept_sides
+from extractors.patterns.side_of_a_diagonal import LOWER
 from kb.analysis.accesses import Access
+from kb.analysis.diagonals import kept_sides
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, Node
 from kb.analysis.idioms import Mask, against_extent, comparisons, masks, sides
