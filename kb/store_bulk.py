@@ -8,9 +8,9 @@ import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode, Quad
 
 from kb import store_quads as sq
-from kb.errors import StoreError
 from kb.store_choices import counted_anew, counted_in
-from kb.store_files import Folder
+from kb.store_failures import told
+from kb.store_files import UNCHANGED, Folder
 from kb.store_records import AddResult, CheckedGraph, Store
 
 BATCH = 64
@@ -42,16 +42,12 @@ def _add_new(folder: Folder, index: ox.Store, graphs: Sequence[CheckedGraph]) ->
     texts = {graph.content: graph.text for graph in graphs}
     pending = folder.begin(texts, programs, graphs=[graph.name for graph in graphs])
     written = False
+    quads = b"".join((*texts.values(), _entries(graphs)))
     try:
-        index.bulk_load(b"".join((*texts.values(), _entries(graphs))), format=ox.RdfFormat.N_QUADS)
-        index.update(counted_in(pending.graphs))
+        with told("The index could not be written", folder.root, UNCHANGED):
+            index.bulk_load(quads, format=ox.RdfFormat.N_QUADS)
+            index.update(counted_in(pending.graphs))
         written = True
-    except OSError as error:
-        raise StoreError(
-            f"The index could not be written: {error}.",
-            where=str(folder.root),
-            hint="Is the disk full? Nothing was changed.",
-        ) from None
     finally:
         if not written:
             undo(index, pending.graphs)

@@ -19,10 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kb.errors import StoreError, UnknownName
+from kb.store_failures import told
 from kb.store_quads import digest
 from kb.store_records import StoreLocked
 
 FORMAT = "tilelore knowledge base, format 1\n"
+UNCHANGED = "Is the disk full? Nothing was changed."
+"""What to do when a write was refused and taken back."""
+_NAME_ANOTHER = "Name a folder you may write with --kb or TILELORE_KB."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Folder:
     def create(self) -> None:
         """Make the folder; StoreError when it holds something else."""
         mark = self.root / "FORMAT"
-        try:
+        with told("Cannot use the folder", self.root, _NAME_ANOTHER):
             if mark.exists():
                 if mark.read_text() != FORMAT:
                     raise StoreError(
@@ -86,26 +90,14 @@ class Folder:
                 )
             self.root.mkdir(parents=True, exist_ok=True)
             write_durably(mark, FORMAT.encode())
-        except OSError as error:
-            raise StoreError(
-                f"Cannot use the folder: {error.strerror}.",
-                where=str(self.root),
-                hint="Name a folder you may write with --kb or TILELORE_KB.",
-            ) from None
 
     # --- the one writer
 
     def lock(self) -> None:
         """Become the writer; StoreLocked says who is."""
-        try:
+        with told("Cannot write there", self.root, _NAME_ANOTHER):
             self.root.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.root / "LOCK", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise StoreError(
-                f"Cannot write there: {error.strerror}.",
-                where=str(self.root),
-                hint="Name a folder you may write with --kb or TILELORE_KB.",
-            ) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -170,16 +162,24 @@ class Folder:
     def begin(
         self, texts: Mapping[str, bytes], programs: Mapping[str, str], graphs: Sequence[str] = ()
     ) -> Pending:
-        """Write files by digest; PENDING names them until `finish` or `roll_back`."""
+        """Write files by digest; PENDING names them until `finish` or `roll_back`. StoreError when
+        the disk refuses; nothing is left then."""
         new = tuple(n for n in sorted(programs) if not self.program_path(n).exists())
         pending = Pending(tuple(texts), new, tuple(graphs))
-        beside = self.root / "PENDING.tmp"
-        beside.write_text(json.dumps(asdict(pending)))
-        beside.replace(self.root / "PENDING")
-        for name in new:
-            write_durably(self.program_path(name), programs[name].encode())
-        for content, text in texts.items():
-            write_durably(self.kernel_path(content), text)
+        files = {self.program_path(name): programs[name].encode() for name in new}
+        files |= {self.kernel_path(content): text for content, text in texts.items()}
+        written = False
+        try:
+            with told("The files could not be written", self.root, UNCHANGED):
+                beside = self.root / "PENDING.tmp"
+                beside.write_text(json.dumps(asdict(pending)))
+                beside.replace(self.root / "PENDING")
+                for path, data in files.items():
+                    write_durably(path, data)
+            written = True
+        finally:
+            if not written:
+                self.roll_back(pending)
         return pending
 
     def pending(self) -> Pending | None:

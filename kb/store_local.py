@@ -21,7 +21,8 @@ from kb.sparql_text import PREFIXES, syntax_problem, with_using
 from kb.store_ask import direct_answer, kernel_entries, kernel_names, read_stats
 from kb.store_bulk import add_checked, programs_named
 from kb.store_choices import counted
-from kb.store_files import Folder, hold
+from kb.store_failures import told
+from kb.store_files import UNCHANGED, Folder, hold
 from kb.store_records import (
     AddResult,
     Binding,
@@ -148,14 +149,16 @@ class LocalStore:
     def close(self) -> None:
         """Publish what was written, end the readers, let go of the lock."""
         self._pool.close()
-        if self._index is not None and not self._read_only and not self._scratch:
-            self.snapshot()
-            self.folder.dirty.unlink(missing_ok=True)
-        self._index = None
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-        self.folder.unlock()
+        try:
+            if self._index is not None and not self._read_only and not self._scratch:
+                self.snapshot()
+                self.folder.dirty.unlink(missing_ok=True)
+        finally:
+            self._index = None
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+            self.folder.unlock()
 
     def __enter__(self) -> LocalStore:
         return self
@@ -186,7 +189,8 @@ class LocalStore:
     def snapshot(self) -> Path:
         """A published, unchanging copy of the index as it is now (hard links, milliseconds)."""
         index = self.index
-        with self._guard:
+        later = "Make room there; the next writer publishes it."
+        with self._guard, told("What was written cannot be published", self.location, later):
             if self._published is None:
                 path = self.folder.next_snapshot()
                 index.backup(str(path))
@@ -250,14 +254,8 @@ class LocalStore:
 
     def _commit(self, update: str) -> None:
         self._published = None
-        try:
+        with told("The index could not be written", self.location, UNCHANGED):
             self.index.update(update)
-        except OSError as error:
-            raise StoreError(
-                f"The index could not be written: {error}.",
-                where=self.location,
-                hint="Is the disk full? Nothing was changed.",
-            ) from None
 
     def _drop_files(self, content: str, programs: Sequence[str]) -> None:
         if content:

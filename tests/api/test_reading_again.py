@@ -11,6 +11,7 @@ from api.read_each import read_each
 from api.reading import Reading
 from api.remember import Memory, Remembered
 from api.sources import source_files
+from kb.errors import StoreError
 from tests.api.sample_kernels import KERNEL, TRITON
 
 SHARED = """\
@@ -148,3 +149,14 @@ def test_the_store_follows(package: Path, tmp_path: Path) -> None:
 def test_the_version_of_the_reader_is_that_of_its_code() -> None:
     assert len(reading_cache.reader_version()) == 64
     assert reading_cache.reader_version() == reading_cache.reader_version()
+
+
+def test_a_write_that_fails_beside_the_reading_is_told(package: Path, tmp_path: Path) -> None:
+    (reading, *_) = (r for r in read(package).values() if r.graphs)
+    with Memory(str(tmp_path / "kb")) as memory:
+        memory.add(reading)
+        content = reading.graphs[0].content
+        beside = tmp_path / "kb" / "kernels" / content[:2] / f"{content}.nq.tmp"
+        beside.mkdir(parents=True)  # in the way of the file
+        with pytest.raises(StoreError, match="could not be written"):
+            memory.done()

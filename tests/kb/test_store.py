@@ -126,6 +126,19 @@ def test_a_failing_commit_takes_the_files_back(
     assert store.folder.pending() is None
 
 
+def test_what_cannot_be_published_is_published_by_the_next_writer(tmp_path: Path) -> None:
+    where = tmp_path / "kb"
+    store = LocalStore(where)
+    store.add(GRAPH, TEXT, PROGRAMS)
+    store.folder.snapshots.write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be published"):
+        store.close()
+    store.folder.snapshots.unlink()
+    LocalStore(where).close()
+    with LocalStore(where, read_only=True) as reader:
+        assert len(reader.kernels()) == 1
+
+
 def test_one_writer_many_readers(tmp_path: Path) -> None:
     where = str(tmp_path / "kb")
     with open_store(where, vocabulary=None) as writer:
