@@ -74,7 +74,7 @@ def _definition(module: ReadModule, kernel: Kernel) -> ast.FunctionDef:
     line = kernel.entry.span.line
     for node in ast.walk(module.tree):
         if isinstance(node, ast.FunctionDef) and node.name == kernel.name:
-            first = min((d.lineno for d in node.decorator_list), default=node.lineno)
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if first <= line <= (node.end_lineno or node.lineno):
                 return node
     raise InputError(

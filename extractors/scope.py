@@ -19,6 +19,7 @@ from extractors.constants import (
 from extractors.modules import ModuleLoader, ModuleText
 from extractors.natives import looked_up, native_names, only_raises
 from extractors.syntax.python import parse_module
+from extractors.syntax.wrapped import decorated
 from kb.errors import TileloreError
 
 MAX_HOPS = 24
@@ -88,7 +89,7 @@ class Modules:
 
     def open(self, module: ModuleText, tree: ast.Module | None = None) -> Scope:
         """Scope of a module whose text is at hand."""
-        parsed = parse_module(module.text, module.path) if tree is None else tree
+        parsed = decorated(parse_module(module.text, module.path)) if tree is None else tree
         scope = Scope(self, module, parsed)
         if module.dotted:
             self._scopes[module.dotted] = scope
@@ -99,7 +100,7 @@ class Modules:
 def _sibling(text: str, path: str) -> ast.Module:
     """The tree of a module that others import: kept, because the next file imports it, too. Nobody
     changes a tree."""
-    return parse_module(text, path)
+    return decorated(parse_module(text, path))
 
 
 @dataclass(eq=False)

@@ -119,7 +119,7 @@ def test_own_files_as_python_reads_them(path: Path) -> None:
 
 
 def test_own_files_are_counted() -> None:
-    assert len(OWN_FILES) == 14
+    assert len(OWN_FILES) == 15
 
 
 def test_line_ends_and_byte_order_mark() -> None:
