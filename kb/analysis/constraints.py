@@ -143,7 +143,7 @@ def _whole_row(facts: Facts) -> Iterator[Constraint]:
             continue
         if node.op.kind == OpKind.LT and lane.kind is AtomKind.LANE:
             size = str(lane.args[0])
-            if size in facts.constexprs and facts.reductions:
+            if size in facts.constexprs and size != extent.text and facts.reductions:
                 yield implied(
                     f"{size} >= {extent.text}",
                     "the row is reduced in one tile",

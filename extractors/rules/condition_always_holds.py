@@ -1,0 +1,174 @@
+"""A comparison of a position with a bound comes out the same whatever the sizes are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.values import Expr, Value
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis import symbolic as s
+from kb.analysis.certain import settled
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import Atom, AtomKind
+from kb.evidence import Finding, Severity
+
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def move(x, out, m, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=(at < T) & (at < n), other=0.0)
+    tl.store(out + row * n + at, v, mask=at < n)
+
+def run(x):
+    m, n = x.shape
+    out = torch.empty_like(x)
+    move[(m,)](x, out, m, n, triton.next_power_of_2(n))
+    return out
+"""
+)
+_EXACT = vary(_ROWS, ("(at < T) & (at < n)", "at < n"),
+              ("    at = tl", "    if row >= m:\n        return\n    at = tl"))  # fmt: skip
+_WHOLE = vary(_ROWS, ("(at < T) & (at < n)", "at < n"), ("triton.next_power_of_2(n))", "n)"))
+_TILES = (
+    TILE
+    + """
+@ct.kernel
+def move(x, out, n: int, T: Int):
+    row = ct.bid(0)
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.where(at < T, ct.gather(x, (row, at)), 0.0)
+    ct.scatter(out, (row, at), v)
+"""
+)
+
+
+class ConditionAlwaysHolds(Rule):
+    """Lanes are compared with their own extent, a block index with the size of the grid, a counter
+    with the bound of its loop: the mask or branch that asks for it takes nothing out."""
+
+    name = "condition-always-holds"
+    matches = (
+        Case(_ROWS, "always hold"),
+        Case(_EXACT, "never hold"),
+        Case(_WHOLE, "always hold"),
+        Case(_TILES, "always hold"),
+        Case(vary(_ROWS, ("(at < T)", "(row >= 0)")), "always hold"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_ROWS, ("(at < T) & (at < n)", "at < n")),
+            why="the tile is the next power of two, which may be longer",
+        ),
+        NearMiss(
+            vary(_EXACT, ("move[(m,)]", "move[(triton.cdiv(m, 4) * 4,)]")),
+            why="the grid is rounded up",
+        ),
+        NearMiss(
+            vary(_WHOLE, ("    return out\n",
+                          "    move[(m,)](x, out, m, n, 1024)\n    return out\n")),
+            why="another launch gives another tile",
+        ),
+        NearMiss(
+            vary(_TILES, ("at < T", "at < n")), why="nothing ties the tile to the bound"
+        ),
+        NearMiss(
+            vary(_WHOLE, ("tl.arange(0, T)", "tl.arange(0, triton.next_power_of_2(T))"),
+                 ("at < n", "at < T")),
+            why="the kernel rounds the extent up",
+        ),
+    )  # fmt: skip
+    seen = (Seen("fla-core", "fla/ops/delta_rule/wy_fast.py", "recompute_w_u_fwd_kernel", 68),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        facts, material = subject.facts, subject.host.material
+        if facts.of_threads:
+            return
+        hosted = _Hosted(material)
+        always: list[Node] = []
+        never: list[Node] = []
+        for node, holds in settled(facts, hosted.known, hosted.blocks):
+            (always if holds else never).append(node)
+        for nodes, word in ((always, "always"), (never, "never")):
+            if nodes:
+                several = len({node.lines for node in nodes}) > 1
+                yield self.finding(
+                    subject,
+                    f"{'comparisons' if several else 'a comparison'} of positions that {word} "
+                    f"{'hold' if several else 'holds'}, whatever the sizes are: the mask or branch "
+                    "takes nothing out",
+                    "leave the comparison out; if a bound was meant to be checked, compare with it",
+                    nodes,
+                    Severity.NOTE,
+                )
+
+
+class _Hosted:
+    """What every launch says of parameters and of the grid, in the words of the kernel."""
+
+    def __init__(self, material: Material | None) -> None:
+        told = material is not None and material.launched_here_only()
+        self.launches = list(material.launches) if material is not None and told else []
+        self._same: dict[str, s.Expr] = {}
+        for launch in self.launches[:1]:
+            given = dict(launch.args)
+            for name, value in given.items():
+                self._tie(name, value, given)
+
+    def _tie(self, name: str, value: Value, given: dict[str, Value]) -> None:
+        """A number that all launches give, or another parameter that is always given the same."""
+        rows = [dict(launch.args) for launch in self.launches]
+        if isinstance(value, int) and not isinstance(value, bool):
+            if all(row.get(name) == value for row in rows):
+                self._same[name] = s.number(value)
+        elif isinstance(value, Expr) and value.op != "call":
+            for other, its in given.items():
+                if other == name:
+                    return
+                if its == value and all(row.get(name) == row.get(other) for row in rows):
+                    self._same[name] = _parameter(other)
+                    return
+
+    def known(self, atom: Atom) -> s.Expr | None:
+        """What a parameter is."""
+        return self._same.get(atom.value) if atom.kind is AtomKind.PARAMETER else None
+
+    def blocks(self, atom: Atom) -> s.Expr | None:
+        """How many blocks there are along the axis of a block index, when all launches agree."""
+        axis = int(atom.text[len("block(") : -1])
+        found = [_along(launch, axis) for launch in self.launches]
+        first = found[0] if found else None
+        return first if first is not None and all(one == first for one in found) else None
+
+
+def _along(launch: LaunchRecord, axis: int) -> s.Expr | None:
+    grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
+    return _worded(grid[axis], dict(launch.args)) if axis < len(grid) else s.ONE
+
+
+def _worded(value: Value, given: dict[str, Value]) -> s.Expr | None:
+    """A value of the host in terms of the parameters that are given it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return s.number(value)
+    if not isinstance(value, Expr):
+        return None
+    named = next((name for name, its in given.items() if its == value), None)
+    if named is not None:
+        return _parameter(named)
+    sides = [_worded(arg, given) for arg in value.args] if value.op in _ARITHMETIC else [None]
+    if len(sides) != 2 or sides[0] is None or sides[1] is None:
+        return None
+    return _ARITHMETIC[value.op](sides[0], sides[1])
+
+
+_ARITHMETIC = {"+": s.add, "-": s.sub, "*": s.mul, "cdiv": s.ceil_div, "//": s.floor_div}
+
+
+def _parameter(name: str) -> s.Expr:
+    return s.of(Atom(name, AtomKind.PARAMETER, value=name))
