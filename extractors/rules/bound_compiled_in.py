@@ -8,7 +8,7 @@ from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.rules.compiled_per_size import ROLES, needed, shares_work
+from extractors.rules.compiled_per_size import ROLES, ends_work, needed, shares_work
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Severity
@@ -61,6 +61,16 @@ class BoundCompiledIn(Rule):
         Case(_ROWS, "`n`"),
         Case(_KEYS, "`KEYS`"),
         Case(vary(_ROWS, ("rows, n = x.shape", "rows, n = x.shape[0], x.numel()")), "`n`"),
+        Case(vary(_ROWS, ("rows, n = x.shape", "rows, n = x.shape[0], x.shape[1] // 2")), "`n`"),
+        Case(
+            vary(
+                _ROWS,
+                ("row = tl.program_id(0)", "row = (tl.program_id(0) % tl.cdiv(n, T))"),
+                ("v / n, mask=at < n", "v, mask=at < sx"),
+                ("at < n, other", "at < sx, other"),
+            ),
+            "`n`",
+        ),
     )
     near_misses = (
         NearMiss(vary(_ROWS, ("n: tl.constexpr", "n")), why="it is no compile-time parameter"),
@@ -102,7 +112,7 @@ class BoundCompiledIn(Rule):
                 if (
                     not sizes
                     or not all(map(_extent, sizes))
-                    or shares_work(material, launch, value)
+                    or (ends_work(facts, name) and shares_work(material, launch, value))
                 ):
                     continue
                 yield self.finding(
@@ -118,23 +128,28 @@ class BoundCompiledIn(Rule):
 
 
 def _extent(value: Value) -> bool:
-    """An extent of an array as it stands, or its number of elements."""
+    """An extent of an array, its number of elements, or what is computed from those."""
     if not isinstance(value, Expr):
         return False
+    if value.op in ("+", "-", "*", "//"):
+        sizes = [arg for arg in value.args if not isinstance(arg, int)]
+        return bool(sizes) and all(map(_extent, sizes))
     asked = value.args[0] if value.op == "call" and len(value.args) == 1 else None
     counted = isinstance(asked, Expr) and asked.op == "attr" and asked.args[1] == "numel"
     return value.op == "dim" or counted
 
 
 def _held_below(facts: Facts, name: str) -> bool:
-    """Whether positions are compared with a parameter, or loops end at it or its tiles."""
+    """Whether positions are compared with a parameter, or loops end at it or its tiles, or its
+    tiles are counted."""
     asked = [
         value
         for node in facts.graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
         for value in node.op.inputs[:2]
     ]
     ends = [loop.high for loop in facts.loops if loop.high is not None]
-    return any(
+    tiles = [node.op.inputs[0] for node in facts.graph.of(OpKind.CEIL_DIV, OpKind.FLOOR_DIV)]
+    return any(_is(facts, value, name) for value in tiles) or any(
         atom.value == name for value in (*asked, *ends) for atom in facts.values.expr(value).atoms()
     )
 

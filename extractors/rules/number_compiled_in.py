@@ -70,6 +70,13 @@ class NumberCompiledIn(Rule):
         Case(_SCALED, "`factor`"),
         Case(_TILES, "`factor`"),
         Case(vary(_SCALED, ("n, factor, 128", "n, 1.0 / x.sum().item(), 128")), "`factor`"),
+        Case(
+            vary(
+                _SCALED,
+                ("n, factor, 128", "n, 1.0 / x.sum().item() if factor else 1.0 / x.shape[0], 128"),
+            ),
+            "`factor`",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -122,13 +129,15 @@ def _given(material: Material, name: str) -> Value:
         value = dict(launch.args).get(name)
         found = leaves(value)
         asked = [one for one in found if not isinstance(one, (int, float))]
-        if asked and all(isinstance(one, Expr) and _number(one) for one in asked):
+        numbers = [one for one in asked if isinstance(one, Expr) and _number(one)]
+        if numbers and all(one in numbers or _number(one, sizes=True) for one in asked):
             return value
     return None
 
 
-def _number(value: Expr) -> bool:
-    """Arithmetic on arguments of the host function and on what `item` gives."""
+def _number(value: Value, *, sizes: bool = False) -> bool:
+    """Arithmetic on arguments of the host function and on what `item` gives, and where `sizes` says
+    so on extents of arrays."""
     pending: list[Value] = [value]
     asked = False
     for item in pending:
@@ -138,7 +147,7 @@ def _number(value: Expr) -> bool:
             return False
         if item.op == "sym":
             asked |= not str(item.args[0]).startswith(("target.", "capability"))
-        elif item.op == "call" and _item(item):
+        elif (item.op == "call" and _item(item)) or (sizes and item.op in ("dim", "shape")):
             asked = True
         elif item.op in _ARITHMETIC:
             pending.extend(item.args)

@@ -40,10 +40,11 @@ def settled(facts: Facts, known: Given, blocks: Given) -> Iterator[tuple[Node, b
         if left.has(*_POSITIONS) or right.has(*_POSITIONS):
             place = node.op.span, node.op.kind
             found.setdefault(place, []).append((node, _outcome(facts, node, known, blocks)))
-    crowd = Counter(node.op.span for node in facts.graph.nodes) if found else Counter()
+    spans = (node.op.span for node in facts.graph.nodes) if found else ()
+    crowd = Counter(span for span in spans if span is not None)
     for (span, _), copies in found.items():
         first = copies[0][1]
-        if first is None or crowd[span] > MAX_AT_ONE_PLACE:
+        if first is None or (span is not None and crowd[span] > MAX_AT_ONE_PLACE):
             continue
         if all(outcome is first for _, outcome in copies):
             yield copies[0][0], first
