@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 
-from extractors.host.events import SearchRecord
+from extractors.host.events import CheckRecord, SearchRecord
 from extractors.host.expr import ATOMS, make, negate
-from extractors.host.facts import Material
+from extractors.host.facts import Material, functions_of
+from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.tuning import axis_names, key_values
 from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT, SEARCHED
+from extractors.syntax.nodes import walk
 from kb.analysis import symbolic
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import AtomKind
-from kb.evidence import Finding, Severity
+from kb.evidence import Finding, Lines, Severity
 from kb.ir import ParameterKind
 
 MAX_PARTS = 4000
@@ -35,7 +38,9 @@ _WALKED = vary(
     ("n: int", "n: float"),
     ("out, n,", "out, 1.0,"),
 )
+_WHOLE_KEY = ("(b, n, x.dtype)", "(b, n, x.dtype, x.device)")
 _DEVICE = ("capability", "target.", "condition@", "exception@")
+_TYPES = {"dtype", "element_size", "itemsize"}
 
 
 class CacheKeyIncomplete(Rule):
@@ -56,12 +61,25 @@ class CacheKeyIncomplete(Rule):
             "`W`",
         ),
         Case(vary(_WALKED, ("(b, n, x.dtype)", "(b, x.dtype)")), "loop"),
+        Case(vary(SEARCHED, ("(b, n, x.dtype)", "(b, n, x.device)")), "the type"),
+        Case(SEARCHED, "the device"),
     )
     near_misses = (
-        NearMiss(SEARCHED, why="every size is in the key"),
-        NearMiss(_WALKED, why="the extent that the loop covers is in the key"),
         NearMiss(
-            vary(SEARCHED, ("(b, n, x.dtype)", "(x.shape, x.dtype)")), why="the whole shape is"
+            vary(SEARCHED, _WHOLE_KEY), why="every size, the type and the device are in the key"
+        ),
+        NearMiss(vary(_WALKED, _WHOLE_KEY), why="the extent that the loop covers is in the key"),
+        NearMiss(
+            vary(SEARCHED, ("(b, n, x.dtype)", "(x.shape, x.dtype, x.device)")),
+            why="the whole shape is",
+        ),
+        NearMiss(
+            vary(
+                SEARCHED,
+                ("(b, n, x.dtype)", "(b, n, x.device)"),
+                ("    b, n = x.shape", "    assert x.dtype == torch.float16\n    b, n = x.shape"),
+            ),
+            why="there is one type",
         ),
         NearMiss(AUTOTUNED_PRODUCT, why="every size that the work of a block depends on is"),
         NearMiss(
@@ -72,7 +90,7 @@ class CacheKeyIncomplete(Rule):
 
     seen = (
         Seen("flag-gems", "flag_gems/ops/count_nonzero.py", "count_nonzero_kernel", 28),
-        Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 799),
+        Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 786),
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
@@ -108,13 +126,37 @@ class CacheKeyIncomplete(Rule):
         for atom in _walked(subject.facts, material, dict(zip(params, row, strict=False))):
             if uncovered(atom, key) and atom.args[0] not in whole:
                 missing.setdefault(names.text(atom), _LOOPS)
+        places = (search.lines, *_key_lines(material, search))
         for text, name in missing.items():
             if name == _LOOPS:
                 what = f"a loop of the kernel runs as long as {text}"
-                yield self._told(subject, search, what, text)
+                yield self._told(subject, places, what, text)
                 continue
             where = f"the argument `{name}`" if name else "the grid"
-            yield self._told(subject, search, f"{where} of the search depends on {text}", text)
+            yield self._told(subject, places, f"{where} of the search depends on {text}", text)
+        if _told_whole(search, key):
+            yield from self._unnamed(subject, material, key, places)
+
+    def _unnamed(
+        self, subject: Subject, material: Material, key: tuple[Value, ...], places: Sequence[Lines]
+    ) -> Iterator[Finding]:
+        """A key of sizes and flags alone."""
+        asked = {str(part.args[1]) for part in _parts(key) if part.op == "attr"}
+        named = {str(part.args[0]) for part in _parts(key) if part.op == "sym"}
+        missing = []
+        if not asked & _TYPES and not _types_checked(material):
+            missing.append("the type of the elements")
+        if not asked & {"device", "index"} and not any(one.startswith(_DEVICE) for one in named):
+            missing.append("the device")
+        if missing:
+            yield self.finding(
+                subject,
+                f"the cache key leaves out {' and '.join(missing)}: the winner of the first is "
+                "used for others",
+                f"add {' and '.join(missing)} to the cache key",
+                places,
+                Severity.NOTE,
+            )
 
     def _attached(
         self, subject: Subject, material: Material, search: SearchRecord, key: tuple[Value, ...]
@@ -126,17 +168,72 @@ class CacheKeyIncomplete(Rule):
             return
         for name, why in _work(subject.facts).items():
             if name not in kept and not derived(material, name, kept):
-                yield self._told(subject, search, f"{why} `{name}`", f"`{name}`")
+                yield self._told(subject, [search.lines], f"{why} `{name}`", f"`{name}`")
 
-    def _told(self, subject: Subject, search: SearchRecord, what: str, missing: str) -> Finding:
+    def _told(self, subject: Subject, places: Sequence[Lines], what: str, missing: str) -> Finding:
         return self.finding(
             subject,
             f"{what}, which the cache key leaves out: a winner found for one value is used for "
             "others",
             f"add {missing} to the cache key",
-            [search.lines],
+            places,
             Severity.NOTE if what.startswith(_LOOPS) else Severity.WARNING,
         )
+
+
+def _key_lines(material: Material, search: SearchRecord) -> Iterator[Lines]:
+    """Where the key is made under which the function that searches keeps the winner."""
+    functions = functions_of(material.tree)
+    around = [one for one in functions if one.lineno <= search.lines[0] <= lines_of(one)[1]]
+    if material.origins is None or not around:
+        return
+    here = max(around, key=lambda one: one.lineno)
+    kept = [node for node in walk(here) if isinstance(node, ast.Assign)]
+    for node in kept:
+        target = node.targets[0]
+        if node.lineno < search.lines[0] or not isinstance(target, ast.Subscript):
+            continue
+        if not isinstance(target.slice, ast.Name):
+            continue
+        names: dict[str, ast.FunctionDef] = {}
+        names |= {one.name: one for one in functions if one.name in search.stack}
+        values: list[ast.expr] = [target.slice]
+        values += [
+            value
+            for one in names.values()
+            for call in walk(one)
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == here.name
+            for parameter, value in zip(here.args.args, call.args, strict=False)
+            if parameter.arg == target.slice.id
+        ]
+        made = [at for v in values for at in map(lines_of, material.origins.statements(v))]
+        yield from [line for line in made if line != lines_of(node)][:1]
+        return
+
+
+def _told_whole(search: SearchRecord, key: tuple[Value, ...]) -> bool:
+    """Whether every part of a key is known for what it is: a number, a word, an expression over
+    arrays, or an argument that the search hands to the kernel or shapes the grid with."""
+    given = {part for value in (search.args, search.grid) for part in _parts(value)}
+    return all(
+        part in given or str(part.args[0]).startswith(_DEVICE)
+        for part in _parts(key)
+        if part.op == "sym" and not _array(part, key)
+    ) and not any(part.op == "call" for part in _parts(key))
+
+
+def _array(symbol: Expr, key: tuple[Value, ...]) -> bool:
+    """Whether a key asks a symbol for its extents, type or device: an array."""
+    asking = ("dim", "shape", "stride", "attr", "rank")
+    return any(part.op in asking and symbol in part.args for part in _parts(key))
+
+
+def _types_checked(material: Material) -> bool:
+    """Whether the host asks for the type of elements anywhere: there may be only one."""
+    checks = (e for row in material.events.values() for e in row if isinstance(e, CheckRecord))
+    return any(
+        part.op == "attr" and part.args[1] == "dtype" for c in checks for part in _parts(c.cond)
+    )
 
 
 def _parts(value: Value) -> Iterator[Expr]:
