@@ -9,6 +9,7 @@ from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
+from extractors.told_epilogue import with_stand_ins
 from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -85,6 +86,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     stages = [d for d in host if d.pattern == STAGES]
     rest = [d for d in host if d.axis != CUT and d.pattern != STAGES]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
+    program = [*with_stand_ins(program, rest, detection)]
     program = [_strided(d, rest, facts) for d in program]
     rest = [_relied(d, relied) for d in rest]
     rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]

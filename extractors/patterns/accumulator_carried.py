@@ -88,6 +88,12 @@ __global__ void columns(const float* x, float* part, int rows, int cols) {
     for (int i = 0; i < W; ++i) part[blockIdx.x * cols + threadIdx.x * W + i] = sums[i];
 }
 """
+_TURNED = vary(
+    PRODUCT_POINTER,
+    ("        acc += tl.dot(x, y)\n",
+     "        if TM < TN:\n            part = tl.trans(tl.dot(tl.trans(y), tl.trans(x)))\n"
+     "        else:\n            part = tl.dot(x, y)\n        acc += part * 0.5\n"),
+)  # fmt: skip
 _BESIDE = """__global__ void both(const float* x, float* rows, float* all, int n, int m) {
     float total[2] = {};
     for (int row = blockIdx.x; row < n; row += gridDim.x) {
@@ -149,6 +155,7 @@ class AccumulatorCarried(Pattern):
         Case(PRODUCT_THREADS, "single accumulator"),
         Case(_COLUMNS, "single accumulator"),
         Case(_BESIDE, "single accumulator"),
+        Case(_TURNED, "single accumulator"),
     )
     near_misses = (
         NearMiss(

@@ -10,9 +10,11 @@ from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import TURN
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.product_summed import GEMV, GEMV_TILE
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS
+from kb.analysis.graph import LOOPS, Node
+from kb.analysis.lane_products import products_summed
 from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -48,6 +50,16 @@ _SCALED_TILE = vary(
     ("(a, b, out,", "(a, b, scale, out,"),
     ("ct.astype(acc,", "ct.astype(acc * ct.load(scale, index=(0, n), shape=(1, TN)),"),
 )
+_LANES = vary(
+    GEMV,
+    ("(a, x, out,", "(a, x, scale, out,"),
+    ("tl.sum(w * v[None, :], axis=1)", "tl.sum(w * v[None, :], axis=1) * tl.load(scale + rows)"),
+)
+_LANES_TILE = vary(
+    GEMV_TILE,
+    ("(a, x, out,", "(a, x, scale, out,"),
+    ("ct.sum(w * v, axis=1)", "ct.sum(w * v, axis=1) * ct.load(scale, index=(i,), shape=(TN,))"),
+)
 _SUMMED = vary(
     PRODUCT_POINTER,
     (
@@ -56,6 +68,8 @@ _SUMMED = vary(
     ),
 )
 _ENDS = LOOPS | CONTRACTIONS | READS | REDUCTIONS
+_CHANGES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.MAXIMUM})
+"""Steps that change what a product left, beside those that only round or turn it."""
 
 
 class EpilogueSubTiles(Pattern):
@@ -73,6 +87,9 @@ class EpilogueSubTiles(Pattern):
         Case(PRODUCT, "full-tile epilogue"),
         Case(PRODUCT_POINTER, "full-tile epilogue"),
         Case(PRODUCT_THREADS, "full-tile epilogue"),
+        Case(vary(_SCALED, ("tl.store(out", "tl.atomic_add(out")), "full-tile epilogue"),
+        Case(_LANES, "full-tile epilogue"),
+        Case(_LANES_TILE, "full-tile epilogue"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the accumulator is stored whole", value="extract sub-tiles"),
@@ -81,6 +98,8 @@ class EpilogueSubTiles(Pattern):
             why="other blocks have parts of the tile, too",
         ),
         NearMiss(_SUMMED, why="a sum of the tile is stored"),
+        NearMiss(GEMV, why="sums of the lanes are stored as they are"),
+        NearMiss(GEMV_TILE, why="sums of the lanes are stored as they are"),
         NearMiss(TURN, why="there is no product"),
         NearMiss(ADD_THREADS, why="there is no product"),
     )
@@ -92,29 +111,44 @@ class EpilogueSubTiles(Pattern):
             if any(facts.graph.rests_on(n.op.inputs[0], p) for p in facts.contractions)
             and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
         ]
+        made = self._made(facts)
         cut = [s for s in facts.stores if any(facts.graph.rests_on(s.value, n) for n in pieces)]
         if pieces:
-            ways = [place for store in cut for place in self._whole(facts, store)]
+            ways = [place for store in cut for place in self._whole(facts, store, made)]
             yield self.decide(facts, "extract sub-tiles", [*pieces, *dict.fromkeys(ways)])
         rest = [store for store in facts.stores if store not in cut]
-        whole = [place for store in rest for place in self._whole(facts, store)]
+        whole = [place for store in rest for place in self._whole(facts, store, made)]
         if whole:
             yield self.decide(facts, "full-tile epilogue", dict.fromkeys(whole))
 
-    def _whole(self, facts: Facts, store: Access) -> list[Where]:
-        """A plain store of what a product left, with the elementwise steps on its way."""
-        if store.is_atomic or len(facts.types.shape(store.value)) < 2:
+    def _made(self, facts: Facts) -> set[Node]:
+        """Products, loops that add them up, and products that lanes add up."""
+        grown = {loop.node for loop in facts.loops if loop.of(Role.ACCUMULATOR)}
+        if grown or facts.contractions:
+            return {*grown, *facts.contractions}
+        return {total for _, total in products_summed(facts)}
+
+    def _whole(self, facts: Facts, store: Access, made: set[Node]) -> list[Where]:
+        """A store of what a product left, with the elementwise steps on its way and what they load.
+        Of what blocks add up together or lanes have summed, where there are such steps."""
+        if not made or store.value is None:
             return []
-        grown = {n for loop in facts.loops if loop.of(Role.ACCUMULATOR) for n in (loop.node,)}
-        above = list(facts.graph.upstream(store.value, lambda n: n.op.kind in _ENDS))
-        made = [n for n in above if n in grown or n.op.kind in CONTRACTIONS]
-        if not made:
-            return []
+        above = list(facts.graph.upstream(store.value, lambda n: n in made or n.op.kind in _ENDS))
+        own = [n for n in above if n in made]
         steps = [
             n
             for n in above
             if n.op.kind not in _ENDS
             and not n.op.regions
-            and any(facts.graph.rests_on(n.result, m) for m in made)
+            and any(facts.graph.rests_on(n.result, m) for m in own)
         ]
-        return [*steps, store]
+        lanes = any(n.op.kind in REDUCTIONS for n in own)
+        plain = len(facts.types.shape(store.value)) > 1 and not (store.is_atomic or lanes)
+        if not own or not (plain or any(n.op.kind in _CHANGES for n in steps)):
+            return []
+        taken = [n for n in above if n.op.kind in READS and n not in own]
+        return [*(n for n in taken if self._joins(facts, n, steps)), *steps, store]
+
+    def _joins(self, facts: Facts, load: Node, steps: list[Node]) -> bool:
+        """True for a load whose values a step takes beside those of the product."""
+        return any(facts.graph.rests_on(v, load) for n in steps for v in n.op.inputs)

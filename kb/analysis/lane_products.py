@@ -1,17 +1,17 @@
-"""Scores of an attention that no matrix product computes: a row times every key, summed over the
-lanes."""
+"""Products that no matrix unit computes: multiplied lane by lane, then summed over the lanes."""
 
 from __future__ import annotations
 
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, Node
+from kb.analysis.loops import Role
 from kb.ops import REDUCTIONS, OpKind
 
 
 def score_sums(facts: Facts) -> list[Node]:
-    """Sums of products of two loaded tiles, in a loop, that elementwise steps turn into
-    exponentials of what they lie below a maximum."""
+    """Scores of an attention: sums of products of two loaded tiles, in a loop, that elementwise
+    steps turn into exponentials of what they lie below a maximum."""
     if facts.contractions or not facts.exponentials:
         return []
     kept = [e for e in facts.exponentials if e.origin is Statistic.REDUCED and not e.rescale]
@@ -32,3 +32,62 @@ def factors(facts: Facts, total: Node) -> tuple[str, ...]:
         return ()
     sides = made.op.inputs[:2]
     return sides if all(facts.feeding(side) for side in sides) else ()
+
+
+def products_summed(facts: Facts) -> list[tuple[Node, Node]]:
+    """Products of a matrix and a vector, or of rows with their partners: what multiplies a tile by
+    a vector that is spread over one of its axes, and what sums the other axis."""
+    return [
+        (made, total)
+        for total in facts.graph.of(OpKind.REDUCE_SUM)
+        for made in _made(facts, total)
+        if made.op.kind == OpKind.MUL and _spread(facts, made, total)
+    ]
+
+
+def _made(facts: Facts, total: Node) -> list[Node]:
+    """What makes the tile that is summed, or is added to it in every round of a loop."""
+    core = facts.graph.core(total.op.inputs[0])
+    made = facts.graph.producer(core)
+    added = [
+        facts.graph.producer(facts.graph.core(v))
+        for loop in facts.loops
+        for c in loop.of(Role.SUM)
+        if c.result == core
+        and (step := facts.graph.producer(c.next)) is not None
+        and step.op.kind == OpKind.ADD
+        for v in step.op.inputs[:2]
+    ]
+    return [n for n in (made, *added) if n is not None]
+
+
+def _spread(facts: Facts, product: Node, total: Node) -> bool:
+    """One side fills two axes or more, the other fewer, the axis that is summed among them."""
+    axis = facts.values.literal(total.op.operand("axis"))
+    shapes = [_own(facts, v) for v in product.op.inputs[:2]]
+    if not isinstance(axis, int) or any(len(shape) < 2 for shape in shapes):
+        return False
+    folded = len(facts.types.shape(total.op.inputs[0])) > len(shapes[0])
+    if _rows(facts, product, shapes):
+        return True
+    for full, thin in (shapes, shapes[::-1]):
+        wide, narrow = (sum(e != "1" for e in shape) for shape in (full, thin))
+        if not 1 <= narrow < wide:
+            continue
+        if folded:
+            return thin[-1] != "1" and axis == len(facts.types.shape(total.op.inputs[0])) - 1
+        return thin[axis] != "1" if -len(thin) <= axis < len(thin) else False
+    return False
+
+
+def _rows(facts: Facts, product: Node, shapes: list[tuple[str, ...]]) -> bool:
+    """Two tiles of the same shape that different arrays hold: every row times its partner."""
+    arrays = [{a.array for a in facts.held_loads(v)} for v in product.op.inputs[:2]]
+    wide = all(sum(e != "1" for e in shape) > 1 for shape in shapes)
+    return wide and all(arrays) and not arrays[0] & arrays[1]
+
+
+def _own(facts: Facts, value: str) -> tuple[str, ...]:
+    """The shape of a value before it is spread to that of another one."""
+    below = facts.graph.through(value, CASTS | {OpKind.COPY, OpKind.BROADCAST_TO})
+    return facts.types.shape(below)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kb.analysis import symbolic as s
 from kb.analysis.butterflies import mirrored
-from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ops import CONTRACTIONS, OpKind
@@ -15,6 +15,7 @@ from kb.ops import CONTRACTIONS, OpKind
 _ABOVE: dict[str, int] = {OpKind.GT: 1, OpKind.GE: 1, OpKind.LT: -1, OpKind.LE: -1}
 """1 where a comparison holds when its left side is the larger, -1 where its right side is."""
 _ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+_KEEPING = CASTS | TURNS | {OpKind.MUL, OpKind.COPY}
 
 
 class Role(StrEnum):
@@ -161,18 +162,28 @@ def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
 
 
 def _added(graph: Graph, contraction: Node) -> Node | None:
-    """The addition that takes the product in, possibly scaled by an elementwise factor."""
+    """The addition that takes the product in, possibly scaled by an elementwise factor, turned, or
+    one side of a branch."""
     value = contraction.result
     for _ in range(6):
         users = graph.users(value)
         adds = [user for user in users if user.op.kind in (OpKind.ADD, OpKind.FMA)]
         if adds:
             return adds[0]
-        steps = [u for u in users if u.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY)]
+        steps = [u for u in users if u.op.kind in _KEEPING or _side_of_branch(u)]
         if len(steps) != 1:
             return None
-        value = steps[0].result
+        handed_on = graph.onward(steps[0], value)
+        if not handed_on:
+            return None
+        value = handed_on[0]
     return None
+
+
+def _side_of_branch(node: Node) -> bool:
+    """True where a side of a branch hands its values on."""
+    parent = node.parent
+    return node.op.kind == OpKind.YIELD and parent is not None and parent.op.kind == OpKind.IF
 
 
 def _only_scales(graph: Graph, added: Node, argument: str) -> bool:
