@@ -9,6 +9,7 @@ from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
+from extractors.told_backward import computed_again
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
@@ -67,7 +68,11 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     The grid that the host gives belongs to how the program shares out its work. Where a host rule
     chooses extents of tiles, that choice is the decision, and the program shows where they enter.
     """
-    program: Sequence[Decision] = (*detection.decisions, *laid_out(detection, facts))
+    program: Sequence[Decision] = (
+        *detection.decisions,
+        *laid_out(detection, facts),
+        *computed_again(detection, facts.decisions),
+    )
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents
     if any(d.axis == "tile_selection" and d.subject not in extents for d in facts.decisions):

@@ -23,6 +23,7 @@ PREPARED = "array-put-in-order-by-the-framework"
 _ORDERS = frozenset({"sort", "argsort", "topk", "cumsum", "bincount", "unique", "nonzero", "histc"})
 """Functions of PyTorch that order, count or number elements."""
 
+APART = "separate backward kernel"
 LATER = "gradient by a kernel of its own"
 TAKEN = "takes what an earlier kernel made"
 LEFT = "leaves its result to a later kernel"
@@ -49,7 +50,7 @@ def _passes(material: Material) -> list[Decision]:
             apart |= back
     if shared:
         return [_pass("backward by the same kernel", shared)]
-    return [_pass("separate backward kernel", {_head(material), *apart})] if apart else []
+    return [_pass(APART, {_head(material), *apart})] if apart else []
 
 
 def _pass(value: str, lines: set[Lines]) -> Decision:

@@ -46,6 +46,38 @@ def back(y, gy, gx, n, T: tl.constexpr):
     tl.store(gx + row * n + at, p * (g - tl.sum(p * g, axis=0)), mask=at < n)
 """
 )
+_OTHER_FORM = vary(
+    _SOFTMAX_BACK, ("p * (g - tl.sum(p * g, axis=0))", "p * g - p * tl.sum(p * g, axis=0)")
+)
+_LOG_SOFTMAX_BACK = vary(
+    _SOFTMAX_BACK, ("p * (g - tl.sum(p * g, axis=0))", "g - tl.exp(p) * tl.sum(g, axis=0)")
+)
+_UNIT_BACK_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def back(y, r, gy, gx, n, R: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0) * R + tl.arange(0, R)
+    at = row[:, None] * n + tl.arange(0, T)[None, :]
+    v = tl.load(y + at)
+    by = tl.load(r + row)
+    g = tl.load(gy + at)
+    tl.store(gx + at, g * by[:, None] - tl.sum(g * v, 1)[:, None] * v * by[:, None])
+"""
+)
+_GROUP_WEIGHT_BACK = (
+    POINTER
+    + """
+@triton.jit
+def back(x, mean, inverse, gy, gw, n, groups, size, R: tl.constexpr, T: tl.constexpr):
+    channel = tl.program_id(0)
+    item = tl.arange(0, R)
+    at = item[:, None] * n + channel * T + tl.arange(0, T)[None, :]
+    group = channel // size + item * groups
+    v = (tl.load(x + at) - tl.load(mean + group)[:, None]) * tl.load(inverse + group)[:, None]
+    tl.store(gw + channel, tl.sum(v * tl.load(gy + at)))
+"""
+)
 _WEIGHED = (
     POINTER
     + """
@@ -71,8 +103,12 @@ class RecomputeFromStatistics(Pattern):
         Case(BACKWARD_KEYS, "recompute P = exp2(S*scale - LSE)"),
         Case(ATTENTION_LSE, "statistics saved"),
         Case(_SOFTMAX_BACK, "store P/S"),
+        Case(_OTHER_FORM, "store P/S"),
+        Case(_LOG_SOFTMAX_BACK, "recompute P = exp(saved log P)"),
+        Case(_UNIT_BACK_ROWS, "recompute activation"),
         Case(ROW_NORM, "statistics saved"),
         Case(NORM_BACKWARD, "recompute activation"),
+        Case(_GROUP_WEIGHT_BACK, "recompute activation"),
         Case(_SQUASHED, "recompute activation"),
         Case(vary(_SQUASHED, ("libdevice.pow(t, 2)", "t * t")), "recompute activation"),
         Case(BACKWARD_KEYS_POINTER, "recompute P = exp2(S*scale - LSE)"),
@@ -86,6 +122,18 @@ class RecomputeFromStatistics(Pattern):
         NearMiss(
             vary(_SOFTMAX_BACK, ("p * (g -", "p * (p -")),
             why="the gradient is no part of the difference",
+        ),
+        NearMiss(
+            vary(_OTHER_FORM, ("- p * tl.sum(p * g", "- p * tl.sum(p * p")),
+            why="the gradient is no part of the sum",
+        ),
+        NearMiss(
+            vary(_LOG_SOFTMAX_BACK, ("tl.exp(p) * tl.sum(g", "tl.exp(p) * tl.sum(p")),
+            why="the sum is not the gradient's",
+        ),
+        NearMiss(
+            vary(_GROUP_WEIGHT_BACK, (" - tl.load(mean + group)[:, None]", "")),
+            why="a factor of a group of rows is no statistic of the row",
         ),
         NearMiss(_WEIGHED, why="a factor along the axis that is summed is no statistic of a row"),
         NearMiss(ATTENTION, why="the statistic stays in the loop and is dropped"),
@@ -117,6 +165,10 @@ class RecomputeFromStatistics(Pattern):
         if kept:
             yield self.decide(facts, "store P/S", kept)
             return
+        powers = self._exponentiated(facts)
+        if powers:
+            yield self.decide(facts, "recompute P = exp(saved log P)", powers)
+            return
         taken = [node for pair in differentiated(facts) for node in pair]
         again = [*normalised(facts), *taken] or coefficients(facts)
         if again:
@@ -138,23 +190,49 @@ class RecomputeFromStatistics(Pattern):
         return found
 
     def _stored(self, facts: Facts) -> list[Node]:
-        """A loaded tile times a second one less a number: the sum over the row of the two tiles'
-        product. The gradient of a softmax whose output was saved."""
-        if facts.contractions:
+        """A loaded tile times a second one less a number, or times the second one less the tile
+        times the number: the sum over the row of the two tiles' product. The gradient of a softmax
+        whose output was saved."""
+        if facts.contractions or not facts.reductions:
             return []
         found = []
         for node in facts.graph.of(OpKind.SUB):
             over, under = node.op.inputs[:2]
             second = {a.array for a in facts.held_loads(over)}
-            if not second or not facts.graph.roots(under, OpKind.REDUCE_SUM):
+            if not facts.graph.roots(under, OpKind.REDUCE_SUM):
                 continue
-            for user in facts.graph.users(node.result):
+            summed = {a.array for a in facts.feeding(under)}
+            for user in facts.graph.users(node.result) if second else ():
                 others = [v for v in user.op.inputs[:2] if v != node.result]
                 first = {a.array for v in others for a in facts.held_loads(v)}
-                summed = {a.array for a in facts.feeding(under)}
                 if user.op.kind == OpKind.MUL and first and summed == first | second:
                     found += [*(a.node for v in others for a in facts.held_loads(v)), node, user]
-        return found if len({n.op.kind for n in found}) > 2 else []
+            one, other = _tiles(facts, over), _tiles(facts, under)
+            if len(one) == 2 and len(other) == 1 and other < one == summed:
+                found += [*(a.node for a in facts.feeding(over)), node]
+        return found
+
+    def _exponentiated(self, facts: Facts) -> list[Node]:
+        """A loaded tile less the exponential of a second one times the sum of the first: the
+        gradient of a logarithm of a softmax whose output was saved."""
+        if facts.contractions or not facts.reductions or not facts.exponentials:
+            return []
+        found = []
+        for node in facts.graph.of(OpKind.SUB):
+            over, under = node.op.inputs[:2]
+            first = {a.array for a in facts.held_loads(over)}
+            product = facts.graph.producer(facts.graph.core(under))
+            if len(first) != 1 or product is None or product.op.kind != OpKind.MUL:
+                continue
+            for one, other in (product.op.inputs[:2], product.op.inputs[1::-1]):
+                power = facts.graph.producer(facts.graph.core(one))
+                if power is None or power.op.kind not in (OpKind.EXP, OpKind.EXP2):
+                    continue
+                logs = {a.array for a in facts.held_loads(power.op.inputs[0])}
+                summed = {a.array for a in facts.feeding(other)}
+                if logs and summed == first and facts.graph.roots(other, OpKind.REDUCE_SUM):
+                    found += [power, node]
+        return found
 
     def _saved(self, facts: Facts) -> list[Where]:
         """Stores of a root or logarithm of a reduction, one number per row, beside a wider
@@ -178,6 +256,14 @@ class RecomputeFromStatistics(Pattern):
             sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
             return node if OpKind.SQRT in sides or OpKind.REDUCE_SUM in sides else None
         return node if node.op.kind in _ROOTS else None
+
+
+def _tiles(facts: Facts, value: str) -> set[str | None]:
+    """Arrays of the loaded tiles that are factors of a product."""
+    product = facts.graph.producer(facts.graph.core(value))
+    if product is None or product.op.kind != OpKind.MUL:
+        return set()
+    return {a.array for side in product.op.inputs[:2] for a in facts.held_loads(side)}
 
 
 def _wider(facts: Facts, other: Access, store: Access) -> bool:

@@ -9,6 +9,8 @@ from kb.ops import OpKind
 _SQUASHING = frozenset({OpKind.SIGMOID, OpKind.TANH})
 _POWERS = frozenset({OpKind.EXP, OpKind.EXP2})
 _LOOKS = VIEWS | CASTS
+MAX_FACTORS = 16
+"""Factors of one product that are looked at."""
 
 
 def differentiated(facts: Facts) -> list[tuple[Node, Node]]:
@@ -16,7 +18,8 @@ def differentiated(facts: Facts) -> list[tuple[Node, Node]]:
 
     The derivative of a logistic function or a hyperbolic tangent f is `f * (1 - f)` or `1 - f * f`,
     whole or in parts: f meets f moved by a constant, or a constant meets the square of f. A gate
-    `(1 - f) * other` meets neither. That of x * erf(x) adds a Gaussian.
+    `(1 - f) * other` meets neither. That of x * erf(x) adds a Gaussian, as does that of x times
+    any other form of the cumulated one.
     """
     found = []
     for node in facts.graph.of(*_SQUASHING, OpKind.DIV):
@@ -24,7 +27,31 @@ def differentiated(facts: Facts) -> list[tuple[Node, Node]]:
             continue
         if facts.feeding(node.result) and (taken := _derived(facts, node)) is not None:
             found.append((node, taken))
-    return found + [pair for node in facts.graph.of(OpKind.ERF) for pair in _bell(facts, node)]
+    found += [pair for node in facts.graph.of(OpKind.ERF) for pair in _bell(facts, node)]
+    return found or _densities(facts)
+
+
+def retaken(facts: Facts) -> list[Node]:
+    """Activations of a loaded tile that meet another loaded tile in a product which is stored,
+    and the products: in a backward pass, what the forward pass computed of the same tile."""
+    if facts.contractions:
+        return []
+    found: list[Node] = []
+    for node in facts.graph.of(*_SQUASHING, *_POWERS, OpKind.ERF, OpKind.MAXIMUM):
+        if node.op.kind == OpKind.MAXIMUM and 0 not in map(facts.number, node.op.inputs[:2]):
+            continue
+        loads = [a for a in facts.feeding(node.result) if facts.types.shape(a.value)]
+        if not loads or any(facts.graph.rests_on(node.result, r) for r in facts.reductions):
+            continue
+        own = {a.array for a in facts.feeding(node.result)}
+        for user in facts.graph.downstream(node.result):
+            if user.op.kind == OpKind.MUL and facts.stored_in(user.result):
+                others = [v for v in user.op.inputs[:2] if not facts.graph.rests_on(v, node)]
+                met = {a.array for v in others for a in facts.feeding(v)}
+                if met - own:
+                    found += [node, user]
+                    break
+    return list(dict.fromkeys(found))
 
 
 def logistic(facts: Facts, node: Node) -> bool:
@@ -86,6 +113,48 @@ def _bell(facts: Facts, activation: Node) -> list[tuple[Node, Node]]:
                 if not facts.graph.rests_on(density, activation):
                     return [(activation, node)]
     return []
+
+
+def _densities(facts: Facts) -> list[tuple[Node, Node]]:
+    """Gaussians of a loaded tile x, times x, each with the sum of that and of something else that
+    is computed of x alone."""
+    found = []
+    for power in facts.graph.of(*_POWERS):
+        squared = _factors(facts, power.op.inputs[0])
+        tiles = [v for v in dict.fromkeys(squared) if squared.count(v) == 2 and facts.held_loads(v)]
+        if len(tiles) != 1 or any(facts.number(v) is None for v in squared if v not in tiles):
+            continue
+        own = {a.node for a in facts.held_loads(tiles[0])}
+        for node in facts.graph.of(OpKind.ADD):
+            for one, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                met = _factors(facts, other)
+                taken = {a.node for a in facts.feeding(one)}
+                if power.result in met and tiles[0] in met and taken == own:
+                    cumulated = facts.graph.producer(facts.graph.core(one))
+                    if cumulated is not None and not facts.graph.rests_on(one, power):
+                        found += [(cumulated, power), (power, node)]
+    return found
+
+
+def _factors(facts: Facts, value: str) -> list[str]:
+    """Values that a product is made of, a square taken as two; at most `MAX_FACTORS`."""
+    pending, found = [value], list[str]()
+    while pending and len(found) < MAX_FACTORS:
+        core = facts.graph.through(pending.pop(), _LOOKS)
+        node = facts.graph.producer(core)
+        if core is None:
+            continue
+        kind = "" if node is None else node.op.kind
+        inputs = () if node is None else node.op.inputs
+        if kind == OpKind.MUL:
+            pending += inputs[:2]
+        elif kind == OpKind.NEG or (kind == OpKind.DIV and facts.number(inputs[1])):
+            pending.append(inputs[0])
+        elif kind == OpKind.POW and facts.values.literal(inputs[1]) == 2:
+            found += [base for base in [facts.graph.through(inputs[0], _LOOKS)] if base] * 2
+        else:
+            found.append(core)
+    return found
 
 
 def _square(facts: Facts, node: Node | None, activation: Node) -> bool:

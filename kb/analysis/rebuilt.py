@@ -9,6 +9,8 @@ from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind, Expr, mul
 from kb.ops import REDUCTIONS, OpKind
 
+_FACTORS = VIEWS | CASTS | {OpKind.MUL}
+
 
 def width(facts: Facts, value: str) -> int:
     """How many axes of a value have lanes."""
@@ -54,7 +56,8 @@ def normalised(facts: Facts) -> list[Node]:
 
 def coefficients(facts: Facts) -> list[Node]:
     """A power of a loaded row statistic times a reduction of two loaded rows: what the
-    normalised row would have given."""
+    normalised row would have given. A statistic of several rows meets the sums where they are
+    spread over their rows again."""
     if facts.contractions or _weighs(facts):
         return []
     sums = [
@@ -68,13 +71,26 @@ def coefficients(facts: Facts) -> list[Node]:
             loads = facts.feeding(stat)
             narrow = bool(loads) and not any(lanes(facts, a) for a in loads)
             if (
-                narrow
+                (narrow or (bool(loads) and _spread(facts, stat, other, sums)))
                 and not facts.graph.roots(stat, *REDUCTIONS)
                 and all(any(index.constant is None for index in a.index) for a in loads)
             ):
                 if any(facts.graph.rests_on(other, r) for r in sums):
                     found += [node, *(a.node for a in loads)]
     return found
+
+
+def _spread(facts: Facts, stat: str, other: str, sums: list[Node]) -> bool:
+    """Whether a statistic of several rows, one number wide where the rows were summed, meets a
+    product that has one of the sums as a factor."""
+    shape = facts.types.shape(stat)
+    for node in facts.graph.upstream(other, lambda n: n.op.kind not in _FACTORS):
+        axis = facts.values.literal(node.op.operand("axis")) if node in sums else None
+        if not isinstance(axis, int) or len(facts.types.shape(node.op.inputs[0])) != len(shape):
+            continue
+        if -len(shape) <= axis < len(shape) and shape[axis] == "1" and {*shape} != {"1"}:
+            return True
+    return False
 
 
 def _weighs(facts: Facts) -> bool:
@@ -139,9 +155,17 @@ def _stays(facts: Facts, node: Node, narrow: str) -> bool:
 
 
 def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
-    """True when the statistic varies with the row that the wide tile belongs to."""
+    """True when the statistic varies with the row that the wide tile belongs to; of a tile less
+    another statistic, with a group of them."""
     rows = [a.index for a in facts.feeding(wide)]
+    centred = facts.graph.producer(facts.graph.through(wide, VIEWS | CASTS))
+    moved = centred is not None and centred.op.kind == OpKind.SUB
+    mean = facts.held_loads(centred.op.inputs[1]) if centred is not None and moved else []
+    grouped = any(a.index == stat[0].index for a in mean)
     own = {
-        atom.text for e in stat[0].index for atom in e.top() if atom.kind in ("induction", "block")
+        atom.text
+        for e in stat[0].index
+        for atom in (e.atoms() if grouped else e.top())
+        if atom.kind in ("induction", "block")
     }
     return bool(own) and any(own & {a.text for e in index for a in e.atoms()} for index in rows)

@@ -138,3 +138,50 @@ def test_launches_belong_to_what_the_program_shows(
     (one,) = [d for d in told if d.axis == axis]
     assert one.pattern == by_program
     assert (90, 95) in one.lines
+
+
+_RELU_SQUARED = """import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def back(x, gy, gx, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.maximum(tl.load(x + at), 0.0)
+    tl.store(gx + at, tl.load(gy + at) * 2 * v)
+
+class Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.relu(x) ** 2
+
+    @staticmethod
+    def backward(ctx, gy):
+        gx = torch.empty_like(gy)
+        back[(4,)](ctx.saved_tensors[0], gy, gx, 128)
+        return gx
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), [(8, 9)], id="an activation of what was saved"),
+        pytest.param(
+            (("tl.load(gy + at) * 2 * v", "tl.sigmoid(tl.load(x + at)) * tl.load(gy + at)"),),
+            [(9,)],
+            id="another one",
+        ),
+        pytest.param((("def backward", "def later"),), [], id="near miss: no backward pass"),
+        pytest.param(
+            (("tl.load(gy + at) * 2 * v", "v"),), [], id="near miss: no product with a gradient"
+        ),
+    ],
+)
+def test_activations_of_a_backward_pass_are_computed_again(
+    changes: tuple[tuple[str, str], ...], told: list[tuple[int, ...]]
+) -> None:
+    found = subject(vary(_RELU_SQUARED, *changes))
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert [tuple(a for a, _ in d.lines) for d in decisions if d.axis == "recompute"] == told

@@ -86,6 +86,26 @@ def test_item_loops(body: str, items: int) -> None:
             id="error function and bell",
         ),
         pytest.param(
+            "a = tl.load(x + at)\ns = 1 / (1 + 0.3 * tl.abs(a))\n"
+            "d = s + 0.3989 * a * tl.exp(-0.5 * a * a)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            2,
+            id="another function and bell",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ns = 1 / (1 + 0.3 * tl.abs(a))\n"
+            "d = s + 0.3989 * tl.exp(-0.5 * a * a)\n"
+            "tl.store(out + at, d * tl.load(y + at))",
+            0,
+            id="near miss: the bell is not weighed",
+        ),
+        pytest.param(
+            "a = tl.load(x + at)\ns = 1 / (1 + 0.3 * tl.load(y + at))\n"
+            "tl.store(out + at, s + 0.3989 * a * tl.exp(-0.5 * a * a))",
+            0,
+            id="near miss: a bell beside another tile",
+        ),
+        pytest.param(
             "a = tl.load(x + at)\ntl.store(out + at, a * (0.5 * tl.math.erf(a * 0.7071) + 0.5))",
             0,
             id="near miss: error function, forward",
