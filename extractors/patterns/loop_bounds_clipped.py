@@ -9,19 +9,39 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
     BACKWARD_KEYS,
-    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, FLASH_STAGED
+from extractors.patterns.cases_bounds import (
+    ALL,
+    BACKWARDS,
+    DIAGONAL,
+    DOWN,
+    LAST,
+    LATER,
+    LISTED,
+    LISTED_TILES,
+    LOOKED_UP,
+    PIECE,
+    RAGGED,
+    REST,
+    SCORES_MASKED,
+    STEPS,
+    TABLE,
+    TOKENS,
+    UNCLIPPED,
+    WINDOW,
+)
+from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_split import SPLIT
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Lines, Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.lane_products import score_sums
-from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.loops import Loop, Role, limits, persistent
+from kb.analysis.own_places import apart_from, own_places
 from kb.analysis.specialise import branches
 from kb.analysis.splits import fixed_length, pieces
 from kb.analysis.symbolic import AtomKind, Expr
@@ -35,73 +55,6 @@ _BOUND = COPIES | {
 }  # fmt: skip
 _SCALARS = (AtomKind.PARAMETER, AtomKind.LOADED)
 _LOWER = "lower bound clipped (sliding window/causal dKdV)"
-_UNCLIPPED = vary(
-    ATTENTION, ("last = ct.cdiv(min(shift + (x + 1) * TM, size), TN)", "last = ct.cdiv(size, TN)")
-)
-
-
-_TABLE = "range(tl.load(first + tl.program_id(0)), tl.load(last + tl.program_id(0)))"
-_LOOKED_UP = vary(
-    PRODUCT_POINTER,
-    ("(a, b, out,", "(a, b, out, first, last,"),
-    ("range(0, tl.cdiv(K, TK))", _TABLE),
-)
-_LAST = vary(
-    PRODUCT_POINTER,
-    ("(a, b, out,", "(a, b, out, lengths,"),
-    ("range(0, tl.cdiv(K, TK))", "range(0, tl.load(lengths + tl.program_id(0)))"),
-)
-_WINDOW = vary(
-    ATTENTION,
-    ("    for j in range(0, last)", "    for j in range(max(0, shift + x * TM - W) // TN, last)"),
-)
-_RAGGED = vary(
-    ATTENTION_POINTER,
-    (" size, TM", " sizes, TM"),
-    ("    rows = ", "    size = tl.load(sizes + y)\n    rows = "),
-)
-_LISTED = vary(
-    PRODUCT_POINTER,
-    ("(a, b, out,", "(a, b, out, lengths, count,"),
-    ("    acc = tl.zeros(", "    for g in range(count):\n     acc = tl.zeros("),
-    ("    for t in range(0, tl.cdiv(K, TK))", "     for t in range(0, tl.load(lengths + g))"),
-)
-_DIAGONAL = vary(
-    BACKWARD_KEYS_POINTER,
-    (
-        "for m in range(first, tl.cdiv(size, TM)):",
-        "m = x * TN // TM\n        for _ in range(TN // TM):",
-    ),
-    ("            gk = tl.dot(", "            m += 1\n            gk = tl.dot("),
-)
-_REST = vary(
-    _DIAGONAL,
-    ("for _ in range(TN // TM)", "for _ in range((size - x * TN) // TM)"),
-)
-_STEPS = (
-    POINTER
-    + """
-@triton.jit
-def scan(x, out, n, T: tl.constexpr, W: tl.constexpr):
-    at = tl.program_id(0) * T
-    cols = tl.arange(0, W)
-    for i in range(at, tl.minimum(at + T, n)):
-        tl.store(out + i * W + cols, tl.load(x + i * W + cols) * 2.0)
-"""
-)
-_PIECE = vary(
-    SPLIT,
-    ("PER: Int)", "PER: Int, size: int)"),
-    ("(z + 1) * PER)", "min((z + 1) * PER, size))"),
-)
-_LATER = vary(DECODE_PART, ("low = share * chunk", "low = tl.maximum(share * chunk, count - hop)"))
-_ALL = vary(
-    ATTENTION_POINTER,
-    ("tl.minimum((x + 1) * TM, size) if TRI else size", "size"),
-    ("        keep = cols[None, :] < size\n", ""),
-    ("        if TRI:\n            keep = keep & (rows[:, None] >= cols[None, :])\n", ""),
-    ('        s = tl.where(keep, s, float("-inf"))\n', ""),
-)
 
 
 class LoopBoundsClipped(Pattern):
@@ -114,20 +67,25 @@ class LoopBoundsClipped(Pattern):
         Case(ATTENTION, "upper bound clipped (causal)"),
         Case(BACKWARD_KEYS, "lower bound clipped (sliding window/causal dKdV)"),
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
-        Case(_UNCLIPPED, "full extent + mask"),
+        Case(UNCLIPPED, "full extent + mask"),
         Case(FLASH_THREADS, "upper bound clipped (causal)"),
-        Case(_LOOKED_UP, "clipped to valid range"),
+        Case(LOOKED_UP, "clipped to valid range"),
         Case(FLASH_STAGED, "band clipping"),
-        Case(_LAST, "clipped to valid range"),
-        Case(_STEPS, "clipped to valid range"),
-        Case(_WINDOW, "band clipping"),
-        Case(_LISTED, "clipped to valid range"),
-        Case(_DIAGONAL, "band clipping"),
-        Case(_REST, _LOWER),
-        Case(_ALL, "full extent + mask"),
-        Case(_PIECE, "clipped to valid range"),
-        Case(_LATER, _LOWER),
-        Case(_RAGGED, "upper bound clipped (causal)"),
+        Case(LAST, "clipped to valid range"),
+        Case(STEPS, "clipped to valid range"),
+        Case(WINDOW, "band clipping"),
+        Case(LISTED, "clipped to valid range"),
+        Case(DIAGONAL, "band clipping"),
+        Case(REST, _LOWER),
+        Case(ALL, "full extent + mask"),
+        Case(PIECE, "clipped to valid range"),
+        Case(LATER, _LOWER),
+        Case(RAGGED, "upper bound clipped (causal)"),
+        Case(DOWN, "clipped to valid range"),
+        Case(TOKENS, "clipped to valid range"),
+        Case(LISTED_TILES, "upper bound clipped (causal)"),
+        Case(BACKWARDS, "upper bound clipped (causal)"),
+        Case(SCORES_MASKED, "full extent + mask"),
     )
     near_misses = (
         NearMiss(
@@ -151,21 +109,29 @@ class LoopBoundsClipped(Pattern):
             why="a part of the sum for every block, no mask between rows and columns",
         ),
         NearMiss(
-            vary(_LOOKED_UP, (_TABLE, "range(0, tl.cdiv(K, TK))")),
+            vary(LOOKED_UP, (TABLE, "range(0, tl.cdiv(K, TK))")),
             why="the bound is the whole extent and nothing is masked",
         ),
         NearMiss(
-            vary(_STEPS, ("tl.minimum(at + T, n)", "at + T")),
+            vary(STEPS, ("tl.minimum(at + T, n)", "at + T")),
             why="every block takes as many",
         ),
         NearMiss(
-            vary(_ALL, (", mask=cols[:, None] < size, other=0.0", "")),
+            vary(ALL, (", mask=cols[:, None] < size, other=0.0", "")),
             why="the bound is the whole extent and nothing is masked",
         ),
         NearMiss(
-            vary(_RAGGED, ("tl.minimum((x + 1) * TM, size) if TRI else size", "size")),
+            vary(RAGGED, ("tl.minimum((x + 1) * TM, size) if TRI else size", "size")),
             why="the length alone ends the loop",
             value="upper bound clipped (causal)",
+        ),
+        NearMiss(
+            vary(TOKENS, ("tl.load(lengths + row)", "tl.load(lengths)")),
+            why="every block walks as far",
+        ),
+        NearMiss(
+            vary(DOWN, ("tl.load(lengths + tl.program_id(0))", "tl.cdiv(K, TK)")),
+            why="the bound is the whole extent",
         ),
         NearMiss(PRODUCT, why="the bound is the whole extent and nothing is masked"),
         NearMiss(PRODUCT_POINTER, why="the bound is the whole extent and nothing is masked"),
@@ -177,16 +143,23 @@ class LoopBoundsClipped(Pattern):
         causal = [m for m in masks(facts) if any(between_lanes(facts, c) for c in m.comparisons)]
         split = [piece.loop for piece in pieces(facts)]
         products = facts.contractions or score_sums(facts)
+        rests: list[Where] = []
         for loop in facts.loops:
-            if loop.range is not None and not facts.contractions:
-                ends = [] if persistent(loop, facts.values) else _least(facts, loop)
-                if ends:
-                    yield self.decide(facts, "clipped to valid range", (*ends, loop.node))
-            if persistent(loop, facts.values) or facts.walks_chunk(loop) or loop.range is None:
+            if persistent(loop, facts.values) or loop.range is None:
                 continue
-            if not any(p.inside(loop.node) for p in products):
+            ends = _least(facts, loop)
+            multiplies = any(p.inside(loop.node) for p in products)
+            if ends and not (multiplies and facts.contractions):
+                rests += [*ends, loop.node]
+            if facts.walks_chunk(loop):
                 continue
-            low, high = _clipped(facts, loop.low), _clipped(facts, loop.high)
+            first, last = limits(loop, facts.values)
+            if not multiplies:
+                bounds = [] if ends or facts.of_threads else _streamed(facts, loop, first, last)
+                rests += [*bounds, loop.node.head] if bounds else []
+                continue
+            low, high = _clipped(facts, first), _clipped(facts, last)
+            high = high or (_beside(facts, last) if low else [])
             own = _own_band(facts, loop)
             if loop in split and low:
                 if not fixed_length(facts, loop):
@@ -197,15 +170,14 @@ class LoopBoundsClipped(Pattern):
                 same += [*low, *high, loop.node.head, *_stages(facts, loop)]
             elif own and any(m.node.inside(loop.node) for m in causal):
                 yield self.decide(facts, "band clipping", (*own, loop.node.head))
-            elif self._looked_up(facts, loop):
-                bounds = [n for v in (loop.low, loop.high) for n in _loaded(facts, v)]
-                ends = [n for v in (loop.low, loop.high) for n in _beside(facts, v)]
+            elif bounds := _looked_up(facts, first, last):
+                ends = [n for v in (first, last) for n in _beside(facts, v)]
                 value = "upper bound clipped (causal)" if ends else "clipped to valid range"
                 yield self.decide(facts, value, (*bounds, *ends, loop.node.head))
-            elif self._innermost(facts, loop) and (
-                any(m.node.inside(loop.node) for m in causal) or self._tail(facts, loop)
-            ):
+            elif self._innermost(facts, loop) and masked_keys(facts, loop):
                 yield self.decide(facts, "full extent + mask", (loop.node,))
+        if rests:
+            yield self.decide(facts, "clipped to valid range", rests)
         for (value, _), places in clipped.items():
             yield self.decide(facts, value, places)
         for loop in split:
@@ -215,17 +187,6 @@ class LoopBoundsClipped(Pattern):
         shifted = self._aligned(facts)
         if shifted:
             yield self.decide(facts, "bottom-right alignment by a runtime offset", shifted)
-
-    def _looked_up(self, facts: Facts, loop: Loop) -> bool:
-        """An end is loaded from a place that the block id chooses, or rests on such a number."""
-        begins = [] if facts.contractions else _loaded(facts, loop.low)
-        return bool(begins or _loaded(facts, loop.high))
-
-    def _tail(self, facts: Facts, loop: Loop) -> bool:
-        """Scores of all keys: loads of the loop are masked, and nothing else is left out."""
-        return any(p.inside(loop.node) for p in facts.score_products) and any(
-            a.mask is not None and a.node.inside(loop.node) for a in facts.loads
-        )
 
     def _innermost(self, facts: Facts, loop: Loop) -> bool:
         return any(p.loop is loop.node for p in facts.contractions)
@@ -255,6 +216,28 @@ class LoopBoundsClipped(Pattern):
             for n in facts.graph.of(OpKind.ADD)
             if any(facts.graph.core(v) in both for v in n.op.inputs[:2])
         ]
+
+
+def masked_keys(facts: Facts, loop: Loop) -> bool:
+    """True when scores of all keys are computed and masked, or loads beside them are."""
+    scored = any(p.inside(loop.node) for p in facts.score_products)
+    return any(
+        m.node.inside(loop.node) and (scored or any(between_lanes(facts, c) for c in m.comparisons))
+        for m in masks(facts)
+    ) or (scored and any(a.mask is not None and a.node.inside(loop.node) for a in facts.loads))
+
+
+def _looked_up(facts: Facts, low: str | None, high: str | None) -> list[Node]:
+    """The loads of the ends of a loop of which the last, or without a product the first, is loaded
+    from a place that the block id chooses, or rests on such a number."""
+    begins, ends = _loaded(facts, low), _loaded(facts, high)
+    return [*begins, *ends] if ends or (begins and not facts.contractions) else []
+
+
+def _streamed(facts: Facts, loop: Loop, low: str | None, high: str | None) -> list[Node]:
+    """Loaded ends of a loop that reads in every round."""
+    bounds = _looked_up(facts, low, high)
+    return bounds if bounds and any(a.loop is loop.node for a in facts.loads) else []
 
 
 def _value(low: list[Node], high: list[Node]) -> str:
@@ -290,8 +273,11 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
     by it."""
     if bound is None:
         return []
-    expr = facts.values.expr(bound)
-    if not expr.has(AtomKind.BLOCK) or _loaded(facts, bound):
+    own = own_places(facts)
+    atoms = [*apart_from(facts.values.expr(bound), own)]
+    if not any(a.kind is AtomKind.BLOCK or a in own for a in atoms):
+        return []
+    if any(a.kind is AtomKind.LOADED and a not in own for a in atoms) and _loaded(facts, bound):
         return []
     made = facts.graph.producer(facts.graph.core(bound))
     if made is not None and made.op.kind in (OpKind.MOD, OpKind.BLOCK_ID):
@@ -299,8 +285,8 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
     return [
         n
         for n in facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)
-        if n.op.kind in _BOUND and not n.op.regions and facts.values.expr(n.result).has(AtomKind.BLOCK)  # noqa: E501
-        and not _decoded(facts, n)
+        if n.op.kind in _BOUND and not n.op.regions and not _decoded(facts, n)
+        and any(a.kind is AtomKind.BLOCK or a in own for a in facts.values.expr(n.result).atoms())
     ]  # fmt: skip
 
 

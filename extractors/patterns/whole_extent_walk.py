@@ -5,26 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_bounds import ALL
 from extractors.patterns.cases_rows import SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER, SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS
 from extractors.patterns.fixed_trip_count import FixedTripCount
+from extractors.patterns.loop_bounds_clipped import masked_keys
+from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, persistent
-from kb.analysis.rounds import checked_in
+from kb.analysis.loops import Loop, falling, limits, persistent
+from kb.analysis.rounds import checked_in, goes_along
 from kb.analysis.splits import pieces
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import ONE, AtomKind, Expr, mul
 from kb.evidence import Decision
 
 MASKED = "full extent + mask"
+_DOUBLED = (
+    TILE
+    + """
+@ct.kernel
+def double(x, out, COLS: Int, T: Int):
+    row = ct.bid(0)
+    for j in range(ct.cdiv(COLS, T)):
+        v = ct.load(x, index=(row, j), shape=(1, T))
+        ct.store(out, index=(row, j), tile=v + v)
+"""
+)
+_OPEN = vary(ALL, (", mask=cols[:, None] < size, other=0.0", ""))
+_DOWN = vary(SOFTMAX_CHUNKS_POINTER, ("range(0, N, T)", "range(tl.cdiv(N, T) * T - T, -T, -T)"))
 _FIXED = "fixed cdiv(LEN,TILE) + mask"
 
 
 class WholeExtentWalk(Pattern):
     """A loop whose number of rounds no block id and no loaded number clips: accesses are checked in
-    every round, or a product is summed."""
+    every round, a product is summed, or what is read goes along with the rounds."""
 
     name = "loop-over-the-whole-extent"
     axis = "loop_extent"
@@ -35,8 +51,16 @@ class WholeExtentWalk(Pattern):
         Case(PRODUCT_POINTER, MASKED),
         Case(PRODUCT, "full extent"),
         Case(SCALED_ROWS_POINTER, _FIXED),
+        Case(_DOUBLED, "full extent"),
+        Case(_OPEN, "full extent"),
+        Case(_DOWN, MASKED),
     )
     near_misses = (
+        NearMiss(ALL, why="the keys past the end are masked, which the clipped bounds tell"),
+        NearMiss(
+            vary(_DOUBLED, ("index=(row, j)", "index=(row * ct.cdiv(COLS, T) + j, 0)")),
+            why="every block takes as many tiles of one axis",
+        ),
         NearMiss(SOFTMAX, why="the loop goes over rows that are the block's own"),
         NearMiss(ATTENTION, why="the end is clipped by the mask"),
         NearMiss(
@@ -68,14 +92,16 @@ def walked(facts: Facts) -> dict[str, list[Where]]:
     if parts and any(FixedTripCount().find(facts)):
         return {}
     for loop in facts.rolled_loops:
-        if not _plain(facts, loop) or any(p.inside(loop.node) for p in facts.score_products):
+        if not _plain(facts, loop):
+            continue
+        if any(p.inside(loop.node) for p in facts.score_products) and masked_keys(facts, loop):
             continue
         checks = checked_in(facts, loop)
         own = loop in parts or _own(facts, loop, checks)
         summed = any(p.loop is loop.node for p in facts.contractions)
         if own and (checks or loop in parts):
             value = _FIXED if checks else "the whole piece"
-        elif loop in facts.item_loops or not (checks or summed):
+        elif loop in facts.item_loops or not (checks or summed or _along(facts, loop)):
             continue
         else:
             value = MASKED if checks else "full extent"
@@ -88,9 +114,39 @@ def _plain(facts: Facts, loop: Loop) -> bool:
     by a parameter."""
     if loop.high is None or persistent(loop, facts.values):
         return False
-    low, high = facts.values.expr(loop.low), facts.values.expr(loop.high)
+    low, high = (facts.values.expr(v) for v in limits(loop, facts.values))
     clips = (AtomKind.BLOCK, AtomKind.LOADED, AtomKind.OPAQUE, AtomKind.MINIMUM, AtomKind.BLOCKS)
-    return (loop.low is None or low.constant == 0) and not (high.has(*clips) or high.constant)
+    if high.has(*clips) or high.constant:
+        return False
+    if falling(loop, facts.values):
+        return low == facts.values.expr(loop.step)
+    return loop.low is None or low.constant is not None
+
+
+def _along(facts: Facts, loop: Loop) -> bool:
+    """True when the rounds go along an axis of what is read, tile by tile, and no block id says
+    where in it they begin."""
+    step = facts.values.expr(loop.induction).atom
+    if step is None:
+        return False
+    by = facts.values.expr(loop.step) if loop.step is not None else ONE
+    rounds = facts.values.expr(loop.high)
+    return any(
+        step in set(index.top())
+        and (
+            goes_along(index, step, by) or (a.mode is Mode.TILE and index.coefficient(step) == ONE)
+        )
+        and not _begun(index, index.coefficient(step), rounds)
+        for a in facts.loads
+        if a.loop is loop.node and set(facts.types.shape(a.value)) - {"1"}
+        for index in a.index
+    )
+
+
+def _begun(index: Expr, by: Expr, rounds: Expr) -> bool:
+    """True when a block id counts pieces of so many rounds."""
+    piece = mul(by, rounds)
+    return any(a.kind is AtomKind.BLOCK and index.coefficient(a) == piece for a in index.top())
 
 
 def _own(facts: Facts, loop: Loop, checks: Iterable[Node]) -> bool:

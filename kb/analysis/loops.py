@@ -309,6 +309,18 @@ def once(loop: Loop, values: Values) -> bool:
     return {a.constant for a in rounds.args} == {0, 1}
 
 
+def limits(loop: Loop, values: Values) -> tuple[str | None, str | None]:
+    """The ends of what a loop counts through, the lower one first: a range with a negative step
+    begins at the upper one."""
+    return (loop.high, loop.low) if falling(loop, values) else (loop.low, loop.high)
+
+
+def falling(loop: Loop, values: Values) -> bool:
+    """True when a range counts down."""
+    steps = values.expr(loop.step).terms if loop.step is not None else ()
+    return bool(steps) and all(factor < 0 for _, factor in steps)
+
+
 def _is(expr: Expr, kind: AtomKind) -> bool:
     return expr.atom is not None and expr.atom.kind is kind
 

@@ -1,0 +1,45 @@
+"""Numbers that place a block's own tile although they are not block ids: looked up, or chosen
+between what is looked up and a block id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
+
+
+@lru_cache(maxsize=2)
+def own_places(facts: Facts) -> frozenset[Atom]:
+    """The loaded and chosen numbers that count tiles of what is stored."""
+    return frozenset(
+        atom
+        for store in facts.stores
+        for at, index in enumerate(store.index)
+        for atom in index.top()
+        if atom.kind in (AtomKind.LOADED, AtomKind.CHOICE) and _counts(facts, store, at, atom)
+    )
+
+
+def _counts(facts: Facts, store: Access, at: int, atom: Atom) -> bool:
+    """True when from one value of the number to the next a store goes on by its whole tile."""
+    index = store.index[at]
+    lanes = [a for a in index.top() if a.kind is AtomKind.LANE]
+    if lanes:
+        by = index.coefficient(atom)
+        return any(mul(index.coefficient(lane), lane.args[0]) == by for lane in lanes)
+    shape = store.shape or facts.types.shape(store.value)
+    if store.mode is Mode.POINTER or len(shape) != len(store.index) or shape[at] == "1":
+        return False
+    return str(index.coefficient(atom)) == ("1" if store.mode is Mode.TILE else shape[at])
+
+
+def apart_from(expr: Expr, places: frozenset[Atom]) -> Iterator[Atom]:
+    """What an expression is made of, those places taken as wholes."""
+    for atom in expr.top():
+        yield atom
+        if atom not in places:
+            for part in atom.args:
+                yield from apart_from(part, places)
