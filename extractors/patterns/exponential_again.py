@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, TILE, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_TWICE_POINTER
-from kb.analysis.exponentials import Exponential
+from kb.analysis.exponentials import Exponential, Statistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import same_tile, summed_up
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -48,17 +49,34 @@ def softmax(x, y, n: Int, T: Int):
         ct.scatter(y, (row, cols + i * T), v / total)
 """
 )
+_LOCAL = (
+    POINTER
+    + """
+@triton.jit
+def part(x, top, out, total, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    most = tl.load(top + row)
+    acc = 0.0
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        e = tl.where(at < n, tl.exp(tl.load(x + row * n + at) - most), 0.0)
+        acc += tl.sum(e)
+        tl.store(out + row * n + at, e, mask=at < n)
+    tl.store(total + row, acc)
+"""
+)
 _STORED = _THREADS.replace(
     "sum += expf(row[i] - top)", "sum += out[i] = expf(row[i] - top)"
 ).replace("expf(row[i] - top) / sum", "out[i] / sum")
 _KEPT = "exponentials stored and read again"
+_LEFT = "exponentials stored for a later kernel"
 _AGAIN = "exponentials taken again in a later pass"
 
 
 class ExponentialAgain(Pattern):
     """A loop sums exponentials of an array; after it, exponentials of the same array are taken once
     more, and what the first ones gave divides them. They weigh no other array. Or the first ones
-    are stored, read again and divided."""
+    are stored, and read again and divided, here or by a later kernel that is left their sum."""
 
     name = "exponential-taken-again-in-a-later-pass"
     axis = "recompute"
@@ -68,6 +86,7 @@ class ExponentialAgain(Pattern):
         Case(_TILES, _AGAIN),
         Case(_THREADS, _AGAIN),
         Case(_STORED, _KEPT),
+        Case(_LOCAL, _LEFT),
     )
     near_misses = (
         NearMiss(
@@ -83,6 +102,14 @@ class ExponentialAgain(Pattern):
                  ("= expf(row[i] - top) / sum", "= expf(y[i] - top) / sum")),
             why="exponentials of another array",
         ),
+        NearMiss(
+            vary(_LOCAL, ("at, e, mask", "at, e * 2, mask")),
+            why="what is stored is no exponential",
+        ),
+        NearMiss(
+            vary(_LOCAL, ("acc += tl.sum(e)", "acc += tl.sum(e * e)")),
+            why="the exponentials are not summed",
+        ),
         NearMiss(vary(_TILES, ("v / total", "v")), why="nothing divides the later ones"),
         NearMiss(SOFTMAX, why="one pass"),
         NearMiss(ATTENTION, why="one pass"),
@@ -97,6 +124,9 @@ class ExponentialAgain(Pattern):
         kept = [n for e in plain for n in _read_back(facts, e.node)]
         if kept:
             yield self.decide(facts, _KEPT, dict.fromkeys(kept))
+        left = [] if kept else [n for e in plain for n in _left(facts, e)]
+        if left:
+            yield self.decide(facts, _LEFT, dict.fromkeys(left))
         found = []
         for late in plain:
             first = [e.node for e in plain if _earlier(facts, e, late)]
@@ -126,6 +156,19 @@ def _read_back(facts: Facts, power: Node) -> list[Node]:
             if divided and not load.node.inside(power.loop or load.node):
                 found += [power, store.node, load.node]
     return found
+
+
+def _left(facts: Facts, taken: Exponential) -> list[Node]:
+    """An exponential of a tile less a number that was loaded, with its store, where the tile is
+    summed and nothing divides it."""
+    if taken.origin is not Statistic.LOADED or not summed_up(facts, taken.node):
+        return []
+    return [
+        node
+        for store in facts.stores
+        if not store.is_atomic and same_tile(facts, store.value, taken.node)
+        for node in (taken.node, store.node)
+    ]
 
 
 def _earlier(facts: Facts, first: Exponential, late: Exponential) -> bool:

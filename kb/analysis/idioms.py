@@ -204,9 +204,25 @@ def recomputed(facts: Facts) -> list[Node]:
                 not facts.contractions
                 and is_wide(facts, e.score)
                 and not is_wide(facts, e.statistic)
+                and not summed_up(facts, e.node)
             )
         )
     ]
+
+
+def summed_up(facts: Facts, power: Node) -> bool:
+    """Whether exponentials are summed as they are: numbers that a sum normalises later, no
+    probabilities."""
+    return any(
+        r.op.kind == OpKind.REDUCE_SUM and same_tile(facts, r.op.inputs[0], power)
+        for r in facts.reductions
+    )
+
+
+def same_tile(facts: Facts, value: str, node: Node) -> bool:
+    """Whether a value is what an operation gave, seen, cast or masked."""
+    kinds = VIEWS | CASTS | {OpKind.SELECT}
+    return any(n is node for n in facts.graph.upstream(value, lambda n: n.op.kind not in kinds))
 
 
 def is_wide(facts: Facts, value: str | None) -> bool:

@@ -1,0 +1,153 @@
+"""Scores that a backward pass computes again from the operands of the forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_pointer import FLASH_POINTER
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, LOOPS, Node
+from kb.analysis.idioms import recomputed
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS
+
+MAX_PRODUCTS = 40
+"""Products of one kernel that are compared with each other."""
+
+_LINEAR = (
+    POINTER
+    + """
+@triton.jit
+def back(q, k, v, g, dq, dk, dv, D: tl.constexpr, T: tl.constexpr):
+    m = tl.program_id(0) * T + tl.arange(0, T)
+    at = m[:, None] * D + tl.arange(0, D)[None, :]
+    a, b = tl.load(q + at), tl.load(k + at)
+    c, d = tl.load(v + at), tl.load(g + at)
+    causal = m[:, None] >= m[None, :]
+    s = tl.where(causal, tl.dot(a, tl.trans(b)), 0.0)
+    ds = tl.where(causal, tl.dot(d, tl.trans(c)), 0.0)
+    tl.store(dv + at, tl.dot(tl.trans(s), d))
+    tl.store(dq + at, tl.dot(ds, b))
+    tl.store(dk + at, tl.dot(tl.trans(ds), a))
+"""
+)
+_LINEAR_TILE = (
+    TILE
+    + """
+@ct.kernel
+def back(q, k, v, g, dq, dv, D: Int, T: Int):
+    m = ct.bid(0)
+    zero = ct.full((T, T), 0.0, dtype=ct.float32)
+    none = ct.full((T, D), 0.0, dtype=ct.float32)
+    a = ct.load(q, index=(m, 0), shape=(T, D))
+    b = ct.load(k, index=(m, 0), shape=(T, D))
+    c = ct.load(v, index=(m, 0), shape=(T, D))
+    d = ct.load(g, index=(m, 0), shape=(T, D))
+    s = ct.mma(a, ct.transpose(b), zero)
+    ds = ct.mma(d, ct.transpose(c), zero)
+    ct.store(dv, index=(m, 0), tile=ct.mma(ct.transpose(s), d, none))
+    ct.store(dq, index=(m, 0), tile=ct.mma(ds, b, none))
+"""
+)
+
+
+class ScoresAgain(Pattern):
+    """Two products of four arrays: the first meets an operand of the second in a third product, and
+    the second meets operands of the first in others. The first are the scores, the second their
+    gradient."""
+
+    name = "scores-computed-again-for-their-gradient"
+    axis = "recompute"
+    source = "Katharopoulos et al., Transformers are RNNs (2020), section 3.3, gradients"
+    matches = (
+        Case(_LINEAR, "scores computed again"),
+        Case(_LINEAR_TILE, "scores computed again"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_LINEAR, ("tl.dot(tl.trans(s), d)", "d")),
+            why="nothing is made of the first product",
+        ),
+        NearMiss(
+            vary(_LINEAR, ("tl.dot(tl.trans(s), d)", "tl.dot(tl.trans(s), a)")),
+            why="the first product meets an operand of its own",
+        ),
+        NearMiss(
+            vary(_LINEAR_TILE, ("ct.mma(ds, b, none)", "ct.mma(ds, c, none)")),
+            why="the second product meets an operand of its own",
+        ),
+        NearMiss(BACKWARD_KEYS, why="rebuilt from a statistic that was saved"),
+        NearMiss(ATTENTION, why="forward"),
+        NearMiss(FLASH_POINTER, why="forward"),
+        NearMiss(PRODUCT, why="one product"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        products = facts.contractions
+        if not 3 < len(products) <= MAX_PRODUCTS or recomputed(facts):
+            return
+        given = {p: _given(facts, p) for p in products}
+        plain = [p for p in products if len(given[p]) == 2]
+        made = [pair for p in products for pair in _made(facts, p)]
+        found: dict[Node, None] = {}
+        for first, second in combinations(plain, 2):
+            if given[first] & given[second] or first.loop is not second.loop:
+                continue
+            met = [p for p, source, other in made if source is first and other & given[second]]
+            back = [p for p, source, other in made if source is second and other & given[first]]
+            if met and back:
+                scores = {len(met): (first, *met), len(back): (second, *back)}
+                both = (first, second) if len(met) == len(back) else scores[min(scores)]
+                found |= dict.fromkeys(both)
+        if found:
+            yield self.decide(facts, "scores computed again", found)
+
+
+def _given(facts: Facts, product: Node) -> frozenset[str | None]:
+    """Arrays of a product of two loaded tiles; empty for any other."""
+    sides = [product.op.operand(role) for role in ("lhs", "rhs")]
+    arrays = [_arrays(facts, side) for side in sides]
+    return frozenset().union(*arrays) if all(len(one) == 1 for one in arrays) else frozenset()
+
+
+def _arrays(facts: Facts, value: str | None) -> set[str | None]:
+    """The arrays of the tiles that a value is made of without a product; empty with one."""
+    if value is None or facts.graph.roots(value, *CONTRACTIONS):
+        return set()
+    rank, found = len(facts.types.shape(value)), set[str | None]()
+    for node in _round(facts, value):
+        access = facts.access(node)
+        if access is not None and len(facts.types.shape(access.value)) == rank:
+            found.add(access.array)
+    return found
+
+
+def _round(facts: Facts, value: str) -> Iterator[Node]:
+    """What a value is computed from in one round of a loop; loads and products end the way, and
+    types are no values."""
+    pending, seen = [value], {value}
+    for one in pending:
+        node = facts.graph.producer(one)
+        if node is None or node.op.kind in LOOPS:
+            continue
+        yield node
+        if node.op.kind in CONTRACTIONS or facts.access(node) is not None:
+            continue
+        feeds = node.op.inputs[:1] if node.op.kind in CASTS else facts.graph.feeds(one)
+        new = [feed for feed in feeds if feed not in seen]
+        seen.update(new)
+        pending += new
+
+
+def _made(facts: Facts, product: Node) -> Iterator[tuple[Node, Node, set[str | None]]]:
+    """A product, the product of the same round that one of its sides is the nearest to, and the
+    other side's arrays."""
+    sides = [product.op.operand(role) for role in ("lhs", "rhs")]
+    for one, other in (sides, sides[::-1]):
+        arrays = _arrays(facts, other)
+        for node in _round(facts, one) if one is not None and arrays else ():
+            if node.op.kind in CONTRACTIONS:
+                yield product, node, arrays
