@@ -59,6 +59,39 @@ def unpack(words, out, n, T: tl.constexpr):
 """
 )
 _SIGNED = vary(_NIBBLES, ("word & 15", "(word << 4) >> 4"))
+_PACK = (
+    POINTER
+    + """
+@triton.jit
+def pack(x, words, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    low = tl.load(x + 2 * at, mask=at < n) & 15
+    high = tl.load(x + 2 * at + 1, mask=at < n) & 15
+    tl.store(words + at, low | (high << 4), mask=at < n)
+"""
+)
+_PACK_SUM = (
+    POINTER
+    + """
+@triton.jit
+def pack(x, words, EACH: tl.constexpr, BITS: tl.constexpr):
+    at = tl.program_id(0)
+    lane = tl.arange(0, EACH)
+    part = tl.load(x + at * EACH + lane).to(tl.int32)
+    tl.store(words + at, tl.sum(part << (lane * BITS), axis=0))
+"""
+)
+_PACK_TILE = (
+    TILE
+    + """
+@ct.kernel
+def pack(x, words, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    low = ct.gather(x, 2 * at) & 15
+    high = ct.gather(x, 2 * at + 1) & 15
+    ct.scatter(words, at, low | (high << 4))
+"""
+)
 _SIGNED_THREADS = """__global__ void unpack(const signed char* words, signed char* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= n) return;
@@ -69,8 +102,13 @@ _SIGNED_THREADS = """__global__ void unpack(const signed char* words, signed cha
 """
 
 
+_LOOKS = VIEWS | CASTS | {OpKind.BITCAST, OpKind.SELECT}
+_SUMS = (OpKind.REDUCE_SUM, OpKind.REDUCE_OR, OpKind.REDUCE)
+
+
 class PackedWords(Pattern):
-    """A loaded word is shifted by a distance that its place decides, and its low bits are kept."""
+    """A loaded word is shifted by a distance that its place decides, and its low bits are kept; or
+    numbers shifted up beside each other are joined to the word that is stored."""
 
     name = "numbers-packed-in-words"
     axis = "operand_layout"
@@ -82,6 +120,9 @@ class PackedWords(Pattern):
         Case(_UNPACK_TILE, "several numbers packed in one word"),
         Case(_SIGNED, "several numbers packed in one word"),
         Case(_SIGNED_THREADS, "several numbers packed in one word"),
+        Case(_PACK, "several numbers packed in one word"),
+        Case(_PACK_SUM, "several numbers packed in one word"),
+        Case(_PACK_TILE, "several numbers packed in one word"),
     )
     near_misses = (
         NearMiss(vary(_UNPACK, ("(at % 8) * 4", "16")), why="one part of every word is wanted"),
@@ -92,6 +133,16 @@ class PackedWords(Pattern):
         NearMiss(
             vary(_SIGNED, ("(word << 4)", "(word << 2)")), why="no bits lie beside each other"
         ),
+        NearMiss(vary(_PACK, ("low | (high << 4)", "low | high")), why="nothing is shifted"),
+        NearMiss(
+            vary(_PACK, ("words + at, low | (high << 4)", "words + (low | (high << 4)), low")),
+            why="a place is computed, not what is stored",
+        ),
+        NearMiss(
+            vary(_PACK, ("high << 4", "at << 16")), why="a place is joined to a number as a key"
+        ),
+        NearMiss(vary(_PACK_SUM, ("lane * BITS", "BITS")), why="all are shifted alike"),
+        NearMiss(vary(_PACK_TILE, ("low | (high << 4)", "low | high")), why="nothing is shifted"),
         NearMiss(ADD_POINTER, why="no bits are taken"),
         NearMiss(ADD_THREADS, why="no bits are taken"),
     )
@@ -110,8 +161,37 @@ class PackedWords(Pattern):
         for node in facts.graph.of(OpKind.SHIFT_RIGHT):
             found += self._halves(facts, node)
             found += self._signed(facts, node)
+        found += self._packed(facts) if facts.graph.of(OpKind.SHIFT_LEFT) else []
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _packed(self, facts: Facts) -> list[Node]:
+        """What joins numbers to a word that is stored, and the shifts that make room for them."""
+        found: list[Node] = []
+        for store in facts.stores:
+            pending = facts.graph.ends(store.value, _LOOKS)
+            for node in pending:
+                if node in found:
+                    continue
+                joins = node.op.inputs[:2] if node.op.kind == OpKind.BIT_OR else ()
+                parts = [p for v in joins for p in facts.graph.ends(v, _LOOKS)]
+                pending += [p for p in parts if p.op.kind == OpKind.BIT_OR]
+                shifts = [p for p in parts if self._raised(facts, p)]
+                if node.op.kind in _SUMS:
+                    summed = facts.graph.ends(node.op.inputs[0], _LOOKS)
+                    shifts = [p for p in summed if self._raised(facts, p, AtomKind.LANE)]
+                found += [*shifts, node] if shifts else []
+        return found
+
+    def _raised(self, facts: Facts, shift: Node, *by: AtomKind) -> bool:
+        """Loaded or computed numbers shifted up by a few bits, or by what a lane says."""
+        if shift.op.kind != OpKind.SHIFT_LEFT or not facts.feeding(shift.op.inputs[0]):
+            return False
+        distance = facts.values.expr(shift.op.inputs[1])
+        if by:
+            return distance.has(*by)
+        bits = distance.constant
+        return bits is None or 0 < bits < 16
 
     def _signed(self, facts: Facts, shift: Node) -> list[Node]:
         """Of a loaded word, the low bits shifted up and down again, which keeps their sign; and the
