@@ -27,13 +27,16 @@ _ROLES: dict[OpKind, tuple[str, ...]] = {
     OpKind.ASYNC_COPY: ("target", "pointer", "bytes", "bytes"), OpKind.LOAD: ("pointer",),
     OpKind.MATRIX_LOAD: ("pointer",), OpKind.PREFETCH: ("pointer",),
     OpKind.FMA: ("x", "y", "z"), OpKind.ASYNC_WAIT: ("pending",),
+    OpKind.ATOMIC_ADD: ("pointer", "value"),
     **dict.fromkeys((OpKind.EXP2, OpKind.LOG2, OpKind.RSQRT, OpKind.SQRT, OpKind.TANH, OpKind.SIN,
                      OpKind.COS, OpKind.SHARED_ADDRESS, OpKind.CAST), ("x",)),
     **dict.fromkeys((OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.MAXIMUM,
                      OpKind.MINIMUM), ("lhs", "rhs")),
 }  # fmt: skip
-_COMPUTING = frozenset(_ROLES) - {OpKind.ASYNC_COPY, OpKind.LOAD, OpKind.MATRIX_LOAD,
-                                  OpKind.PREFETCH, OpKind.ASYNC_WAIT}  # fmt: skip
+_COMPUTING = frozenset(_ROLES) - {
+    OpKind.ASYNC_COPY, OpKind.LOAD, OpKind.MATRIX_LOAD, OpKind.PREFETCH, OpKind.ASYNC_WAIT,
+    OpKind.ATOMIC_ADD,
+}  # fmt: skip
 """Operations that need every operand; an instruction with constants inside stays as it is."""
 
 _DTYPE = re.compile(r"\.(f32|f16|bf16|f64|u32|s32|b32|u64|s64|b64|u16|s16|b16|f16x2|bf16x2)")

@@ -164,4 +164,9 @@ class BindingReader(VectorReader):
         """A type parameter that stands for the type of an argument."""
         for _ in range(parameter.type.pointers):
             kind = kind.to or UNKNOWN
-        bind_names(parameter.type, kind, {t.name for t in function.template}, frame)
+        names = {t.name for t in function.template}
+        for size, extent in zip(parameter.type.extents, kind.shape, strict=False):
+            counted = isinstance(size, n.Name) and size.text in names and extent != "?"
+            if isinstance(size, n.Name) and counted and frame.find(size.text) is None:
+                frame.bind(size.text, self.extent_value(extent, parameter.at))
+        bind_names(parameter.type, kind, names, frame)

@@ -87,6 +87,9 @@ class CallReader(BindingReader):
         if len(node.arguments) == 1 and self._is_type(function):
             kind = n.CType(function.text, function.arguments)
             return self.read(n.Cast(node.at, kind, node.arguments[0], "construct"), hint)
+        if not node.arguments and self.library.records(function.text):
+            made = self.kind(n.CType(function.text, function.arguments), self.frame)
+            return self.braces(n.Braces(node.at, (), None), made, node.at, hint)
         limit = self.limit(function.text, node.at, hint)
         if limit is not None:
             return limit
@@ -166,6 +169,12 @@ class CallReader(BindingReader):
                 if isinstance(own, Slot | Memory):
                     self._own(frame, records[0], own, _NOWHERE)
                 return methods, frame
+            outside = [
+                one for one in self.library.functions(last)
+                if one.instance and one.instance == head.rpartition("::")[2]
+            ]  # fmt: skip
+            if outside:
+                return outside, None
             if head and not records:
                 every = self.library.records(kind.record)
                 methods = [m for r in every for m in r.methods if m.name == last]
@@ -325,8 +334,13 @@ class CallReader(BindingReader):
         vector = self.vector_method(node, function.name, where, records)
         if vector is not None:
             return vector
-        record = next((r for r in records if not r.specialised), records[0])
-        methods = [m for m in record.methods if m.name == function.name]
+        possible = self.fitting(records, where.kind.arguments) or records
+        possible.sort(key=lambda one: (bool(one.specialised), -len(one.template)))
+        named = [(r, [m for m in r.methods if m.name == function.name]) for r in possible]
+        record, methods = next(
+            (pair for pair in named if any(_takes(m, len(node.arguments)) for m in pair[1])),
+            named[0],
+        )
         if not methods and len(records) > 1:
             methods = same_bodies(m for r in records for m in r.methods if m.name == function.name)
         if not methods:
@@ -359,3 +373,8 @@ class CallReader(BindingReader):
             return self.opaque("lambda", node.arguments, node.at, hint)
         read = self.body_of(function, frame, node.at)
         return read or self.opaque("lambda", node.arguments, node.at, hint)
+
+
+def _takes(function: n.Definition, count: int) -> bool:
+    least = sum(1 for one in function.parameters if one.value is None)
+    return least <= count <= len(function.parameters)

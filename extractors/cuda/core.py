@@ -77,6 +77,10 @@ class Core(Typing):
         """Variables made before a piece of code that it may write."""
         raise NotImplementedError
 
+    def choice_with_effects(self, node: n.Choice, condition: Val) -> Val:
+        """The value of a choice one side of which writes variables."""
+        raise NotImplementedError
+
     # -- names
 
     def key(self, name: str) -> str:

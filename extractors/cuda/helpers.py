@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.control import ControlReader
 from extractors.cuda.loops import contains_leave
+from extractors.cuda.operators import joined_kind
 from extractors.cuda.returns import returning_behind
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Val
 from extractors.writer import OpenRegion
@@ -77,8 +78,27 @@ class HelperReader(ControlReader):
         self.names = {**before, **{key: self.names[key] for key in keys}}
         return value
 
+    def choice_with_effects(self, node: n.Choice, condition: Val) -> Val:
+        """`a ? f(&b) : c` as a branch that gives its value and what its sides wrote."""
+        keys = self._keys(self.assigned((node.then, node.other)))
+        before = dict(self.names)
+        ends: list[tuple[OpenRegion, dict[str, Val], Val]] = []
+        for side in (node.then, node.other):
+            self.names = dict(before)
+            with self.writer.region() as opened, self.block():
+                value = self.read(side)
+            ends.append((opened, self.names, value))
+        kind = joined_kind(ends[0][2], ends[1][2])
+        alike: list[tuple[OpenRegion, dict[str, Val], Val]] = []
+        for opened, names, value in ends:
+            with self.writer.reopen(opened):
+                alike.append((opened, names, self.convert(value, kind, node.at)))
+        made = self._merged(node, condition, keys, alike)
+        self.names = {**before, **{key: self.names[key] for key in keys}}
+        return made
+
     def _merged(
-        self, node: n.If, condition: Val, keys: tuple[str, ...],
+        self, node: n.If | n.Choice, condition: Val, keys: tuple[str, ...],
         ends: list[tuple[OpenRegion, dict[str, Val], Val]],
     ) -> Val:  # fmt: skip
         given = [value for _, _, value in ends if value.name]

@@ -313,7 +313,8 @@ class TemplateParameter:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function with its body. `owner` is the class of a method, `words` the specifiers."""
+    """A function with its body. `owner` is the class of a method, `words` the specifiers,
+    `instance` the class with its arguments where a method of one specialisation stands outside."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -325,6 +326,7 @@ class Definition:
     words: frozenset[str] = frozenset()
     attributes: tuple[tuple[str, str], ...] = ()
     specialised: bool = False
+    instance: str = ""
 
 
 @dataclass(frozen=True, slots=True)

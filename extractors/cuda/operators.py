@@ -341,8 +341,7 @@ class OperatorReader(ConversionReader):
         if isinstance(condition.const, bool):
             return self.read(node.then if condition.const else node.other, hint)
         if self.assigned((node.then, node.other)):
-            what = "choice between expressions with effects"
-            return self.opaque(what, (node.condition, node.then, node.other), node.at, hint)
+            return self.choice_with_effects(node, condition)
         sides = []
         before = self.names
         for side in (node.then, node.other):
@@ -351,7 +350,7 @@ class OperatorReader(ConversionReader):
                 value = self.read(side)
             sides.append((opened, value))
         self.names = before
-        kind = _joined(sides[0][1], sides[1][1])
+        kind = joined_kind(sides[0][1], sides[1][1])
         if all(pure([op.kind for op in opened.ops]) for opened, _ in sides):
             for opened, _ in sides:
                 self.writer.current.ops.extend(opened.ops)
@@ -369,7 +368,7 @@ class OperatorReader(ConversionReader):
         return Val(name[0], kind)
 
 
-def _joined(left: Val, right: Val) -> Kind:
+def joined_kind(left: Val, right: Val) -> Kind:
     if left.kind.to is not None or left.kind.record:
         return left.kind
     if right.kind.to is not None or right.kind.record:

@@ -124,6 +124,7 @@ class _UnitBuilder(StatementBuilder):
         return n.Definition(
             name, self.parameters(declared.parameters), block, declared.type, place,
             template, owner.partition("<")[0], words, attributes, specialised,
+            owner.rpartition("::")[2] if "<" in owner else "",
         )  # fmt: skip
 
     def _begun(self, node: Syntax) -> Iterator[n.Stmt]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.core import INTEGERS
 from extractors.cuda.instructions import instructions_of
 from extractors.cuda.library import Library
 from extractors.cuda.overloads import converting, returns_argument
@@ -17,7 +18,7 @@ from kb.ops import OpKind
 MAX_DEPTH = 4
 """Helpers of helpers whose work is looked at."""
 
-_BITS = frozenset({"<<", ">>", "&", "|", OpKind.BIT_AND, OpKind.BIT_OR})
+_BITS = frozenset({"<<", ">>", "&", "|", "unary ~", OpKind.BIT_AND, OpKind.BIT_OR})
 _ROUNDS = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FLOOR, OpKind.CEIL})
 """What a conversion to few bits may do besides: it rounds and keeps within the range."""
 
@@ -95,7 +96,8 @@ def _runs(function: n.Definition) -> bool:
 
 
 def _takes(function: n.Definition, given: Sequence[Kind | None], places: set[int]) -> bool:
-    """Whether a function takes pointers where pointers are given, and known types as they are."""
+    """Whether a function takes pointers where pointers are given, and known types as they are,
+    one whole number for another."""
     least = sum(1 for p in function.parameters if p.value is None)
     if not least <= len(given) <= len(function.parameters):
         return False
@@ -104,8 +106,9 @@ def _takes(function: n.Definition, given: Sequence[Kind | None], places: set[int
         if kind is not None and bool(written.pointers) != (kind.to is not None):
             return False
         if kind is not None and place not in places and written.name in CUDA.dtypes:
-            inner = kind.to or kind
-            if inner.dtype != CUDA.dtypes[written.name] or inner.shape:
+            inner, wanted = kind.to or kind, CUDA.dtypes[written.name]
+            number = not written.pointers and {inner.dtype, wanted} <= INTEGERS
+            if inner.shape or (inner.dtype != wanted and not number):
                 return False
     return True
 

@@ -9,7 +9,7 @@ from kb.analysis.accesses import view_of
 from kb.analysis.graph import COPIES, Graph, Node, is_view
 from kb.analysis.values import Values
 from kb.dialects.registry import reductions_widen
-from kb.ir import Parameter, ParameterKind, Region, TileType, TypeKind
+from kb.ir import Op, Parameter, ParameterKind, Region, TileType, TypeKind
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 UNKNOWN = TileType(TypeKind.UNKNOWN)
@@ -95,7 +95,7 @@ class Types:
             if op.regions:
                 self._nested(op.regions, op.kind, node)
             elif node is not None:
-                self.found[node.result] = self._type(node)
+                self.found[node.result] = self._type(node, op)
 
     def _nested(self, regions: tuple[Region, ...], kind: str, node: Node | None) -> None:
         if kind in (OpKind.FOR, OpKind.WHILE):
@@ -134,7 +134,15 @@ class Types:
 
     # -- rules
 
-    def _type(self, node: Node) -> TileType:
+    def _type(self, node: Node, written: Op) -> TileType:
+        """What the rules say of a value, else the element type that the source declares."""
+        found = self._told(node)
+        declared = written.results[0].type
+        if found.dtype != "?" or declared is None or declared.kind is not TypeKind.SCALAR:
+            return found
+        return _shaped(declared.dtype, found.shape)
+
+    def _told(self, node: Node) -> TileType:
         op = node.op
         if op.kind in _SAME:
             return self.of(op.inputs[0]) if op.inputs else UNKNOWN

@@ -72,3 +72,41 @@ def test_specialisations_that_pack_different_numbers_tell_none() -> None:
                            "struct packed<float, 2> { using type = float4")  # fmt: skip
     (load,) = ops(sound(text), OpKind.LOAD)
     assert load.results[0].type is None or load.results[0].type.shape != ("2",)
+
+
+_SHUFFLED = """template <typename T> __device__ T passed(const T& x, unsigned by) {
+    return __shfl_xor_sync(0xffffffffu, x, by);
+}
+template <> __device__ float2 passed<float2>(const float2& x, unsigned by) {
+    return {passed(x.x, by), passed(x.y, by)};
+}
+template <typename T>
+__global__ void k(const T* x, T* out) {
+    T v = x[threadIdx.x];
+    for (int by = 1; by < 32; by *= 2) v = v + passed(v, by);
+    out[threadIdx.x] = v;
+}
+"""
+_ADDED = """#include <cuda_fp16.h>
+__device__ void plus(half* at, half v) {
+    size_t place = reinterpret_cast<size_t>(at);
+    half2* pair = reinterpret_cast<half2*>(place & ~size_t(3));
+    atomicAdd(pair, (place & 3) ? __halves2half2(__ushort_as_half(0), v)
+                                : __halves2half2(v, __ushort_as_half(0)));
+}
+__device__ void plus(float* at, float v) { atomicAdd(at, v); }
+template <typename T>
+__global__ void k(const T* x, T* out) { plus(out, x[threadIdx.x]); }
+"""
+
+
+def test_a_whole_number_stands_for_another_beside_an_open_type() -> None:
+    kernel = sound(_SHUFFLED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.SHUFFLE)) == 1
+
+
+def test_an_atomic_on_half_a_word_is_the_atomic_on_the_element() -> None:
+    kernel = sound(_ADDED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.ATOMIC_ADD)) == 1

@@ -81,3 +81,67 @@ def test_the_address_of_a_store_is_what_stands_in_brackets() -> None:
     (store,) = ops(kernel, OpKind.STORE)
     moved = {op.result for op in ops(kernel, OpKind.ADD)}
     assert store.operand("pointer") in moved
+
+
+_GENERAL = """template <typename T, int BLOCKS, int WARPS> struct Adder {
+    __device__ T sum(T v) { return v; }
+};
+template <typename T, int WARPS> struct Adder<T, 1, WARPS> {
+    template <int N> __device__ T sum(const T (&v)[N], T scale) {
+        T all = 0;
+        for (int i = 0; i < N; ++i) all += v[i] * scale;
+        return all;
+    }
+};
+template <typename T, int BLOCKS>
+__global__ void k(const T* x, T* out) {
+    Adder<T, BLOCKS, 4> adder;
+    T held[8];
+    for (int i = 0; i < 8; ++i) held[i] = x[i];
+    out[0] = adder.sum(held, T(2));
+}
+"""
+_NAMED_ALIKE = """template <typename T> struct Sum {
+    __device__ T operator()(const T& a, const T& b) { return a + b; }
+};
+template <typename T> struct Twice {
+    using Sum = Sum<T>;
+    Sum sum;
+    __device__ T of(T v) { return sum(v, v); }
+};
+template <int AT> struct Part { template <typename T> static __device__ T of(const T& v); };
+template <> template <typename T> __device__ T Part<0>::of(const T& v) { return v; }
+template <> template <typename T> __device__ T Part<1>::of(const T& v) { return v * v; }
+__global__ void k(const float* x, float* out) {
+    Twice<float> twice;
+    auto sum = Sum<float>();
+    out[0] = sum(twice.of(x[0]), Part<1>::of(x[1]));
+}
+"""
+_DRAWN = """#include <curand_kernel.h>
+__device__ float next(int* state) { *state += 1; return *state * 0.5f; }
+__global__ void k(float* out, bool draw) {
+    int state = 3;
+    out[0] = draw ? next(&state) : 1.f;
+    out[1] = state;
+}
+"""
+
+
+def test_of_specialisations_the_most_general_that_takes_the_arguments() -> None:
+    kernel = understood(_GENERAL)
+    bounds = [op for op in ops(kernel, OpKind.RANGE) if op.operand("high")]
+    assert len(bounds) == 2
+    assert not ops(kernel, OpKind.OPAQUE)
+
+
+def test_an_alias_named_like_its_struct_and_methods_written_outside() -> None:
+    kernel = understood(_NAMED_ALIKE)
+    assert len(ops(kernel, OpKind.ADD)) >= 2
+    assert len(ops(kernel, OpKind.MUL)) == 1
+
+
+def test_a_choice_one_side_of_which_writes() -> None:
+    kernel = understood(_DRAWN)
+    (branch,) = ops(kernel, OpKind.IF)
+    assert len(branch.results) == 2
