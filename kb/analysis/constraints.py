@@ -16,14 +16,12 @@ from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.whole_parts import asserted, quotients, sizes_of_arrays
+from kb.dialects.registry import DIALECTS
 from kb.evidence import Lines
 from kb.ir import ParameterKind
 from kb.ops import OpKind
+from kb.planner.evaluation import DTYPE_BYTES
 from kb.space import Constraint, implied
-
-MMA_MINIMUM = 16
-"""Smallest extent of an operand of a matrix product (triton.language.dot; cuTile mma on 16-bit
-types)."""
 
 LARGEST_LATENCY = 10
 """Largest latency hint of a load or store (cuTile documentation, cuda.tile.load: latency)."""
@@ -34,6 +32,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
     found: dict[str, Constraint] = {}
     for rule in (
         _powers,
+        _contracted,
         _whole_axis,
         _whole_row,
         _whole_lanes,
@@ -73,18 +72,33 @@ def _ordered(facts: Facts) -> list[str]:
 
 
 def _powers(facts: Facts) -> Iterator[Constraint]:
-    """Extents of tiles; those of operands of matrix products have a minimum, too."""
-    smallest = _operand_extents(facts)
-    for name in dict.fromkeys((*_ordered(facts), *smallest)):
-        product = smallest.get(name)
-        least = f" and {name} >= {MMA_MINIMUM}" if product else ""
-        also = f", of an operand of a matrix product at least {MMA_MINIMUM}" if product else ""
+    """Extents of tiles, those of operands of matrix products among them."""
+    products = _operand_extents(facts)
+    for name in dict.fromkeys((*_ordered(facts), *products)):
         yield implied(
-            f"is_power_of_two({name}){least}",
-            f"{name} is the extent of a tile, and extents of tiles are powers of two{also}",
+            f"is_power_of_two({name})",
+            f"{name} is the extent of a tile, and extents of tiles are powers of two",
             "round it up and mask or pad the rest",
-            _first(facts, name) or product,
+            _first(facts, name) or products.get(name),
         )
+
+
+def _contracted(facts: Facts) -> Iterator[Constraint]:
+    """Compile-time extents along which a product contracts, where the dialect has a minimum."""
+    dialect = DIALECTS.get(facts.kernel.dialect)
+    least = dialect.contracted_bytes if dialect is not None else 0
+    for product in facts.contractions if least else ():
+        left, right = product.op.operand("lhs"), product.op.operand("rhs")
+        ends = (facts.types.shape(left)[-1:], facts.types.shape(right)[-2:-1])
+        sizes = [DTYPE_BYTES[d] for d in map(facts.types.dtype, (left, right)) if d in DTYPE_BYTES]
+        count = int(least / sizes[0]) if sizes else 0
+        for name in sorted({one for end in ends for one in end} & facts.constexprs):
+            yield implied(
+                f"{name} >= {count}" if count else f"element_bytes * {name} >= {least}",
+                f"the matrix product contracts over {name}, and needs {least} bytes along it",
+                "raise it",
+                product.lines,
+            )
 
 
 def _operand_extents(facts: Facts) -> dict[str, Lines]:

@@ -77,6 +77,8 @@ class Dialect:
     `former`: native names that older versions had: read, but not what a name stands for today.
     `roundings`: native spellings that fix how a result is rounded: rn, rz, ru, rd or approx.
     `staged_launch`: a launch sets `num_stages`, how many tiles of an operand are in flight.
+    `contracted_bytes`: how many bytes an operand of a matrix product has at least along the axis
+    over which it contracts; 0 where nothing asks for that.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
     """
 
@@ -99,6 +101,7 @@ class Dialect:
     float_from_text: bool = False
     reductions_widen: bool = False
     staged_launch: bool = False
+    contracted_bytes: int = 0
     stores_cast: bool = False
     written: bool = True
     former: frozenset[str] = frozenset()

@@ -278,6 +278,7 @@ TRITON = Dialect(
     reductions_widen=True,  # triton.language 3.9, standard.py
     stores_cast=True,
     staged_launch=True,  # triton.Config
+    contracted_bytes=32,  # triton.backends.nvidia.compiler.min_dot_size, 3.9.0
     former=frozenset(row.path for row in _FORMER),
     roundings=_roundings(),
 )
