@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import PAIRS_THREADS, SOFTMAX_CHUNKS_THREADS
@@ -17,10 +17,47 @@ from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_KEPT = (
+    POINTER
+    + """
+@triton.jit
+def softmax_kept(x, tops, sums, n, step, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = step * T + tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+    before = tl.load(tops + row)
+    top = tl.maximum(before, tl.max(v, axis=0))
+    total = tl.load(sums + row) * tl.exp(before - top) + tl.sum(tl.exp(v - top), axis=0)
+    tl.store(tops + row, top)
+    tl.store(sums + row, total)
+"""
+)
+_KEPT_THREADS = """__global__ void flash(const float* q, const float* k, float* tops, float* sums,
+                      int d, int rounds, int T) {
+    extern __shared__ float scores[];
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int j = 0; j < rounds; j++) {
+        float before = tops[row];
+        float top = -INFINITY;
+        for (int y = 0; y < T; y++) {
+            float s = 0;
+            for (int x = 0; x < d; x++) s += q[row * d + x] * k[(j * T + y) * d + x];
+            scores[threadIdx.x * T + y] = s;
+            if (s > top) top = s;
+        }
+        float sum = 0;
+        for (int y = 0; y < T; y++) sum += __expf(scores[threadIdx.x * T + y] - top);
+        float now = max(before, top);
+        sums[row] = __expf(before - now) * sums[row] + __expf(top - now) * sum;
+        tops[row] = now;
+    }
+}
+"""
+
 
 class OnlineSoftmax(Pattern):
     """A loop carries a maximum, and what it sums is multiplied by exp(old maximum - new
-    maximum)."""
+    maximum); or both are kept in memory from round to round."""
 
     name = "online-softmax"
     axis = "softmax_scheme"
@@ -30,12 +67,22 @@ class OnlineSoftmax(Pattern):
         Case(ATTENTION_POINTER, "online (1 pass)"),
         Case(FLASH_THREADS, "online (1 pass)"),
         Case(PAIRS_THREADS, "online 2-pass"),
+        Case(_KEPT, "online (1 pass)"),
+        Case(_KEPT_THREADS, "online (1 pass)"),
     )
     near_misses = (
         NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
         NearMiss(
             PAIRS_THREADS.replace("small.sum * expf", "big.sum * expf"),
             why="the sum that is scaled down is not that of the smaller maximum",
+        ),
+        NearMiss(
+            vary(_KEPT, ("tl.store(tops + row, top)", "tl.store(tops + row + 1, top)")),
+            why="the maximum is not put back where it was",
+        ),
+        NearMiss(
+            vary(_KEPT_THREADS, ("tops[row] = now", "tops[row] = sum")),
+            why="no maximum is kept",
         ),
         NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
         NearMiss(SOFTMAX_CHUNKS_POINTER, why="the maximum is final before the sum begins"),
@@ -60,8 +107,28 @@ class OnlineSoftmax(Pattern):
                 else "online 2-pass"
             )
             found.setdefault(value, []).extend((*grows, *factors, *scales))
+        if not found:
+            found["online (1 pass)"] = _kept_in_memory(facts)
         for value, where in found.items():
-            yield self.decide(facts, value, where)
+            if where:
+                yield self.decide(facts, value, where)
+
+
+def _kept_in_memory(facts: Facts) -> list[Node]:
+    """A maximum of what was loaded and of new scores, which goes back to where it was; and the
+    factors between the two that enter what is stored."""
+    found: list[Node] = []
+    for e in facts.exponentials:
+        top = facts.graph.producer(facts.graph.core(e.statistic))
+        if top is None or top.op.kind != OpKind.MAXIMUM:
+            continue
+        sides = {facts.graph.core(v) for v in top.op.inputs[:2]}
+        before = [a for a in facts.loads if a.value in sides]
+        kept = [s for s in facts.stores if facts.graph.core(s.value) == top.result]
+        again = any(s.array == a.array and s.index == a.index for s in kept for a in before)
+        if again and facts.stored_in(e.node.result):
+            found += [*(a.node for a in before), top, e.node, *(s.node for s in kept)]
+    return list(dict.fromkeys(found))
 
 
 def _scaled(facts: Facts, value: str, factors: list[Node]) -> bool:
