@@ -11,11 +11,13 @@ from extractors.patterns.cases import (
     PRODUCT,
     PRODUCT_PERSISTENT,
     PRODUCT_POINTER,
+    TILE,
     vary,
 )
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
-from kb.analysis.accesses import Access, Mode
+from extractors.patterns.grouped_rasterisation import GroupedRasterisation
+from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import Atom, AtomKind, mul
 from kb.evidence import Decision
@@ -57,7 +59,31 @@ def double(x, out, m, n, TM: tl.constexpr, TN: tl.constexpr):
     tl.store(out + at, tl.load(x + at, mask=keep) * 2.0, mask=keep)
 """
 )
-_SPLITS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
+_WALKED = (
+    TILE
+    + """
+@ct.kernel
+def product(a, b, out, TM: Int, TN: Int, TK: Int, SIZE: Int, MANY: Int):
+    row = 0
+    column = 0
+    begun = 0
+    tiles = ct.num_tiles(out, axis=1, shape=(TM, TN))
+    for one in range(MANY):
+        if ct.bid(0) < begun + SIZE:
+            row = (ct.bid(0) - begun) // tiles
+            column = (ct.bid(0) - begun) % tiles
+        begun = begun + SIZE
+    acc = ct.full((TM, TN), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(TM, TK))):
+        x = ct.load(a, index=(row, k), shape=(TM, TK))
+        y = ct.load(b, index=(k, column), shape=(TK, TN))
+        acc = ct.mma(x, y, acc)
+    ct.store(out, index=(row, column), tile=ct.astype(acc, out.dtype))
+"""
+)
+_SPLITS = (OpKind.FLOOR_DIV, OpKind.MOD)
+_PARTS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
+_ORDERS = ([[True, False], [False, True]], [[False, True], [True, False]])
 
 
 class CountedTiles(Pattern):
@@ -73,11 +99,16 @@ class CountedTiles(Pattern):
         Case(_TILES, "row-major"),
         Case(_THREADS, "row-major"),
         Case(_PLANE, "row-major"),
+        Case(_WALKED, "row-major"),
     )
     near_misses = (
         NearMiss(
             vary(_PLANE, ("own // wide) * TM", "own // wide) * n")),
             why="the quotient finds an image, not a tile of rows",
+        ),
+        NearMiss(
+            vary(_WALKED, ("column = (ct.bid(0) - begun) % tiles", "column = one")),
+            why="the column is no remainder",
         ),
         NearMiss(PRODUCT, why="rows and columns are two grid axes"),
         NearMiss(PRODUCT_POINTER, why="rows and columns are two grid axes"),
@@ -96,7 +127,7 @@ class CountedTiles(Pattern):
             if len(row) != 1 or len(column) != 1:
                 continue
             kinds = {row[0].kind, column[0].kind}
-            if row[0].args != column[0].args or kinds != set(_SPLITS):
+            if row[0].args != column[0].args or kinds != set(_PARTS):
                 continue
             if not facts.contractions and not all(_tile(store, a) for a in (row[0], column[0])):
                 continue
@@ -106,6 +137,39 @@ class CountedTiles(Pattern):
             made = [n for n in steps if facts.values.expr(n.result).atom in parts]
             yield self.decide(facts, value, made)
             return
+        if facts.contractions:
+            yield from self._carried(facts)
+
+    def _carried(self, facts: Facts) -> Iterable[Decision]:
+        """The same where branches or loops hand quotient and remainder on to the place of what is
+        stored."""
+        steps = [
+            (facts.values.expr(n.op.inputs[0]), facts.values.expr(n.op.inputs[1]), n)
+            for n in facts.graph.of(*_SPLITS)
+            if not facts.types.shape(n.result)
+        ]
+        pairs = [
+            (high, low)
+            for whole, by, high in steps
+            for again, width, low in steps
+            if high.op.kind == OpKind.FLOOR_DIV and low.op.kind == OpKind.MOD
+            if (whole, by) == (again, width) and whole.has(AtomKind.BLOCK)
+        ]
+        if not pairs or any(GroupedRasterisation().find(facts)):
+            return
+        for store in facts.stores:
+            if len(store.index) < 2 or store.mode is Mode.POINTER:
+                continue
+            placed = [{a.value for a in e.atoms()} & {*facts.graph.defs} for e in store.index[-2:]]
+            for pair in pairs:
+                rests = [
+                    [any(facts.graph.rests_on(v, n) for v in values) for n in pair]
+                    for values in placed
+                ]
+                if rests in _ORDERS:
+                    value = "row-major" if rests[0][0] else "column-major"
+                    yield self.decide(facts, value, pair)
+                    return
 
 
 def _tile(store: Access, number: Atom) -> bool:
@@ -120,7 +184,7 @@ def _tile(store: Access, number: Atom) -> bool:
 
 def _splits(store: Access) -> tuple[list[Atom], list[Atom]]:
     """Quotients and remainders that the row and the column of a stored tile are made of."""
-    if store.mode in (Mode.TILE, Mode.DESCRIPTOR, Mode.BLOCK_POINTER):
+    if store.mode in (*BULK, Mode.ELEMENT):
         if len(store.index) < 2:
             return [], []
         sides = [[f for f, _ in index.terms] for index in store.index[-2:]]
@@ -135,6 +199,6 @@ def _splits(store: Access) -> tuple[list[Atom], list[Atom]]:
     else:
         return [], []
     return (
-        [a for f in sides[0] for a in f if a.kind in _SPLITS],
-        [a for f in sides[1] for a in f if a.kind in _SPLITS],
+        [a for f in sides[0] for a in f if a.kind in _PARTS],
+        [a for f in sides[1] for a in f if a.kind in _PARTS],
     )

@@ -142,9 +142,13 @@ class LongestFirst(Pattern):
 
 
 def _alike(facts: Facts, loop: Loop) -> bool:
-    """True when every block takes as many rounds, from where it stands."""
+    """True when every block takes as many rounds, from where it stands, but for the last."""
     ends = [facts.values.expr(b) for b in (loop.low, loop.high) if b is not None]
-    return len(ends) > 1 and not sub(ends[1], ends[0]).has(AtomKind.BLOCK)
+    if len(ends) < 2:
+        return False
+    last = ends[1].atom
+    clipped = last.args if last is not None and last.kind is AtomKind.MINIMUM else ()
+    return any(not sub(end, ends[0]).has(AtomKind.BLOCK) for end in (ends[1], *clipped))
 
 
 def _descends(expr: Expr) -> bool:
