@@ -152,10 +152,10 @@ def _linear(access: Access) -> bool:
     extent says."""
     if access.mode not in (Mode.POINTER, Mode.ELEMENT) or len(access.index) != 1:
         return False
-    return any(_apart(index) for index in nested(access.index[0]))
+    return any(apart(index) for index in nested(access.index[0]))
 
 
-def _apart(index: Expr) -> bool:
+def apart(index: Expr) -> bool:
     """Two terms or more that do not belong to the tile's own lanes: one without, one with a
     factor."""
     lanes = [a for a in index.top() if a.kind is AtomKind.LANE]
