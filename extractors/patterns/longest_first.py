@@ -147,8 +147,12 @@ def _alike(facts: Facts, loop: Loop) -> bool:
     if len(ends) < 2:
         return False
     last = ends[1].atom
-    clipped = last.args if last is not None and last.kind is AtomKind.MINIMUM else ()
-    return any(not sub(end, ends[0]).has(AtomKind.BLOCK) for end in (ends[1], *clipped))
+    if not sub(ends[1], ends[0]).has(AtomKind.BLOCK):
+        return True
+    if last is None or last.kind is not AtomKind.MINIMUM or not ends[0].has(AtomKind.BLOCK):
+        return False
+    placed = [end for end in last.args if end.has(AtomKind.BLOCK)]
+    return len(placed) == 1 and not sub(placed[0], ends[0]).has(AtomKind.BLOCK)
 
 
 def _descends(expr: Expr) -> bool:
