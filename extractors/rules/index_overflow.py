@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extractors.host.array_sizes import own_sizes
 from extractors.host.events import CheckRecord
 from extractors.host.expr import atoms
 from extractors.host.facts import Material
@@ -99,6 +100,7 @@ def run(x):
     return out
 """
 )
+_KNOWN = vary(_SCALE, ("sx, n, T", "sx: tl.constexpr, n, T"))
 _WARPS = """
 __global__ void scale(float* out, const float* x, int n, int m) {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -142,6 +144,7 @@ class IndexOverflow(Rule):
         Case(_LATE, "afterwards"),
         Case(_STRIDES, "afterwards"),
         Case(_ROWS, "`x`"),
+        Case(_KNOWN, "`x`"),
         Case(_WARPS, "`x`"),
         Case(_FIELD, "`x`"),
         Case(_PACKED, "`out`"),
@@ -152,6 +155,10 @@ class IndexOverflow(Rule):
                 _STRIDES, ("+ sh *", "+"), ("sx * (tl.program_id(1) // 8)", "n * tl.program_id(1)")
             ),
             why="the number of a row, which is multiplied nowhere, may well fit",
+        ),
+        NearMiss(
+            vary(_KNOWN, ("x.stride(0), n,", "y.stride(0), n,"), ("def run(x):", "def run(x, y):")),
+            why="the compile-time stride is that of another array",
         ),
         NearMiss(
             vary(_WARPS, ("int row = (", "long row = (long)(")),
@@ -223,6 +230,8 @@ class IndexOverflow(Rule):
         facts, widths = subject.facts, Widths(subject.facts)
         found: dict[Node, None] = {}
         arrays: dict[str, None] = {}
+        arrays_read = {access.array for access in facts.accesses if access.array is not None}
+        own = own_sizes(subject.host.material, facts.constexprs, arrays_read)
         for access in facts.accesses:
             shape = facts.types.shape(access.value)
             if access.array is None or all(extent == "1" for extent in shape):
@@ -231,7 +240,9 @@ class IndexOverflow(Rule):
                 continue  # a table of indices: arrays of that many rows hold far more elements
             products = [
                 node
-                for node in short_products(facts, widths, access)
+                for node in short_products(
+                    facts, widths, access, own.get(access.array, frozenset())
+                )
                 if grows_with_work(subject, facts.values.expr(node.result))
             ]
             found.update(dict.fromkeys(products))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -101,10 +102,13 @@ def _declared(parameter: Parameter) -> int | None:
     return 64 if "64" in parameter.annotation else 32
 
 
-def short_products(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]:
+def short_products(
+    facts: Facts, widths: Widths, access: Access, sizes: frozenset[str] = frozenset()
+) -> Iterator[Node]:
     """Products in the offset of an access that are computed in 32 bits although they grow with the
-    grid and with a size that the host passes."""
-    yield from _short(facts, widths, access, _grows)
+    grid and with a size that the host passes. `sizes` are compile-time parameters that hold extents
+    or strides of the array."""
+    yield from _short(facts, widths, access, partial(_grows, sizes=sizes))
 
 
 def short_counts(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]:
@@ -173,7 +177,7 @@ def _moves(facts: Facts, value: str, view: str) -> bool:
     )
 
 
-def _grows(facts: Facts, product: Node, moved: bool) -> bool:
+def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -> bool:
     """One side counts blocks, the other is a size or stride that is known at the launch only.
 
     Lanes of the last axis alone are columns: their offset is less than a row; what they are divided
@@ -183,10 +187,21 @@ def _grows(facts: Facts, product: Node, moved: bool) -> bool:
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
     columns = _along(left) | _along(right) == {"-1"}
     return any(
-        (_counts(one) if columns else placed(facts, one)) and _runtime(facts, other)
+        (_counts(one) if columns else placed(facts, one))
+        and (_runtime(facts, other) or (_whole(one) and any(a.value in sizes for a in other.top())))
         for one, other in ((left, right), (right, left))
         if (moved or not columns) and not _undone(one, other)
     )
+
+
+def _whole(expr: Expr) -> bool:
+    """Whether a block index counts itself, or its quotient with a size: not by its remainder, which
+    is less than a row of heads, nor by a quotient alone, which may number few heads."""
+    for factors, _ in expr.terms:
+        kinds = {atom.kind for atom in factors if of(atom).has(AtomKind.BLOCK)}
+        if AtomKind.BLOCK in kinds or (AtomKind.FLOOR_DIV in kinds and len(factors) > 1):
+            return True
+    return False
 
 
 def placed(facts: Facts, expr: Expr) -> bool:
