@@ -84,7 +84,11 @@ class SideStrides(Pattern):
 
     def _strided(self, facts: Facts, access: Access) -> bool:
         rank = _rank(facts, access)
-        if access.mode is not Mode.POINTER or access.array is None or len(access.strides) < 2:
+        if (
+            access.mode is not Mode.POINTER
+            or access.array is None
+            or len(access.strides - facts.tile_extents) < 2
+        ):
             return False
         wider = any(_rank(facts, a) > rank for a in facts.stores)
         if not wider and (
@@ -93,7 +97,7 @@ class SideStrides(Pattern):
             return False
         roots = [r for r in facts.reductions if facts.graph.rests_on(access.value, r)]
         others = {name for a in facts.accesses if a.array != access.array for name in a.strides}
-        return bool(roots) and len(access.strides - others) > 1
+        return bool(roots) and len(access.strides - facts.tile_extents - others) > 1
 
 
 def _rank(facts: Facts, access: Access) -> int:

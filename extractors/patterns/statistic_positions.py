@@ -122,7 +122,7 @@ class StatisticPositions(Pattern):
             return
         read = {a.node for value in _statistics(facts) for a in _scaled_loads(facts, value)}
         found = [a for a in narrow if a.node in read or (a.is_store and _made(facts, a))]
-        values = {a: value for a in found if (value := _positions(a)) is not None}
+        values = {a: value for a in found if (value := _positions(facts, a)) is not None}
         if not values:
             return
         others = (FlattenedSideBuffer(), SideStrides(), SideIndex())
@@ -169,13 +169,13 @@ def _made(facts: Facts, store: Access) -> bool:
     return any(facts.graph.rests_on(v, e.node) for v in summed for e in facts.exponentials)
 
 
-def _positions(access: Access) -> str | None:
+def _positions(facts: Facts, access: Access) -> str | None:
     """How a place of two positions or more is told; None for fewer."""
     if access.mode in (Mode.TILE, Mode.DESCRIPTOR, Mode.ELEMENT) and len(access.index) > 1:
         moving = sum(any(index.has(kind) for kind in _MOVING) for index in access.index)
         return None if moving < 2 else "N-D index" if access.mode is Mode.ELEMENT else "N-D tile"
     if access.mode in (Mode.POINTER, Mode.ELEMENT) and len(access.index) == 1:
-        if len(access.strides) > 1 and access.mode is Mode.POINTER:
+        if len(access.strides - facts.tile_extents) > 1 and access.mode is Mode.POINTER:
             return "strided"
         if any(apart(index) for index in nested(access.index[0])):
             return "1-D linear index scatter/gather"
