@@ -59,12 +59,29 @@ def _parts(node: n.Expr | None) -> tuple[n.Expr, ...]:
 
 
 def _bound(node: n.Expr | None, name: str) -> tuple[str, n.Expr] | None:
+    """The comparison of a variable, perhaps with something added to it, with what it reaches."""
     if not isinstance(node, n.Binary) or node.operator not in _TURNED:
         return None
-    if _is(node.left, name) and name not in _mentioned(node.right):
-        return node.operator, node.right
-    if _is(node.right, name) and name not in _mentioned(node.left):
-        return _TURNED[node.operator], node.left
+    for operator, this, other in (
+        (node.operator, node.left, node.right),
+        (_TURNED[node.operator], node.right, node.left),
+    ):
+        if name in _mentioned(other):
+            continue
+        if _is(this, name):
+            return operator, other
+        added = _added(this, name)
+        if added is not None:
+            return operator, n.Binary(node.at, "-", other, added)
+    return None
+
+
+def _added(node: n.Expr, name: str) -> n.Expr | None:
+    """What is added to a variable."""
+    if isinstance(node, n.Binary) and node.operator == "+":
+        for this, other in ((node.left, node.right), (node.right, node.left)):
+            if _is(this, name) and name not in _mentioned(other):
+                return other
     return None
 
 

@@ -51,6 +51,7 @@ class AddedAfterProduct(Pattern):
             "bias add",
         ),
         Case(BIASED_THREADS, "bias add"),
+        Case(vary(BIASED_THREADS, ("bias[n]", "bias[m * N + n]")), "tile add"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="nothing is added"),
@@ -71,7 +72,8 @@ class AddedAfterProduct(Pattern):
             if added is None:
                 continue
             wide = [extent for extent in facts.types.shape(added.value) if extent != "1"]
-            yield self.decide(facts, "bias add" if len(wide) < 2 else "tile add", (node,))
+            tile = len(wide) > 1 or any(s.index == added.index for s in facts.stores)
+            yield self.decide(facts, "tile add" if tile else "bias add", (node,))
             return
 
     def _added(self, facts: Facts, node: Node) -> Access | None:

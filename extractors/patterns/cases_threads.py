@@ -74,6 +74,34 @@ __global__ void product(const float* __restrict__ a, const float* __restrict__ b
 """
 """A matrix product from tiles in shared memory, one output tile per block."""
 
+PRODUCT_BLOCKED_THREADS = """__global__ void product(const float* a, const float* b, float* out, int N, int K) {
+    __shared__ float ta[8][64];
+    __shared__ float tb[8][64];
+    float acc[4][4] = {};
+    float x[4], y[4];
+    int row = threadIdx.x / 16;
+    int col = threadIdx.x % 16;
+    for (int t = 0; t < K; t += 8) {
+        for (int i = threadIdx.x; i < 512; i += 256) {
+            ta[i % 8][i / 8] = a[(blockIdx.y * 64 + i / 8) * K + t + i % 8];
+            tb[i / 64][i % 64] = b[(t + i / 64) * N + blockIdx.x * 64 + i % 64];
+        }
+        __syncthreads();
+        for (int k = 0; k < 8; ++k) {
+            for (int i = 0; i < 4; ++i) x[i] = ta[k][row * 4 + i];
+            for (int j = 0; j < 4; ++j) y[j] = tb[k][col * 4 + j];
+            for (int i = 0; i < 4; ++i)
+                for (int j = 0; j < 4; ++j) acc[i][j] += x[i] * y[j];
+        }
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j)
+            out[(blockIdx.y * 64 + row * 4 + i) * N + blockIdx.x * 64 + col * 4 + j] = acc[i][j];
+}
+"""
+"""The same with a patch of results in the registers of every thread."""
+
 PRODUCT_PERSISTENT_THREADS = """template <int T, int GROUP>
 __global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
     __shared__ float ta[T][T + 1];

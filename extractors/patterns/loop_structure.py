@@ -16,6 +16,7 @@ from extractors.patterns.cases_rows import (
 )
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -81,6 +82,7 @@ class LoopStructure(Pattern):
         Case(SCAN_TILE, "no loop (resident)"),
         Case(SCAN_POINTER, "no loop (resident)"),
         Case(_WORKING, "one loop"),
+        Case(PRODUCT_BLOCKED_THREADS, "one loop"),
         Case(_LANES, "one loop over the vector"),
         Case(DECODE_PART, "one loop"),
         Case(
@@ -119,7 +121,9 @@ class LoopStructure(Pattern):
         inner = [
             loop
             for loop in facts.rolled_loops
-            if loop not in outer and not self._nested(loop, outer)
+            if loop not in outer
+            and not self._nested(loop, outer)
+            and not self._after_products(facts, loop)
         ]
         heads: list[Where] = [loop.node for loop in inner]
         if facts.program is not facts.source:
@@ -151,6 +155,12 @@ class LoopStructure(Pattern):
         known = all(n is not None and n.op.kind == OpKind.CONST for n in ends)
         touched = any(op.kind in READS | WRITES | ATOMICS for op in walk(loop.op.regions[-1]))
         return known and not touched
+
+    def _after_products(self, facts: Facts, loop: Loop) -> bool:
+        """True for a loop that hands finished sums of products to memory and carries nothing."""
+        stored = any(a.is_store and a.node.inside(loop.node) for a in facts.accesses)
+        last = max((p.index for p in facts.contractions), default=loop.node.index)
+        return facts.of_threads and stored and not loop.carried and last < loop.node.index
 
     def _nested(self, loop: Loop, outer: list[Loop]) -> bool:
         """True inside another loop of the reduced axis."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
-from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS, PRODUCT_THREADS
 from kb.analysis.blocked_products import register_product
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -14,34 +14,8 @@ from kb.analysis.shared import SharedMemory
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
-_BLOCKED = """__global__ void product(const float* a, const float* b, float* out, int N, int K) {
-    __shared__ float ta[8][64];
-    __shared__ float tb[8][64];
-    float acc[4][4] = {};
-    float x[4], y[4];
-    int row = threadIdx.x / 16;
-    int col = threadIdx.x % 16;
-    for (int t = 0; t < K; t += 8) {
-        for (int i = threadIdx.x; i < 512; i += 256) {
-            ta[i % 8][i / 8] = a[(blockIdx.y * 64 + i / 8) * K + t + i % 8];
-            tb[i / 64][i % 64] = b[(t + i / 64) * N + blockIdx.x * 64 + i % 64];
-        }
-        __syncthreads();
-        for (int k = 0; k < 8; ++k) {
-            for (int i = 0; i < 4; ++i) x[i] = ta[k][row * 4 + i];
-            for (int j = 0; j < 4; ++j) y[j] = tb[k][col * 4 + j];
-            for (int i = 0; i < 4; ++i)
-                for (int j = 0; j < 4; ++j) acc[i][j] += x[i] * y[j];
-        }
-        __syncthreads();
-    }
-    for (int i = 0; i < 4; ++i)
-        for (int j = 0; j < 4; ++j)
-            out[(blockIdx.y * 64 + row * 4 + i) * N + blockIdx.x * 64 + col * 4 + j] = acc[i][j];
-}
-"""
 _COLUMN = vary(
-    _BLOCKED,
+    PRODUCT_BLOCKED_THREADS,
     ("float x[4], y[4];", "float x, y[4];"),
     ("for (int i = 0; i < 4; ++i) x[i] = ta[k][row * 4 + i];", ""),
     ("for (int j = 0; j < 4; ++j) acc[i][j] += x[i] * y[j];",
@@ -57,13 +31,13 @@ class RegisterFragments(Pattern):
     axis = "load_reuse"
     source = 'CUTLASS, "Efficient GEMM in CUDA": thread-level GEMM'
     matches = (
-        Case(_BLOCKED, "fragments in registers"),
+        Case(PRODUCT_BLOCKED_THREADS, "fragments in registers"),
         Case(_COLUMN, "fragments in registers"),
     )
     near_misses = (
         NearMiss(PRODUCT_THREADS, why="every element is read from the shared tile for one product"),
         NearMiss(
-            vary(_BLOCKED, ("acc[i][j] += x[i] * y[j]", "acc[i][j] += x[i] + y[j]")),
+            vary(PRODUCT_BLOCKED_THREADS, ("acc[i][j] += x[i] * y[j]", "acc[i][j] += x[i] + y[j]")),
             why="nothing is multiplied",
         ),
     )

@@ -404,3 +404,15 @@ def test_enumerations_of_a_function_are_constants() -> None:
         if op.kind == OpKind.CONST
     }
     assert (values["A"], values["B"], values["C"]) == (4, 5, 20)
+
+
+def test_a_loop_whose_test_adds_to_the_variable_is_a_range() -> None:
+    kernel = body("for (int i = 0; i + 4 <= n; i += 4) y[i] = x[i];")
+    assert not ops(kernel, OpKind.WHILE)
+    (loop,) = [op for op in kernel_ops(kernel) if op.kind == OpKind.FOR]
+    made = only(kernel, OpKind.RANGE)
+    assert loop.operand("iterable") == made.result
+    high = next(op for op in kernel_ops(kernel) if made.operand("high") in [op.result])
+    assert high.kind == OpKind.ADD  # n - 4, and one more
+    grows = "for (int i = 0; i + n <= 4; i += n) { y[i] = x[i]; n = n + 1; }"
+    assert ops(body(grows), OpKind.WHILE)
