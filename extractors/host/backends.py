@@ -4,22 +4,23 @@ made."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from extractors.host.configurations import making
 from extractors.host.device import QUESTIONS
+from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
-from kb.evidence import AxisKind, Decision
+from kb.evidence import AxisKind, Decision, Lines
 
 _COUNTS = frozenset({"multi_processor_count", "multiprocessor_count"})
 """Properties of PyTorch and Triton that are numbers of multiprocessors."""
 
 
 def by_backend(material: Material) -> Iterator[Decision]:
-    """Tests of the target, by a function that asks for it, in the functions around launches and in
-    those that make configurations."""
+    """Tests of the target, by a function that asks for it or by what it gave, in the functions
+    around launches and in those that make configurations; and around the kernel itself."""
     roots: list[ast.AST] = [one for search in material.searches for one in making(material, search)]
     for launch in material.sites():
         first = launch.lines[0]
@@ -29,14 +30,19 @@ def by_backend(material: Material) -> Iterator[Decision]:
             if node.lineno <= first <= (node.end_lineno or node.lineno)
         ]
         roots += around[-1:]
+    reached = [line for launch in material.sites() for line in _making(material, launch)]
     tests = [
         node.test
         for root in roots
         for node in walk(root)
-        if isinstance(node, ast.If | ast.IfExp | ast.Assert) and _asks(material, node.test)
+        if isinstance(node, ast.If | ast.IfExp | ast.Assert)
+        if _asks(material, node.test)
+        or (asks(material, node.test) and (_refuses(node) or holds(node, reached)))
     ]
+    tests += [test for test in _above(material) if asks(material, test)]
     lines = {lines_of(test) for test in tests}
     lines |= {line for t in tests if material.origins for line in material.origins.returned(t)}
+    lines |= {lines_of(made) for test in tests for made in _given(material, test)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
@@ -45,6 +51,33 @@ def by_backend(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
+
+
+def _making(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
+    """The lines of a launch, and of the assignments that its arguments are made by."""
+    yield launch.lines
+    call = material.origins.call_at(launch.lines) if material.origins else None
+    if call is not None and material.origins is not None:
+        yield from material.origins.of(call, callers=False)
+
+
+def _refuses(node: ast.If | ast.IfExp | ast.Assert) -> bool:
+    """True for a test that ends in an error on one side."""
+    return isinstance(node, ast.Assert) or any(isinstance(one, ast.Raise) for one in walk(node))
+
+
+def holds(node: ast.If | ast.IfExp | ast.Assert, places: Iterable[Lines]) -> bool:
+    """True for a branch with one of the places in it, or around it in one statement."""
+    first, last = lines_of(node)
+    return any(first <= place[1] and place[0] <= last for place in places)
+
+
+def _above(material: Material) -> Iterator[ast.expr]:
+    """Tests of the module under which the kernel is defined."""
+    first = material.signature.lines[0]
+    for node in material.tree.body:
+        if isinstance(node, ast.If) and node.lineno < first <= (node.end_lineno or node.lineno):
+            yield node.test
 
 
 def asks(material: Material, test: ast.expr) -> bool:
@@ -56,11 +89,52 @@ def asks(material: Material, test: ast.expr) -> bool:
     return bool(names) and all(_answered(material, name) for name in names)
 
 
+def _given(material: Material, test: ast.expr) -> Iterator[ast.AST]:
+    """Where names of a test got what such a call gave."""
+    if material.origins is not None and not _asks(material, test):
+        for name in (node for node in walk(test) if isinstance(node, ast.Name)):
+            yield from material.origins.statements(name, callers=False)[:1]
+
+
 def _answered(material: Material, name: ast.Name) -> bool:
     made = material.origins.statements(name, callers=False)[:1] if material.origins else []
     value = made[0].value if made and isinstance(made[0], ast.Assign) else None
     given = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.args
     return value is not None and not given and _asks(material, value) and not _counts(value)
+
+
+def gives_answer(material: Material, value: ast.expr) -> bool:
+    """True for what a function of a library tells of the target: asked there, by a function of the
+    module that hands it on, or before; as a whole or a part of it."""
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    if isinstance(value, ast.Tuple):
+        return any(gives_answer(material, one) for one in value.elts)
+    if isinstance(value, ast.Name):
+        made = material.origins.statements(value, callers=False)[:1] if material.origins else []
+        return isinstance(made[0], ast.Assign) and _told(material, made[0].value) if made else False
+    return _told(material, value)
+
+
+def _told(material: Material, value: ast.expr) -> bool:
+    """True for a call that asks for the target, as it is or made a tuple."""
+    if not isinstance(value, ast.Call):
+        return False
+    called = value.func
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if name == "tuple" and value.args:
+        return _told(material, value.args[0])
+    return name in QUESTIONS or any(
+        isinstance(item, ast.Return) and item.value is not None and _told_there(item.value)
+        for node in functions_of(material.tree)
+        if node.name == name
+        for item in walk(node)
+    )
+
+
+def _told_there(value: ast.expr) -> bool:
+    function = value.func if isinstance(value, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr in QUESTIONS
 
 
 def _counts(value: ast.expr) -> bool:

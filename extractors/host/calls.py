@@ -48,18 +48,21 @@ class Calls(Definitions):
         if isinstance(target, Builtin) and target.name == "super":
             return Unknown("super() is not followed")
         kwargs = self._keywords(node, frame)
-        starred = any(isinstance(one, ast.Starred) for one in node.args)
-        count = self.places(target, kwargs) if starred else None
-        args = self._row(node.args, frame, count)
+        spread = any(isinstance(one, ast.Starred) for one in node.args)
+        args = self._row(node.args, frame, self.places(target, kwargs) if spread else None)
+        if isinstance(kwargs, Unknown):
+            self.note(f"a call with unknown keyword arguments: {kwargs.reason}", node)
+            if not isinstance(target, BoundLaunch):
+                return kwargs
+            kwargs = {k.arg: self.eval(k.value, frame) for k in node.keywords if k.arg}
         if not isinstance(args, tuple):
             owner = target.owner if isinstance(target, Bound) else None
             if isinstance(owner, Expr):
                 return self.view_of(owner)
             self.note("a call with arguments spread from an unknown value", node)
+            if isinstance(target, BoundLaunch):
+                return self.launch_bound(target, (), kwargs, node)
             return args if isinstance(args, Unknown) else Unknown("arguments of unknown number")
-        if isinstance(kwargs, Unknown):
-            self.note(f"a call with unknown keyword arguments: {kwargs.reason}", node)
-            return kwargs
         if frame.module == self.main:
             self.machine.site = lines_of(node)
         result = self.machine.lift(lambda one: self.call(one, args, kwargs, node), target)
@@ -85,11 +88,8 @@ class Calls(Definitions):
                     {str(key): entry for key, entry in self.machine.mapping(value.oid).items()}
                 )
             elif not isinstance(value, Expr):
-                return (
-                    value
-                    if isinstance(value, Unknown)
-                    else Unknown("keywords spread from an unknown value")
-                )
+                unknown = Unknown("keywords spread from an unknown value")
+                return value if isinstance(value, Unknown) else unknown
         return table
 
     def _same_dict(self, value: Value) -> Value:

@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
-from extractors.host import cases_compact, cases_partial, cases_passes, cases_sides
+from extractors.host import (
+    cases_compact,
+    cases_partial,
+    cases_passes,
+    cases_sides,
+    cases_targets,
+)
 from extractors.host.samples import (
     ACCUMULATE_POINTER,
     ACCUMULATE_TILE,
@@ -38,6 +44,7 @@ CASES = (
     *cases_passes.CASES,
     *cases_sides.CASES,
     *cases_compact.CASES,
+    *cases_targets.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -315,6 +322,7 @@ MISSES = (
     *cases_passes.MISSES,
     *cases_sides.MISSES,
     *cases_compact.MISSES,
+    *cases_targets.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

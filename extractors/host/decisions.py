@@ -21,6 +21,7 @@ from extractors.host.derived import (
     rule_lines,
     with_views,
 )
+from extractors.host.device_values import by_device
 from extractors.host.dispatch import (
     chosen_kernel,
     demanded_layout,
@@ -89,6 +90,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += even_flags(material, launch)
     for told in _OF_ALL_LAUNCHES:
         rows += told(material)
+    rows += by_device(material, rows)
     return tuple(with_views(_joined(rows)))
 
 

@@ -92,3 +92,15 @@ def test_rows_that_cannot_be_told(arguments: str) -> None:
 )
 def test_a_check_of_the_build_does_not_hide_the_launch(check: str) -> None:
     assert bound(vary(_BUILT, ("CHECK", check)))["n"] == "8"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(("*x.stride(), 8,", "*x.stride(), *out.stride(), 8,"), id="two ranks"),
+        pytest.param(("W=64)", "W=64, **more())"), id="keywords from elsewhere"),
+    ],
+)
+def test_a_launch_keeps_the_keywords_that_are_written(change: tuple[str, str]) -> None:
+    given = bound(vary(_STRIDED, change))
+    assert given["W"] == "64"

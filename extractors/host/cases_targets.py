@@ -1,0 +1,62 @@
+"""Cases and near misses of what a host decides by the target: refusals, tables, definitions."""
+
+from __future__ import annotations
+
+from extractors.host.samples import HEAD, ROWS_POINTER, HostCase, HostMiss, pointer, tile, vary
+
+_TARGETS = "architecture-dispatched-tuning-space"
+_ARGS = "x, w, out, 1024, True, size"
+_REFUSED = HEAD + (
+    "    major, minor = torch.cuda.get_device_capability()\n"
+    "    if major < 9:\n        raise ValueError('too old')\n"
+)
+_TABLE = """SIZES = {(8, 0): 512, (9, 0): 1024}
+
+def grade(index):
+    return torch.cuda.get_device_capability(index)
+
+def chosen(index):
+    found = grade(index)
+    return SIZES.get(found) or SIZES[(8, 0)]
+
+def host(x, w):
+    out = torch.empty_like(x)
+    size = min(chosen(x.device.index), triton.next_power_of_2(x.shape[1]))
+"""
+_ENTRY = vary(_TABLE, ("SIZES.get(found) or", "SIZES[found] if found in SIZES else"))
+_ASKED = "if torch.cuda.get_device_capability() >= (9, 0):"
+_DEFINED = vary(
+    ROWS_POINTER,
+    ("@triton.jit\ndef kern", _ASKED + "\n\n  @triton.jit\n  def kern"),
+    ("    row = ", "      row = "), ("    at = ", "      at = "), ("    v = tl", "      v = tl"),
+    ("    if HAS:\n    ", "      if HAS:\n      "), ("    tl.store", "      tl.store"),
+)  # fmt: skip
+_UNITS = HEAD + (
+    "    count = torch.cuda.get_device_properties(x.device).multi_processor_count\n"
+    "    if count < 8:\n        raise ValueError('too small')\n"
+)
+
+CASES = (
+    HostCase(_TARGETS, tile(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, pointer(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),
+    HostCase(_TARGETS, pointer(_ENTRY, _ARGS), "if capability"),
+    HostCase(_TARGETS, _DEFINED, "if capability"),
+)
+MISSES = (
+    HostMiss(
+        _TARGETS,
+        pointer(_UNITS, "x, w, out, 1024, True, 1024"),
+        "the number of multiprocessors says how much work fills it",
+    ),
+    HostMiss(
+        _TARGETS,
+        pointer(vary(_TABLE, ("found = grade(index)", "found = (8, 0)")), _ARGS),
+        "one entry for every target",
+    ),
+    HostMiss(
+        _TARGETS,
+        vary(_DEFINED, (_ASKED, "if torch.cuda.is_available():")),
+        "defined for every target",
+    ),
+)  # fmt: skip
