@@ -10,9 +10,12 @@ from kb.ops import OpKind
 
 
 def tile_extents(facts: Facts) -> frozenset[str]:
-    """The lengths of all ranges of lanes, as texts; a range of one lane is none."""
+    """The lengths of all ranges of lanes, as texts; a range of one lane is none. Threads that
+    multiply tiles share the lanes out among them: there every compile-time parameter counts."""
     sizes = (facts.values.expr(n.op.operand("size")) for n in facts.graph.of(OpKind.ARANGE))
-    return frozenset(str(size) for size in sizes) - {"1"}
+    found = frozenset(str(size) for size in sizes) - {"1"}
+    shared = facts.of_threads and facts.contractions
+    return found | facts.constexprs if shared else found
 
 
 def steps_by_tile(index: Expr, extents: Collection[str]) -> bool:
