@@ -20,7 +20,8 @@ from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
-from kb.analysis.accesses import Access
+from extractors.patterns.runtime_branch import RuntimeBranch
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks
@@ -29,6 +30,27 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
+_ADDED = (
+    TILE
+    + """
+@ct.kernel
+def double(x, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, at)
+    ct.scatter(out, at, v + v)
+"""
+)
+_BLOCKS = (
+    POINTER
+    + """
+@triton.jit
+def double(x, out, n, T: tl.constexpr):
+    here = tl.make_block_ptr(x, (n,), (1,), (tl.program_id(0) * T,), (T,), (0,))
+    there = tl.make_block_ptr(out, (n,), (1,), (tl.program_id(0) * T,), (T,), (0,))
+    v = tl.load(here, boundary_check=(0,))
+    tl.store(there, v + v, boundary_check=(0,))
+"""
+)
 _EXACT_THREADS = """__global__ void plus(const float* x, float* out) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     out[at] = x[at] + 1.f;
@@ -97,8 +119,23 @@ class DivisibilitySpecialisation(Pattern):
         Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
         Case(vary(ADD_POINTER, *_OPENED), "constexpr EVEN flag removes mask"),
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
+        Case(_ADDED, "always mask"),
+        Case(_BLOCKS, "always mask"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _ADDED,
+                ("ct.gather(x, at)", "ct.gather(x, at, check_bounds=False)"),
+                ("at, v + v)", "at, v + v, check_bounds=False)"),
+            ),
+            why="nothing is checked",
+        ),
+        NearMiss(
+            vary(_ADDED, ("bid(0) * T + ct.arange(T, dtype=ct.int32)", "bid(0)")),
+            why="one element of a block, which is there",
+        ),
+        NearMiss(vary(_BLOCKS, (", boundary_check=(0,)", "")), why="nothing is checked"),
         NearMiss(BACKWARD_KEYS, why="the only mask is causal"),
         NearMiss(
             SOFTMAX_CHUNKS.replace("-math.inf)", "-math.inf, check_bounds=False)").replace(
@@ -123,7 +160,9 @@ class DivisibilitySpecialisation(Pattern):
             value="constexpr EVEN flag removes mask",
         ),
         NearMiss(
-            vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")), why="checked anyway"
+            vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")),
+            why="checked anyway",
+            value="constexpr EVEN flag removes mask",
         ),
     )
 
@@ -148,6 +187,8 @@ class DivisibilitySpecialisation(Pattern):
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
         elif every := [*tails, *_in_rounds(facts)]:
             yield self.decide(facts, "always mask", dict.fromkeys(every))
+        elif (inside := _checked(facts)) and not any(RuntimeBranch().find(facts)):
+            yield self.decide(facts, "always mask", inside)
 
     def _waived(self, facts: Facts, tail: Node) -> list[Node]:
         """Alternatives that a compile-time flag opens: `position < extent or FLAG`."""
@@ -225,6 +266,26 @@ def _in_rounds(facts: Facts) -> list[Node]:
     if facts.of_threads:
         return []
     return [n for loop in facts.rolled_loops for n in checked_in(facts, loop)]
+
+
+def _checked(facts: Facts) -> list[Access]:
+    """Where tiles are moved without masks, by places counted by lanes that are held against the
+    bounds of the array or by block pointers that are checked along an axis: those accesses; none
+    when tiles of a view are moved, too."""
+    tiles = [a for a in facts.accesses if set(facts.types.shape(a.value)) - {"1"}]
+    if facts.of_threads or any(a.mode in (Mode.TILE, Mode.DESCRIPTOR) for a in tiles):
+        return []
+    return [
+        a
+        for a in tiles
+        if (
+            a.mode is Mode.ELEMENT
+            and a.mask is None
+            and facts.checked(a)
+            and any(e.has(AtomKind.LANE) and not e.has(AtomKind.LOADED) for e in a.index)
+        )
+        or (a.mode is Mode.BLOCK_POINTER and a.node.op.operand("boundary_check") is not None)
+    ]
 
 
 def _compile_time(facts: Facts, guard: Node) -> bool:
