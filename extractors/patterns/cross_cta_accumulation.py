@@ -14,7 +14,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions, recomputed
-from kb.analysis.locks import locked_sums, spins
+from kb.analysis.locks import locked_sums, spins, swapped_sums
 from kb.analysis.loops import Role
 from kb.analysis.splits import grown, pieces, shared_out
 from kb.analysis.symbolic import AtomKind
@@ -31,6 +31,36 @@ _ATOMIC_THREADS = vary(
 )
 
 
+SWAPPED = vary(
+    NORM_BACKWARD_THREADS,
+    (
+        "if (at < n) parts[blockIdx.x * n + at] = acc;",
+        "if (at < n) {\n"
+        "        unsigned* word = (unsigned*)(parts + at);\n"
+        "        unsigned seen = *word, old = seen + 1;\n"
+        "        while (old != seen) {\n"
+        "            old = seen;\n"
+        "            float now = __uint_as_float(seen) + acc;\n"
+        "            seen = atomicCAS(word, old, __float_as_uint(now));\n"
+        "        }\n"
+        "    }",
+    ),
+)
+
+
+_SHARED_THREADS = """__global__ void columns(const float* x, float* all, int rows, int cols) {
+    extern __shared__ float sums[];
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] = 0.f;
+    __syncthreads();
+    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    if (row >= rows) return;
+    for (int i = threadIdx.x % 32; i < cols; i += 32) atomicAdd(&sums[i], x[row * cols + i]);
+    __syncthreads();
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) atomicAdd(&all[i], sums[i]);
+}
+"""
+
+
 class CrossCtaAccumulation(Pattern):
     """A sum over many work items is stored at the block's own place, or added with an atomic or
     under a lock."""
@@ -45,12 +75,19 @@ class CrossCtaAccumulation(Pattern):
         Case(PARTIAL_SUM, "per-CTA partial buffer + second stage"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC_THREADS, "atomics"),
+        Case(SWAPPED, "atomics"),
+        Case(_SHARED_THREADS, "atomics"),
         Case(BACKWARD_KEYS, "exclusive ownership"),
         Case(BACKWARD_KEYS_POINTER, "exclusive ownership"),
         Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
         Case(DECODE_PART, "per-CTA partial buffer + second stage"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SHARED_THREADS, ("&all[i]", "&all[blockIdx.x * cols + i]")),
+            why="every block has sums of its own",
+            value="atomics",
+        ),
         NearMiss(
             vary(PARTIAL_SUM, ("at = own * T + tl.arange(0, T)", "at = own * n + tl.arange(0, T)")),
             why="every block has a row of its own",
@@ -86,8 +123,11 @@ class CrossCtaAccumulation(Pattern):
         sums = [
             a
             for a in added
-            if facts.graph.roots(a.value, *REDUCTIONS, *CONTRACTIONS) or self._tile(facts, a)
+            if facts.graph.roots(a.value, *REDUCTIONS, *CONTRACTIONS)
+            or self._tile(facts, a)
+            or self._everywhere(facts, a)
         ]
+        sums += [a for a, total in swapped_sums(facts) if facts.feeding(total.result)]
         if sums:
             yield self.decide(facts, "atomics", sums)
         locked = locked_sums(facts)
@@ -137,6 +177,12 @@ class CrossCtaAccumulation(Pattern):
 
     def _tile(self, facts: Facts, access: Access) -> bool:
         return bool(facts.types.shape(access.value)) and bool(facts.feeding(access.value))
+
+    def _everywhere(self, facts: Facts, access: Access) -> bool:
+        """True when threads of all blocks add numbers with a point to places that no block owns."""
+        number = facts.types.dtype(access.value).startswith(("f", "bf", "dtypeof"))
+        own = any(index.has(AtomKind.BLOCK) for index in access.index)
+        return facts.of_threads and number and not own
 
     def _own(self, access: Access) -> bool:
         return any(a.kind is AtomKind.BLOCK for e in access.index for a in e.top())

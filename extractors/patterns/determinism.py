@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cross_cta_accumulation import SWAPPED
 from extractors.patterns.parameter_gradient import LOCKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.locks import locked_sums
+from kb.analysis.locks import locked_sums, swapped_sums
+from kb.analysis.shared import SharedMemory
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -54,9 +56,22 @@ _LEAST_THREADS = """__global__ void least(const float* x, int* out, float u, int
 """
 
 
+_HELD_THREADS = """__global__ void columns(const float* x, float* part, int rows, int cols) {
+    extern __shared__ float sums[];
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] = 0.f;
+    __syncthreads();
+    for (int row = threadIdx.x / 32; row < rows; row += blockDim.x / 32)
+        for (int i = threadIdx.x % 32; i < cols; i += 32)
+            atomicAdd(&sums[i], x[(blockIdx.x * rows + row) * cols + i]);
+    __syncthreads();
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) part[blockIdx.x * cols + i] = sums[i];
+}
+"""
+
+
 class Determinism(Pattern):
-    """Floating-point sums of several blocks meet in an atomic or under a lock, or every sum has one
-    order."""
+    """Floating-point sums of several blocks or threads meet in an atomic or under a lock, or every
+    sum has one order."""
 
     name = "order-of-summation"
     axis = "determinism"
@@ -71,6 +86,8 @@ class Determinism(Pattern):
         Case(PRODUCT_THREADS, "bitwise stable"),
         Case(_PLACED, "the last of repeated places wins"),
         Case(_SCATTER_THREADS, "bitwise stable"),
+        Case(SWAPPED, "order depends on atomics"),
+        Case(_HELD_THREADS, "order depends on atomics"),
         Case(_LEAST_THREADS, "bitwise stable"),
     )
     near_misses = (
@@ -78,6 +95,22 @@ class Determinism(Pattern):
             vary(_LEAST_THREADS, ("atomicMin(out, at)", "atomicExch(out, at)")),
             why="the last one wins",
             value="bitwise stable",
+        ),
+        NearMiss(
+            vary(
+                SWAPPED,
+                (" + acc", ""),
+                ("float now", "unsigned now"),
+                ("__uint_as_float(seen)", "seen"),
+                ("__float_as_uint(now)", "now + 1u"),
+            ),
+            why="the swap counts whole numbers",
+            value="order depends on atomics",
+        ),
+        NearMiss(
+            vary(_HELD_THREADS, ("float sums", "int sums"), ("x[(", "(int)x[("), ("= 0.f", "= 0")),
+            why="whole numbers are added in shared memory",
+            value="order depends on atomics",
         ),
         NearMiss(_COUNT, why="the atomic counts whole numbers", value="order depends on atomics"),
         NearMiss(
@@ -99,7 +132,12 @@ class Determinism(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         added = [a for a in facts.stores if a.node.op.kind in _ADDS]
-        floats = [a for a in [*added, *locked_sums(facts)] if self._float(facts, a.value)]
+        floats: list[Where] = [
+            a for a in [*added, *locked_sums(facts)] if self._float(facts, a.value)
+        ]
+        swapped = swapped_sums(facts)
+        floats += [a for a, total in swapped if _number(facts.types.dtype(total.result))]
+        floats += _added_in_shared(facts)
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
@@ -118,7 +156,8 @@ class Determinism(Pattern):
             return not facts.graph.users(access.node.result)
         if access.is_atomic:
             dtype = facts.types.dtype(access.value)
-            return access.node.op.kind in _ADDS and dtype.startswith(("i", "u"))
+            counts = access.node.op.kind in (*_ADDS, OpKind.ATOMIC_INC)
+            return counts and dtype.startswith(("i", "u"))
         if facts.program is not facts.source:
             return True
         tables = [a.node for a in facts.loads if facts.types.shape(a.value)]
@@ -127,7 +166,7 @@ class Determinism(Pattern):
 
     def _float(self, facts: Facts, value: str) -> bool:
         dtype = facts.types.dtype(value)
-        known = dtype.startswith(("f", "bf", "dtypeof"))
+        known = _number(dtype)
         known |= dtype == UNKNOWN and self._point(facts, value)
         return known and bool(facts.feeding(value))
 
@@ -135,3 +174,27 @@ class Determinism(Pattern):
         """True for a value of unknown type that is computed from a number with a point."""
         constants = facts.graph.roots(value, OpKind.CONST)
         return any(isinstance(n.op.attribute("value"), float) for n in constants)
+
+
+def _number(dtype: str) -> bool:
+    """True for a number with a point, or one of a type that only a launch tells."""
+    return dtype.startswith(("f", "bf", "dtypeof"))
+
+
+def _added_in_shared(facts: Facts) -> list[Where]:
+    """Atomics through which the threads of a block add numbers with a point in shared memory."""
+    adds = facts.threads.of(OpKind.ATOMIC_ADD) if facts.of_threads else []
+    if not adds:
+        return []
+    shared = SharedMemory(facts.threads)
+    return [
+        node
+        for node in adds
+        if shared.holds(node.op) and _number(_declared(facts, node.op.operand("value")))
+    ]
+
+
+def _declared(facts: Facts, value: str | None) -> str:
+    made = facts.threads.producer(value)
+    kinds = [one.type for one in made.op.results if one.name == value] if made is not None else []
+    return kinds[0].dtype if kinds and kinds[0] is not None else UNKNOWN

@@ -76,9 +76,37 @@ _ALONE_THREADS = """__global__ void offsets(const int* ends, int* starts, int gr
 """
 
 
+_HALVED_THREADS = """__global__ void middle(const float* x, float* out, int n) {
+    float low = 0.f, high = 1.f;
+    do {
+        float at = (low + high) / 2.f;
+        int over = 0;
+        for (int i = threadIdx.x; i < n; i += blockDim.x) over += x[blockIdx.x * n + i] > at;
+        over = __syncthreads_count(over);
+        if (over == 0) {
+            if (threadIdx.x == 0) out[blockIdx.x] = low;
+            return;
+        }
+        if (over > n / 2) low = at; else high = at;
+    } while (high - low > 1e-4f);
+    if (threadIdx.x == 0) out[blockIdx.x] = low;
+}
+"""
+_BIAS_THREADS = """__global__ void rows(const float* dy, const float* w, float* dx, float* db, int n, int c) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    for (int i = 0; i < c; ++i) {
+        atomicAdd(db + i, dy[row * c + i]);
+        dx[row * c + i] = dy[row * c + i] * w[i];
+    }
+}
+"""  # noqa: E501
+
+
 class OneOutputTilePerCta(Pattern):
-    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile; a
-    block may hold what its own piece of a reduced axis gives."""
+    """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile,
+    and atomics beside them add up what all blocks find; a block may hold what its own piece of a
+    reduced axis gives."""
 
     name = "one-output-tile-per-cta"
     axis = "work_decomposition"
@@ -98,6 +126,8 @@ class OneOutputTilePerCta(Pattern):
         Case(SPLIT, "split-K / split-KV"),
         Case(SPLIT_ATOMIC_POINTER, "split-K / split-KV"),
         Case(SPLIT_THREADS, "split-K / split-KV"),
+        Case(_BIAS_THREADS, "one tile per CTA"),
+        Case(_HALVED_THREADS, "one row per CTA"),
     )
     near_misses = (
         NearMiss(
@@ -129,6 +159,10 @@ class OneOutputTilePerCta(Pattern):
             why="the search alone finds out where a row goes",
         ),
         NearMiss(_ALONE_THREADS, why="no block id says where a store goes"),
+        NearMiss(
+            vary(_BIAS_THREADS, ("atomicAdd(db + i, dy[row * c + i]);", "db[i] = dy[i];")),
+            why="all blocks store to one place",
+        ),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
             PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
@@ -147,7 +181,8 @@ class OneOutputTilePerCta(Pattern):
         stores = [a for a in placed if not a.is_atomic]
         if not stores and (pieces(facts) or any(lane_sums(facts, a) for a in placed)):
             stores = placed
-        if not stores or len(placed) != len(facts.stores):
+        beside = [a for a in facts.stores if a not in placed]
+        if not stores or not all(a.is_atomic for a in beside):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
         loads = {a.node for a in facts.loads}
@@ -163,14 +198,14 @@ class OneOutputTilePerCta(Pattern):
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
         """True when a `while` loop holds stores or finds out where they go. What threads search is
-        where their group begins, when the own block id is added to it. A loop
+        where their group begins, or a place in it, when the own block id is added to it. A loop
         that waits for a lock moves nothing."""
         waits = spins(facts)
         stores = [a for a in facts.stores if a.node not in waits]
         if facts.program is not facts.source:
             stores = [a for a in stores if not a.is_atomic]
             added = [a for a in stores if any(i.has(AtomKind.BLOCK) for i in a.index)]
-            stores = [a for a in stores if a.node.inside(loop) or a not in added]
+            stores = [a for a in stores if a not in added]
         return any(
             store.node.inside(loop) or any(facts.graph.rests_on(v, loop) for v in _places(store))
             for store in stores

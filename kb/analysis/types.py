@@ -135,10 +135,13 @@ class Types:
     # -- rules
 
     def _type(self, node: Node, written: Op) -> TileType:
-        """What the rules say of a value, else the element type that the source declares."""
+        """What the rules say of a value, else the element type that the source declares; a load
+        gives what it is declared to, whatever the pointer was before."""
         found = self._told(node)
         declared = written.results[0].type
-        if found.dtype != "?" or declared is None or declared.kind is not TypeKind.SCALAR:
+        if declared is None or declared.kind is not TypeKind.SCALAR or declared.dtype == "?":
+            return found
+        if found.dtype != "?" and written.kind != OpKind.LOAD:
             return found
         return _shaped(declared.dtype, found.shape)
 
