@@ -58,6 +58,11 @@ class ComputedEveryRound(Rule):
             why="the kernel writes the array, so that the next round may see another value",
         ),
         NearMiss(
+            vary(_ROWS, ("        g = tl.load(w + at,",
+                         "        k = row if n > 8 else m - row\n        g = tl.load(w + k + at,")),
+            why="the place moves with the loop, in one of two ways",
+        ),
+        NearMiss(
             vary(_TILES, ("v * (g + shift)", "v * g + shift")), why="the row is different each time"
         ),
     )  # fmt: skip
@@ -137,12 +142,9 @@ def _rests(facts: Facts, node: Node, loop: Node) -> bool:
         made = facts.graph.producer(value)
         if made is None or not made.inside(loop):
             continue
-        if made.op.kind in _CHANGES:
-            return True
+        if made.op.regions:
+            return True  # what a branch or a loop inside gives may follow the round
         fresh = [one for one in made.op.inputs if one not in seen]
         seen.update(fresh)
         pending += fresh
     return False
-
-
-_CHANGES = frozenset({OpKind.FOR, OpKind.WHILE, OpKind.IF})

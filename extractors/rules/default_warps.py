@@ -35,8 +35,8 @@ def run(x):
 
 
 class DefaultWarps(Rule):
-    """No launch says how many warps a block has, and a tile that is loaded is the next power of two
-    of an extent of an array, or has 64 elements for each thread of four warps, or more."""
+    """No launch says how many warps a block has, and a tile that is loaded is a row of a matrix
+    that is stored again, or has 64 elements for each thread of four warps, or more."""
 
     name = "default-warps"
     dialects = ("triton",)
@@ -73,8 +73,8 @@ class DefaultWarps(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material, facts = subject.host.material, subject.facts
-        if facts.kernel.dialect not in self.dialects:
-            return
+        if facts.kernel.dialect not in self.dialects or facts.contractions:
+            return  # operands of a matrix product lie in shared memory
         if material is None or not material.launches or material.searches:
             return
         if any(_warps(launch) for launch in material.launches):
@@ -105,13 +105,14 @@ def _warps(launch: LaunchRecord) -> bool:
 def _large(facts: Facts, material: Material, launch: LaunchRecord) -> Iterator[tuple[Access, str]]:
     """Loads of large tiles, with the number of their elements as text."""
     given = dict(launch.args)
+    stored = {extent for store in facts.stores for extent in facts.types.shape(store.value)}
     for load in facts.loads:
         known, grows = 1, ""
         for extent in facts.types.shape(load.value):
             value = int(extent) if extent.isdigit() else given.get(extent)
             size = _most(value)
             known *= size or 1
-            if size is None and (grows or not _row(material, value)):
+            if size is None and (grows or extent not in stored or not _row(material, value)):
                 break
             grows = material.names(launch).text(value) if size is None else grows
         else:

@@ -115,6 +115,8 @@ def _of_matrix(material: Material, value: Value) -> bool:
     if not isinstance(value, Expr):
         return False
     if value.op == "//":
+        if not isinstance(value.args[1], Expr) or value.args[1].op != "dim":
+            return False
         asked = value.args[0].args[0] if isinstance(value.args[0], Expr) else None
         return isinstance(asked, Expr) and asked.op == "attr" and asked.args[1] == "numel"
     if value.op != "dim" or value.args[1] not in (0, -2):

@@ -91,7 +91,7 @@ def _free(material: Material, kept: set[str]) -> dict[str, list[str]]:
             made = material.machine.tensors.get(tensor)
             if array is None or tensor in smooth or (made is not None and made.dims is not None):
                 continue  # the host made it: it has one layout
-            if len(pairs) > 1 and _innermost(pairs) and not kept & set(names):
+            if _matrix(material, tensor, pairs) and not kept & set(names):
                 found.setdefault(array, names)
     return found
 
@@ -106,7 +106,10 @@ def _asked(material: Material, launch: LaunchRecord) -> Iterator[Value]:
                 yield part.args[0]
 
 
-def _innermost(pairs: list[tuple[str, Value]]) -> bool:
-    """Whether the strides are of successive axes up to the last of a matrix, as far as is told."""
+def _matrix(material: Material, tensor: Value, pairs: list[tuple[str, Value]]) -> bool:
+    """Whether strides are those of both axes of a matrix, or of the last two of any array."""
     axes = sorted(axis for _, axis in pairs if isinstance(axis, int))
-    return axes in ([0, 1], [-2, -1])
+    fact = material.machine.tensors.get(tensor)
+    rank = fact.rank if fact is not None else None
+    rank = material.machine.ranks.get(tensor) if rank is None else rank
+    return axes == [-2, -1] or (axes == [0, 1] and rank == 2)
