@@ -15,10 +15,11 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
 from kb.analysis.tangents import tangents
@@ -72,6 +73,7 @@ _FACTORS = VIEWS | CASTS | {OpKind.MUL}
 _ELEMENTWISE = (
     VIEWS
     | CASTS
+    | TURNS
     | {
         OpKind.MUL,
         OpKind.DIV,
@@ -86,6 +88,25 @@ _ELEMENTWISE = (
 
 _LINEAR = vary(
     PRODUCT_POINTER, ("(a, b, out,", "(a, b, out, rate,"), ("tl.dot(x, y)", "tl.dot(x * rate, y)")
+)
+
+
+_NO_END = ("    gk = gk * rate\n", "")
+_REBUILT = vary(BACKWARD_KEYS_POINTER, _NO_END)
+_IN_QUERY = vary(
+    _REBUILT,
+    ("s = tl.dot(k, tl.trans(q))", "s = tl.dot(k, tl.trans((q * rate2).to(k.dtype)))"),
+    ("s * rate2 - lse", "s - lse"),
+)
+_SOME_MORE = vary(
+    BACKWARD_KEYS_POINTER,
+    (
+        "    gk = gk * rate\n",
+        "    if size > 4096:\n        for m in range(R):\n"
+        "            gk = tl.dot(k, tl.load(a + m * W + lane[:, None] * W + lane[None, :]), gk)\n"
+        "    gk = gk * rate\n",
+    ),
+    ("s * rate2 - lse", "s - lse"),
 )
 
 
@@ -107,6 +128,9 @@ class ScalePlacement(Pattern):
             "pre-scale Q",
         ),
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
+        Case(_SOME_MORE, "scale once in the epilogue"),
+        Case(_REBUILT, "scale S before the exponential"),
+        Case(_IN_QUERY, "pre-scale Q"),
         Case(
             vary(
                 PRODUCT_POINTER,
@@ -148,6 +172,7 @@ class ScalePlacement(Pattern):
             why="the factor is loaded: a scale of what is stored in few bits",
         ),
         NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(vary(_REBUILT, ("s * rate2 - lse", "s - lse")), why="nothing is scaled"),
         NearMiss(
             vary(_BRANCHED, ("s = s * rate - new", "s = s - new"), ("(s, 1) * rate", "(s, 1)")),
             why="the side without a mask does not scale",
@@ -276,19 +301,31 @@ class ScalePlacement(Pattern):
             yield self.decide(facts, "pre-scale Q", dict.fromkeys(found))
 
     def _backward(self, facts: Facts) -> Iterable[Decision]:
-        """A gradient accumulator is multiplied by a scalar after its loop."""
-        found = [] if recomputed(facts) else self._last(facts)
-        for loop in facts.loops:
-            for state in loop.of(Role.ACCUMULATOR):
-                found += [
-                    n
-                    for n in facts.graph.users(state.result)
-                    if n.op.kind == OpKind.MUL
-                    and not n.inside(loop.node)
-                    and _scaling(facts, n) is not None
-                ]
+        """A gradient accumulator is multiplied by a scalar after its loop, or scores that are
+        rebuilt are, and what is made of them in every round."""
+        rebuilt = recomputed(facts)
+        found = [] if rebuilt else self._last(facts)
+        summed = {c.result: loop for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)}
+        for node in facts.graph.of(OpKind.MUL) if summed else ():
+            if (rate := _scaling(facts, node)) is not None:
+                tiles = [v for v in node.op.inputs[:2] if v != rate]
+                ends = {v for tile in tiles for v in _handed(facts, tile)} & {*summed}
+                found += [node] if any(not node.inside(summed[v].node) for v in ends) else []
+        scores = [e for e in facts.exponentials if e.node in rebuilt and e.score is not None]
+        before = [n for e in scores for n in (e.product, *_scales(facts, e.score or "")) if n]
         if found:
             yield self.decide(facts, "scale once in the epilogue", dict.fromkeys(found))
+        elif before:
+            again = [
+                n
+                for n in facts.graph.of(OpKind.MUL)
+                if _scaling(facts, n) is not None
+                and any(facts.graph.rests_on(n.result, e.node) for e in scores)
+            ]
+            value = "scale S before the exponential"
+            yield self.decide(facts, value, dict.fromkeys((*before, *again)))
+        elif scores:
+            yield from self._operand(facts)
 
     def _last(self, facts: Facts) -> list[Node]:
         """Products with a scalar, outside of every loop, on the way from a matrix product straight
@@ -323,6 +360,19 @@ def _given(facts: Facts, node: Node) -> bool:
 
 def _producer(facts: Facts, value: str) -> Node | None:
     return facts.graph.producer(facts.graph.core(value))
+
+
+def _handed(facts: Facts, value: str) -> set[str]:
+    """A value below views and casts, and what the sides of branches hand on for it."""
+    pending, found = [value], set[str]()
+    for one in pending:
+        core = facts.graph.through(one, VIEWS | CASTS)
+        if core is None or core in found:
+            continue
+        found.add(core)
+        if facts.graph.kind_of(core) in (OpKind.IF, OpKind.IF_EXPRESSION):
+            pending += facts.graph.feeds(core)
+    return found
 
 
 def _scaling(facts: Facts, node: Node) -> str | None:
