@@ -22,7 +22,14 @@ from kb.analysis.accesses import Access
 from kb.analysis.diagonals import kept_sides
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, Node
-from kb.analysis.idioms import Mask, against_extent, comparisons, masks, sides
+from kb.analysis.idioms import (
+    Mask,
+    against_extent,
+    between_lanes,
+    comparisons,
+    masks,
+    sides,
+)
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -33,12 +40,13 @@ _STAGED = "STAGE-coded inner function called twice"
 _ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
 
 
+_AFTER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("))
 _LOWER_WHOLE = vary(LOWER, ("at, mask=at < n, other=0.0)", "at)"), (", mask=at < n)", ")"))
 
 
 class MaskedIterationSplit(Pattern):
     """A mask in a loop stands under a branch on the loop variable, in a loop of its own, or in
-    every iteration."""
+    every iteration; or the mask of a product stands outside of all loops."""
 
     name = "masked-unmasked-iteration-split"
     axis = "mask_placement"
@@ -77,9 +85,20 @@ class MaskedIterationSplit(Pattern):
             _STAGED,
         ),
         Case(PRODUCT_POINTER, "mask every iteration"),
+        Case(_AFTER, "once, outside of the loops"),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
+        NearMiss(
+            vary(_AFTER, ("m[:, None] >= n[None, :]", "m[:, None] >= 4")),
+            why="rows are held above a number, no side of a diagonal is kept",
+            value="once, outside of the loops",
+        ),
+        NearMiss(
+            ATTENTION_EVERY,
+            why="the mask stands in the loop",
+            value="once, outside of the loops",
+        ),
         NearMiss(
             FLASH_STAGED,
             why="one of the two loops makes no mask",
@@ -108,7 +127,13 @@ class MaskedIterationSplit(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        inside = [m for m in masks(facts) if m.node.loop is not None]
+        every = masks(facts)
+        inside = [m for m in every if m.node.loop is not None]
+        once = [m for m in every if m.node.loop is None]
+        once = [m for m in once if any(between_lanes(facts, c) for c in m.comparisons)]
+        if once and facts.contractions:
+            nodes = [node for m in once for node in (m.node, *m.comparisons, m.combined)]
+            yield self.decide(facts, "once, outside of the loops", nodes)
         if not inside:
             tails: list[Where] = [a for a in facts.loads if self._tail(facts, a)]
             kept = [n for group in kept_sides(facts).values() for n in group if n.loop is not None]
