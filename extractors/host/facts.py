@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from extractors.host.assume import Guard
 from extractors.host.events import (
     CheckRecord,
     HintRecord,
@@ -193,6 +194,27 @@ class Material:
         if id(launch) not in self._before:
             self._before[id(launch)] = self._passed(launch)
         return self._before[id(launch)]
+
+    def asked_beside(self, launch: LaunchRecord) -> list[tuple[CheckRecord, tuple[Guard, ...]]]:
+        """Checks before a launch that are made on further conditions, which the launch does not
+        rule out, with those conditions."""
+        held = {(guard.cond, guard.holds) for guard in launch.path.guards}
+        root = self.roots.get(id(launch), -1)
+        passed = {id(event) for event in self.before(launch)}
+        found = []
+        for at, event in self._beside(root):
+            if not isinstance(event, CheckRecord) or at >= launch.order or id(event) in passed:
+                continue
+            further = tuple(
+                guard
+                for guard in event.path.guards
+                if guard.shown
+                and (guard.cond, guard.holds) not in held
+                and not mentions_memo(guard.cond)
+            )
+            if further and not any((guard.cond, not guard.holds) in held for guard in further):
+                found.append((event, further))
+        return found
 
     def _passed(self, launch: LaunchRecord) -> list[object]:
         root = self.roots.get(id(launch), -1)

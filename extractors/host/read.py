@@ -18,8 +18,9 @@ from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins
 from extractors.host.reach import leading_to
 from extractors.host.render import leaves, unknown_reason
+from extractors.host.stated import constraints_of
 from extractors.host.trials import tries, without
-from extractors.host.tuning import constraints_of, launches_of, tuning_of
+from extractors.host.tuning import launches_of, tuning_of
 from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
 from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Diagnostic, Severity

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from extractors.host.conditions import together
-from extractors.host.events import Case, CheckRecord, LaunchRecord, PickRecord, SearchRecord
-from extractors.host.expr import atoms, is_number
+from extractors.host.events import Case, LaunchRecord, PickRecord, SearchRecord
+from extractors.host.expr import is_number
 from extractors.host.facts import Material, axis_atoms, uses_axis
 from extractors.host.render import UNKNOWN, Names, leaves, mentions_memo
 from extractors.host.values import Choice, Expr, Ref, Unknown, Value
 from kb.evidence import Lines
-from kb.space import Binding, Constraint, GuardedPoints, Launch, Origin, Point, Tuning
+from kb.space import Binding, GuardedPoints, Launch, Point, Tuning
 
 LAUNCH_AXES = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override", "occupancy", "waves_per_eu",
@@ -325,39 +324,10 @@ def _binding(names: Names, value: Value) -> str:
     return UNKNOWN if isinstance(value, (Unknown, Ref)) else names.text(value)
 
 
-def constraints_of(material: Material) -> tuple[Constraint, ...]:
-    """Conditions that the host checks before it launches this kernel."""
-    found: dict[str, Constraint] = {}
-    for launch in material.launches:
-        names = material.names(launch)
-        compiled = {name for name, constexpr in material.signature.params if constexpr}
-        given = ((v, name) for name, v in launch.args if name in compiled and _named(v))
-        names.extents = dict(given) | names.extents
-        for event in material.before(launch):
-            if not isinstance(event, CheckRecord) or not isinstance(event.cond, Expr):
-                continue
-            for part in () if mentions_memo(event.cond) else together(event.cond):
-                text = names.text(part) if any(True for _ in atoms(part)) else UNKNOWN
-                if UNKNOWN not in text and "@" not in text and text not in found:
-                    found[text] = Constraint(
-                        expression=text,
-                        origin=Origin.STATED,
-                        lines=event.lines,
-                        checked_by_host=True,
-                    )
-    return tuple(found.values())
-
-
-def _named(value: Value) -> bool:
-    """True for what the host has a name of its own for."""
-    return isinstance(value, Expr) and value.op == "sym"
-
-
 __all__ = [
     "axis_names",
     "cache_key",
     "computed",
-    "constraints_of",
     "effective_axes",
     "first_picks",
     "key_values",

@@ -92,3 +92,32 @@ def table(x):
     )
     found = [c.expression for c in subject(text).host.constraints]
     assert found == ["x.shape[-1] % T == 0"]
+
+
+_GIVEN = (
+    _KERNEL
+    + """
+def run(x, lengths=None, mode="sum"):
+    if lengths is not None:
+        if x.shape[0] != 1:
+            raise ValueError("one batch")
+    if mode == "mean":
+        assert x.ndim == 2
+    out = torch.empty_like(x)
+    copy[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), 128)
+    return out
+"""
+)
+
+
+def test_a_check_on_a_further_condition_is_told_with_it() -> None:
+    found = {c.expression: c for c in subject(_GIVEN).host.constraints}
+    assert found["lengths == None or x.shape[0] == 1"].lines == (12, 13)
+    assert found["mode != 'mean' or x.ndim == 2"].checked_by_host
+
+
+def test_a_check_on_a_way_that_the_launch_does_not_take_is_not_told() -> None:
+    text = _GIVEN.replace(
+        "    out = torch", '    if mode == "mean":\n        return x\n    out = torch'
+    )
+    assert not [c for c in subject(text).host.constraints if "x.ndim" in c.expression]
