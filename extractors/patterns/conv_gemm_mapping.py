@@ -6,6 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_convolutions import (
+    DEPTHWISE_THREADS,
+    DEPTHWISE_TILE,
+    DIRECT,
+    POOLED,
+    WINDOW,
+)
 from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
@@ -28,8 +35,13 @@ class ConvGemmMapping(Pattern):
         Case(CONVOLUTION, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
         Case(CONVOLUTION_TILE, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
         Case(CONVOLUTION_THREADS, "implicit GEMM, M=N*P*Q, N=K, K=C*R*S"),
+        Case(DIRECT, "direct"),
+        Case(DEPTHWISE_TILE, "direct"),
+        Case(DEPTHWISE_THREADS, "direct"),
     )
     near_misses = (
+        NearMiss(POOLED, why="inputs are summed without weights"),
+        NearMiss(WINDOW, why="one factor for all taps"),
         NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
@@ -39,6 +51,9 @@ class ConvGemmMapping(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = convolution(facts)
         if found is None:
+            return
+        if found.product is not None and found.weights is not None:
+            yield self.decide(facts, "direct", [found.product, found.load, found.weights])
             return
         rows = decoding(facts, found.rows)
         if rows and facts.contractions:

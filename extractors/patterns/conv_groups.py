@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_convolutions import DEPTHWISE_THREADS, DEPTHWISE_TILE, POOLED, WINDOW
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
-from kb.analysis.convolution import convolution
+from kb.analysis.convolution import Convolution, convolution
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -27,8 +28,12 @@ class ConvGroups(Pattern):
         Case(CONVOLUTION, "grid axis"),
         Case(CONVOLUTION_TILE, "grid axis"),
         Case(CONVOLUTION_THREADS, "grid axis"),
+        Case(DEPTHWISE_TILE, "depthwise"),
+        Case(DEPTHWISE_THREADS, "depthwise"),
     )
     near_misses = (
+        NearMiss(POOLED, why="inputs are summed without weights"),
+        NearMiss(WINDOW, why="one factor for all taps"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_THREADS, why="rows are rows, nothing is taken apart"),
@@ -47,10 +52,19 @@ class ConvGroups(Pattern):
             and sum(x.kind is AtomKind.PARAMETER for x in f) >= _factors(found.load)
         ]
         ids = [n for n in facts.graph.of("block_id") if facts.values.expr(n.result).atom in blocks]
-        if ids:
+        if found.product is not None and not _channels(found):
+            yield self.decide(facts, "depthwise", [n for n in (found.load, found.weights) if n])
+        elif ids:
             yield self.decide(facts, "grid axis", ids)
 
 
 def _factors(load: Access) -> int:
     """Channels of a group and, in a pointer's offset, their stride."""
     return 2 if load.mode is Mode.POINTER else 1
+
+
+def _channels(found: Convolution) -> bool:
+    """True when inputs are read by what a loop counts beside the taps."""
+    taps = {a for e in found.positions for a in e.atoms() if a.kind is AtomKind.INDUCTION}
+    read = {a for e in found.load.index for a in e.atoms() if a.kind is AtomKind.INDUCTION}
+    return bool(read - taps)

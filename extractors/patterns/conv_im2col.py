@@ -6,6 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_convolutions import (
+    DEPTHWISE_THREADS,
+    DEPTHWISE_TILE,
+    DIRECT,
+    POOLED,
+    WINDOW,
+)
 from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
@@ -28,8 +35,13 @@ class ConvIm2col(Pattern):
         Case(CONVOLUTION, "pointer arithmetic per tap"),
         Case(CONVOLUTION_TILE, "pointer arithmetic per tap"),
         Case(CONVOLUTION_THREADS, "pointer arithmetic per tap"),
+        Case(DIRECT, "pointer arithmetic per tap"),
+        Case(DEPTHWISE_TILE, "pointer arithmetic per tap"),
+        Case(DEPTHWISE_THREADS, "pointer arithmetic per tap"),
     )
     near_misses = (
+        NearMiss(POOLED, why="inputs are summed without weights"),
+        NearMiss(WINDOW, why="one factor for all taps"),
         NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),

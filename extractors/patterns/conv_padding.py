@@ -6,6 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases_convolutions import (
+    DEPTHWISE_THREADS,
+    DEPTHWISE_TILE,
+    DIRECT,
+    POOLED,
+    WINDOW,
+)
 from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
@@ -27,8 +34,13 @@ class ConvPadding(Pattern):
         Case(CONVOLUTION, "mask"),
         Case(CONVOLUTION_TILE, "out-of-range fill by the gather"),
         Case(CONVOLUTION_THREADS, "mask"),
+        Case(DIRECT, "mask"),
+        Case(DEPTHWISE_TILE, "out-of-range fill by the gather"),
+        Case(DEPTHWISE_THREADS, "mask"),
     )
     near_misses = (
+        NearMiss(POOLED, why="inputs are summed without weights"),
+        NearMiss(WINDOW, why="one factor for all taps"),
         NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),

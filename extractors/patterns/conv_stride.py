@@ -6,6 +6,13 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_convolutions import (
+    DEPTHWISE_THREADS,
+    DEPTHWISE_TILE,
+    DIRECT,
+    POOLED,
+    WINDOW,
+)
 from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
@@ -28,8 +35,13 @@ class ConvStride(Pattern):
         Case(CONVOLUTION_TILE, "constexpr"),
         Case(CONVOLUTION_THREADS, "constexpr"),
         Case(vary(CONVOLUTION, ("STEP: tl.constexpr", "STEP")), "runtime"),
+        Case(DIRECT, "constexpr"),
+        Case(DEPTHWISE_TILE, "constexpr"),
+        Case(DEPTHWISE_THREADS, "constexpr"),
     )
     near_misses = (
+        NearMiss(POOLED, why="inputs are summed without weights"),
+        NearMiss(WINDOW, why="one factor for all taps"),
         NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),
@@ -40,7 +52,7 @@ class ConvStride(Pattern):
         found = convolution(facts)
         if found is None:
             return
-        steps = [a for e in found.positions if (a := factor(e, found.rows)) is not None]
+        steps = [a for e in found.positions if (a := factor(e, taps=False)) is not None]
         if steps:
             fixed = all(a.value in facts.constexprs for a in steps)
             yield self.decide(facts, "constexpr" if fixed else "runtime", places(facts, found))
