@@ -181,6 +181,16 @@ class IndexOverflow(Rule):
             why="the host refuses arrays that large",
         ),
         NearMiss(
+            vary(
+                _FLAT,
+                (
+                    "ct.scatter(out, at, ct.gather(x, at))",
+                    "ct.scatter(out, (at, 0), ct.gather(x, (at, 0)))",
+                ),
+            ),
+            why="the number of a row, beside an index of its own for the column",
+        ),
+        NearMiss(
             vary(_FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
             why="the block index is widened before it is multiplied",
         ),
@@ -236,6 +246,8 @@ class IndexOverflow(Rule):
             shape = facts.types.shape(access.value)
             if access.array is None or all(extent == "1" for extent in shape):
                 continue
+            if len(access.index) > 1:
+                continue  # each axis has its own index: the number of a row fits
             if is_index(facts, access.node):
                 continue  # a table of indices: arrays of that many rows hold far more elements
             products = [
