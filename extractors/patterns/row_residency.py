@@ -27,16 +27,28 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
+from kb.analysis.loops import Role
 from kb.analysis.rounds import goes_along
-from kb.analysis.symbolic import ONE, AtomKind
+from kb.analysis.symbolic import ONE, AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | CONTRACTIONS
 _WHOLE = (OpKind.SORT, OpKind.SCAN, OpKind.CUMSUM, OpKind.CUMPROD)
 _ONCE = "row read once, in chunks"
+_REDUCING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
+_ALONE = """__global__ void softmax(const float* x, float* out, int rows, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const float* own = x + row * n;
+    float top = -INFINITY, sum = 0.f;
+    for (int i = 0; i < n; ++i) if (own[i] > top) top = own[i];
+    for (int i = 0; i < n; ++i) sum += expf(own[i] - top);
+    for (int i = 0; i < n; ++i) out[row * n + i] = expf(own[i] - top) / sum;
+}
+"""
 _STAGED = """__device__ float warp_sum(float v) {
     for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
     return v;
@@ -105,6 +117,7 @@ class RowResidency(Pattern):
         Case(DELTA, "single tile, row cached in registers"),
         Case(DELTA_TILE, "single tile, row cached in registers"),
         Case(_SUMMED, _ONCE),
+        Case(_ALONE, "multi-pass reload (3 passes)"),
         Case(
             _SUMMED.replace("row * n + at", "(row * n + at) * by").replace(
                 "out, n,", "out, n, by,"
@@ -125,6 +138,10 @@ class RowResidency(Pattern):
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            _ALONE.replace("expf(own[i] - top);", "top;").replace("expf(own[i] - top) / sum", "sum"),
+            why="one loop reads the row",
+        ),
         NearMiss(
             ROW_NORM_CHUNKS_THREADS,
             why="shared memory holds a number per warp, not the row",
@@ -160,11 +177,45 @@ class RowResidency(Pattern):
 
     def _unreduced(self, facts: Facts) -> Iterable[Decision]:
         """A row that is sorted or scanned as a whole, or that a loop goes along once."""
+        again = self._walked(facts)
+        if again:
+            value = _NUMBERS.get(len({a.loop for a in again}), "multi-pass reload")
+            yield self.decide(facts, value, again)
+            return
         put = [a for a in facts.loads if self._sorted(facts, a)]
         if put:
             yield self.decide(facts, "single tile, row cached in registers", put)
         elif once := self._once(facts):
             yield self.decide(facts, _ONCE, once)
+
+    def _walked(self, facts: Facts) -> list[Access]:
+        """Loads of a row that one thread walks more than once, in loops of their own one of which
+        reduces it."""
+        walks: dict[tuple[str, str], list[Access]] = {}
+        for access in facts.loads if facts.of_threads else ():
+            loop = facts.loop(access.loop)
+            step = facts.values.expr(loop.induction) if loop and loop.induction else None
+            if access.array is None or step is None or step.atom is None:
+                continue
+            rest = [sub(index, step) for index in access.index]
+            moved = any(step.atom in set(index.atoms()) for index in access.index)
+            if moved and not any(step.atom in set(one.atoms()) for one in rest):
+                walks.setdefault((access.array, str(rest)), []).append(access)
+        found = [a for loads in walks.values() for a in loads if self._apart(facts, loads)]
+        return found
+
+    def _apart(self, facts: Facts, loads: list[Access]) -> bool:
+        """Several loops, none inside another, of which one carries a sum or an extreme on."""
+        loops = [one for one in map(facts.loop, {a.loop for a in loads}) if one is not None]
+        nested = any(a.node.inside(b.node) for a in loops for b in loops)
+        reduced = any(
+            facts.graph.rests_on(carried.next, access.node)
+            for loop in loops
+            for carried in loop.of(*_REDUCING)
+            for access in loads
+            if access.loop is loop.node
+        )
+        return len(loops) > 1 and not nested and reduced
 
     def _once(self, facts: Facts) -> list[Where]:
         """Loads of a loop that goes along a row in tiles, of arrays that nothing else reads."""

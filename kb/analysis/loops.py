@@ -15,6 +15,7 @@ from kb.ops import CONTRACTIONS, OpKind
 _ABOVE: dict[str, int] = {OpKind.GT: 1, OpKind.GE: 1, OpKind.LT: -1, OpKind.LE: -1}
 """1 where a comparison holds when its left side is the larger, -1 where its right side is."""
 _ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.SELECT, OpKind.IF, OpKind.FMA}
+_PLACING = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.CONST, OpKind.POINTER_CAST})
 _KEEPING = CASTS | TURNS | {OpKind.MUL, OpKind.COPY}
 
 
@@ -224,20 +225,53 @@ def _extends(graph: Graph, argument: str, next_: str, extreme: OpKind = OpKind.M
     ):
         if node.op.kind == extreme:
             return any(graph.core(value) == argument for value in node.op.inputs[:2])
-        if node.op.kind == OpKind.SELECT and _chosen(graph, node, argument, extreme):
+        if any(_chosen(graph, node, argument, extreme, ends) for ends in _choices(graph, node)):
             return True
     return False
 
 
-def _chosen(graph: Graph, node: Node, argument: str, extreme: OpKind) -> bool:
+def _choices(graph: Graph, node: Node) -> list[list[str | None]]:
+    """What a select, or a branch, gives where its condition holds and where it does not; a pair for
+    every result."""
+    if node.op.kind == OpKind.SELECT:
+        return [[graph.core(node.op.operand(role)) for role in ("x", "y")]]
+    if node.op.kind != OpKind.IF or len(node.op.regions) != 2:
+        return []
+    pairs = zip(graph.handed(node, 0), graph.handed(node, 1), strict=False)
+    return [[graph.core(one) for one in pair] for pair in pairs]
+
+
+def _chosen(
+    graph: Graph, node: Node, argument: str, extreme: OpKind, ends: list[str | None]
+) -> bool:
     """A choice of the larger, or the smaller, of an argument and another value."""
-    ends = [graph.core(node.op.operand(role)) for role in ("x", "y")]
-    test = graph.producer(graph.core(node.op.operand("condition")))
+    given = node.op.operand("condition")
+    test = graph.producer(graph.core(given))
     if argument not in ends or test is None or test.op.kind not in _ABOVE:
         return False
     sides = [graph.core(v) for v in test.op.inputs[:2]]
     larger_first = _ABOVE[test.op.kind] > 0
-    return ends == (sides if larger_first is (extreme == OpKind.MAXIMUM) else sides[::-1])
+    order = sides if larger_first is (extreme == OpKind.MAXIMUM) else sides[::-1]
+    return all(_same(graph, one, other) for one, other in zip(ends, order, strict=True))
+
+
+def _same(graph: Graph, one: str | None, other: str | None, depth: int = 4) -> bool:
+    """True for one value, and for two loads of one place with no store between them."""
+    if one == other:
+        return True
+    made, its = graph.producer(one), graph.producer(other)
+    if made is None or its is None or made.op.kind != its.op.kind or not depth:
+        return False
+    if made.op.kind == OpKind.LOAD:
+        first, last = sorted((made.index, its.index))
+        stored = any(first < store.index < last for store in graph.of(OpKind.STORE))
+        places = [n.op.operand("pointer") for n in (made, its)]
+        return not stored and _same(graph, *places, depth - 1)
+    if made.op.kind not in _PLACING or made.op.attributes != its.op.attributes:
+        return False
+    pairs = list(zip(made.op.inputs, its.op.inputs, strict=False))
+    alike = len(made.op.inputs) == len(its.op.inputs)
+    return alike and all(_same(graph, a, b, depth - 1) for a, b in pairs)
 
 
 def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
