@@ -12,12 +12,15 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Lines
 from kb.evidence import Decision
 from kb.ir import Function, Op, walk
-from kb.ops import ATOMICS, CONTRACTIONS, READS, WRITES, OpKind
+from kb.ops import ATOMICS, CONTRACTIONS, READS, TERMINATORS, WRITES, OpKind
 
 MAX_CALLS = 4
 """Calls below a call that are followed."""
 
 _MEMORY = READS | WRITES | ATOMICS
+_GIVEN = TERMINATORS | {
+    OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.CAST, OpKind.CONST, OpKind.COPY, OpKind.DTYPE,
+}  # fmt: skip
 _OUTLINED = vary(
     PRODUCT,
     ("@ct.kernel\ndef product(", "def body("), ("TK: Int):", "TK: Int, m, n):"),
@@ -66,6 +69,13 @@ _ACTIVATED_POINTER = vary(PRODUCT_POINTER, ("acc.to(", "leak(acc).to(")).replace
     "@triton.jit\ndef leak(v):\n    return tl.where(v > 0.0, v, v * 0.1)\n\n@triton.jit\n",
 )
 
+_NUMBERED = vary(PRODUCT_POINTER, ("m = tl.program_id(0) *", "m = place() *")).replace(
+    "@triton.jit\n", "@triton.jit\ndef place():\n    return tl.program_id(0)\n\n@triton.jit\n"
+)
+_NUMBERED_TILE = vary(PRODUCT, ("m = ct.bid(0)", "m = place()")).replace(
+    "@ct.kernel", "def place():\n    return ct.bid(0)\n\n@ct.kernel"
+)
+
 
 class SharedBody(Pattern):
     """The entry touches no memory itself, calls make every access; or a function that it calls
@@ -88,6 +98,8 @@ class SharedBody(Pattern):
         NearMiss(PRODUCT_PERSISTENT, why="there is no helper"),
         NearMiss(PRODUCT_POINTER, why="the entry itself loads and stores"),
         NearMiss(PRODUCT_THREADS, why="the entry itself loads and stores"),
+        NearMiss(_NUMBERED, why="the helper gives the block id"),
+        NearMiss(_NUMBERED_TILE, why="the helper gives the block id"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -98,7 +110,7 @@ class SharedBody(Pattern):
         parts: list[Lines] = []
         for call in (op for op in own if op.kind == OpKind.CALL):
             helper = facts.kernel.helper(str(call.attribute("callee")))
-            if helper is None:
+            if helper is None or not _does_more(helper):
                 continue
             body = (_reaches if thin else _streams)(facts, helper, MAX_CALLS)
             places = lines if body else parts
@@ -112,6 +124,11 @@ class SharedBody(Pattern):
             yield self.decide(facts, "steps in a helper", dict.fromkeys(parts))
         elif calls := _read_in_place(own):
             yield self.decide(facts, "_impl helper + thin entry", [(at, at) for at in calls])
+
+
+def _does_more(helper: Function) -> bool:
+    """True for a function that does more than give a block id or a value in another type."""
+    return any(op.kind not in _GIVEN for op in walk(helper.body))
 
 
 def _read_in_place(own: Sequence[Op]) -> list[int]:
