@@ -76,6 +76,13 @@ DEFECTS = {
     "written again": re.compile(r"repeated in|is written in \d functions"),
     "infinities": re.compile(r"-inf (?:minus|from) -inf"),
     "zeroed": re.compile(r"(?:zeroed|zeros).*\b(?:written|writes|overwrites)\b"),
+    "again in each round": re.compile(r"every (?:iteration|step)\b|each round"),
+    "settled comparison": re.compile(
+        r"\balways (?:holds?|true)\b|\bnever (?:holds?|fails?|bites?)\b"
+    ),
+    "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
+    "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
+    "by default": re.compile(r"default number of warps"),
     "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),
 }
 """Kinds of defect, as texts speak of them."""

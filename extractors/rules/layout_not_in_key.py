@@ -56,8 +56,6 @@ class LayoutNotInKey(Rule):
             if material is None or search.kind == "exhaustive_search" or not key or len(points) < 2:
                 continue
             kept = {str(part) for part in key}
-            if any("stride" in one for one in subject.facts.constexprs & kept):
-                continue
             written = {access.array for access in subject.facts.stores}
             free = {a: names for a, names in _free(material, kept).items() if a not in written}
             if free:
@@ -91,7 +89,7 @@ def _free(material: Material, kept: set[str]) -> dict[str, list[str]]:
             made = material.machine.tensors.get(tensor)
             if array is None or tensor in smooth or (made is not None and made.dims is not None):
                 continue  # the host made it: it has one layout
-            if _matrix(material, tensor, pairs) and not kept & set(names):
+            if _all_axes(material, tensor, pairs) and not kept & set(names):
                 found.setdefault(array, names)
     return found
 
@@ -106,10 +104,10 @@ def _asked(material: Material, launch: LaunchRecord) -> Iterator[Value]:
                 yield part.args[0]
 
 
-def _matrix(material: Material, tensor: Value, pairs: list[tuple[str, Value]]) -> bool:
-    """Whether strides are those of both axes of a matrix, or of the last two of any array."""
+def _all_axes(material: Material, tensor: Value, pairs: list[tuple[str, Value]]) -> bool:
+    """Whether strides are those of all axes of an array, two or more, or of its last two."""
     axes = sorted(axis for _, axis in pairs if isinstance(axis, int))
     fact = material.machine.tensors.get(tensor)
     rank = fact.rank if fact is not None else None
     rank = material.machine.ranks.get(tensor) if rank is None else rank
-    return axes == [-2, -1] or (axes == [0, 1] and rank == 2)
+    return axes == [-2, -1] or (len(axes) > 1 and rank is not None and axes == list(range(rank)))
