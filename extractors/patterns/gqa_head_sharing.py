@@ -8,12 +8,13 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
+from kb.analysis.accesses import Access, AccessReader, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import persistent
-from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
+from kb.analysis.symbolic import Atom, AtomKind, Expr, nested, of
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 _CHOSEN = (
     "    kv = head // R\n",
@@ -24,6 +25,22 @@ _DECODE = vary(
     ("W: tl.constexpr,", "G: tl.constexpr, N: tl.constexpr, W: tl.constexpr,"),
     ("    share = ", "    kv = who % N // G\n    share = "),
     ("    place = at", "    place = kv * hop * T + at"),
+)
+
+_FIRST = vary(
+    ATTENTION,
+    ("    kv = head // R\n", "    kv = head * TH // R\n"),
+    ("R: Int,", "R: Int, TH: Int,"),
+)
+_PAGED = vary(
+    ATTENTION,
+    ("index=(bat, kv, 0, j), shape=(1, 1, W, TN), order=(0, 1, 3, 2)",
+     "index=(bat, 0, kv, 0, j), shape=(1, 1, 1, W, TN), order=(0, 1, 2, 4, 3)"),
+    ("index=(bat, kv, j, 0), shape=(1, 1, TN, W)", "index=(bat, 0, kv, j, 0), shape=(1, 1, 1, TN, W)"),  # noqa: E501
+)  # fmt: skip
+_FIRST_ONE = vary(
+    FLASH_POINTER,
+    ("    tl.store(", "    if head % R == 0:\n        tl.store(out, head)\n    tl.store("),
 )
 
 
@@ -40,6 +57,9 @@ class GqaHeadSharing(Pattern):
         Case(FLASH_THREADS, "integer-division sharing"),
         Case(vary(ATTENTION, _CHOSEN), "integer-division sharing"),
         Case(vary(FLASH_POINTER, _CHOSEN), "integer-division sharing"),
+        Case(_FIRST, "integer-division sharing"),
+        Case(_PAGED, "integer-division sharing"),
+        Case(_FIRST_ONE, "integer-division sharing"),
         Case(
             vary(FLASH_THREADS, ("kv = head / R", "kv = R > 1 ? head / R : head")),
             "integer-division sharing",
@@ -57,6 +77,14 @@ class GqaHeadSharing(Pattern):
             vary(ATTENTION, (_CHOSEN[0], _CHOSEN[1].replace("head // R", "head"))),
             why="every query head has its own key head on either side",
         ),
+        NearMiss(
+            vary(_FIRST, ("head * TH // R", "head * TM // TN")),
+            why="a place is counted in tiles, no head is divided",
+        ),
+        NearMiss(
+            vary(_FIRST_ONE, ("tl.store(out, head)", "tl.store(out + head % R, head)")),
+            why="the remainder is a place, too: two numbers in one",
+        ),
         NearMiss(BACKWARD_KEYS, why="the query head is built from the key head, not divided"),
         NearMiss(
             BACKWARD_KEYS_POINTER, why="the query head is built from the key head, not divided"
@@ -71,7 +99,7 @@ class GqaHeadSharing(Pattern):
             return
         shared = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if self._shares(facts, n)]
         if shared:
-            readers = [a for n in shared for a in facts.loads if _uses(facts, n, a.index)]
+            readers = [a for n in shared for a in facts.loads if _uses(facts, n, _index(facts, a))]
             yield self.decide(facts, "integer-division sharing", (*shared, *readers))
 
     def _shares(self, facts: Facts, node: Node) -> bool:
@@ -85,22 +113,29 @@ class GqaHeadSharing(Pattern):
             or (head.has(AtomKind.INDUCTION) and not self._item(facts, head))
         ):
             return False
-        if any(_same(facts, node, n) for n in facts.graph.of(OpKind.MOD)):
+        if any(_same(facts, node, n) and _places(facts, n) for n in facts.graph.of(OpKind.MOD)):
             return False
-        divided = [a for a in facts.loads if _uses(facts, node, a.index)]
-        own = {a for a in (head.atom, _with_batch(head)) if a is not None}
+        divided = [a for a in facts.loads if _uses(facts, node, _index(facts, a))]
+        own = {
+            a for a in (head.atom, _with_batch(head), _tiled(facts, node, head)) if a is not None
+        }
         whole = [
             a
             for a in facts.accesses
-            if not _uses(facts, node, a.index)
-            and any(head == e or own & set(e.top()) for e in a.index)
+            if not _uses(facts, node, _index(facts, a))
+            and any(head == e or own & set(e.top()) for e in _index(facts, a))
         ]
         feeds = [
             a
             for a in divided
-            if any(facts.graph.rests_on(p.result, a.node) for p in _products(facts))
+            if any(
+                facts.graph.rests_on(p.result, a.node) and _summed(facts, p, a)
+                for p in _products(facts)
+            )
         ]
-        return bool(feeds) and bool(whole) and _same_rank(divided, whole)
+        if not feeds or not whole:
+            return False
+        return _same_rank(divided, whole) or _meet(facts, feeds, whole)
 
     def _item(self, facts: Facts, head: Expr) -> bool:
         """True when the only loop variables of a head are those of walks over work items."""
@@ -118,6 +153,37 @@ def _same(facts: Facts, node: Node, other: Node) -> bool:
     return all(facts.values.expr(a) == facts.values.expr(b) for a, b in pairs)
 
 
+def _places(facts: Facts, remainder: Node) -> bool:
+    """True when a remainder is more than asked about: only a choice of the first one of a group
+    compares it."""
+    users = facts.graph.users(remainder.result)
+    return not users or any(user.op.kind not in COMPARISONS for user in users)
+
+
+def _tiled(facts: Facts, node: Node, head: Expr) -> Atom | None:
+    """The number of a tile of heads, where a head is the first one of it, divided by what is no
+    extent of a tile."""
+    group = facts.values.expr(node.op.inputs[1])
+    if (
+        not facts.score_products
+        or len(head.terms) != 1
+        or {a.value for a in group.atoms()} & facts.tile_extents
+    ):
+        return None
+    blocks = [a for a in head.terms[0][0] if of(a).has(AtomKind.BLOCK)]
+    return blocks[0] if len(blocks) == 1 else None
+
+
+def _meet(facts: Facts, divided: list[Access], whole: list[Access]) -> bool:
+    """True when a product of scores takes in what the head finds and what its quotient finds."""
+    return any(
+        any(facts.graph.rests_on(product.op.operand(one), a.node) for a in divided)
+        and any(facts.graph.rests_on(product.op.operand(other), a.node) for a in whole)
+        for product in facts.score_products
+        for one, other in (("lhs", "rhs"), ("rhs", "lhs"))
+    )
+
+
 def _with_batch(head: Expr) -> Atom | None:
     """The number that a head is the remainder of: that of the batch and the head in one."""
     atom = head.atom
@@ -132,6 +198,26 @@ def _products(facts: Facts) -> list[Node]:
         if facts.graph.kind_of(facts.graph.core(total.op.inputs[0])) == OpKind.MUL
         and len({a.array for a in facts.feeding(total.op.inputs[0])}) > 1
     ]
+
+
+def _index(facts: Facts, access: Access) -> tuple[Expr, ...]:
+    """Where an access is, with where its block pointer begins."""
+    if access.mode is not Mode.BLOCK_POINTER:
+        return access.index
+    made = AccessReader(facts.graph, facts.values).block_pointer(access.base)
+    begin = () if made is None else (facts.values.expr(made.op.inputs[0]),)
+    return (*access.index, *begin)
+
+
+def _summed(facts: Facts, total: Node, access: Access) -> bool:
+    """True when a sum of elementwise products runs along a loaded tile: a statistic for all that is
+    summed is no operand. Matrix products always do."""
+    if total.op.kind != OpKind.REDUCE_SUM:
+        return True
+    shape = facts.types.shape(total.op.inputs[0])
+    axis = facts.values.literal(total.op.operand("axis"))
+    along = shape[axis : axis + 1 or None] if isinstance(axis, int) else shape
+    return set(along) <= set(facts.types.shape(access.value))
 
 
 def _uses(facts: Facts, node: Node, index: tuple) -> bool:  # type: ignore[type-arg]

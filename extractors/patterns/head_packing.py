@@ -31,6 +31,15 @@ _PACKED_POINTER = vary(
     ("out + bat * ob + head * oh + at[:, None] * om", "out + bat * ob + (kv * R + at[:, None]) * oh"),  # noqa: E501
 )  # fmt: skip
 
+_COUNTED = vary(
+    ATTENTION,
+    ("index=(bat, head, x, 0), shape=(1, 1, TM, W), padding", "index=(bat, 0, (kv * R + x * TM) // TM, 0), shape=(1, 1, TM, W), padding"),  # noqa: E501
+    ("    kv = head // R\n", "    kv = head\n"),
+)  # fmt: skip
+_SCALED = vary(
+    _PACKED_POINTER, ("    if TRI:\n        edge", "    fixed = (fixed * rate).to(tl.float16)\n    if TRI:\n        edge")  # noqa: E501
+)  # fmt: skip
+
 
 class HeadPacking(Pattern):
     """A stationary operand of a score product is a tile of two axes at index zero; the streamed
@@ -42,8 +51,14 @@ class HeadPacking(Pattern):
     matches = (
         Case(_PACKED, "query-head packing into M tile (PackGQA)"),
         Case(_PACKED_POINTER, "query-head packing into M tile (PackGQA)"),
+        Case(_COUNTED, "query-head packing into M tile (PackGQA)"),
+        Case(_SCALED, "query-head packing into M tile (PackGQA)"),
     )
     near_misses = (
+        NearMiss(
+            vary(_COUNTED, ("(kv * R + x * TM) // TM", "x")),
+            why="the rows of the tile are positions",
+        ),
         NearMiss(ATTENTION, why="the block id counts query tiles, rows are positions"),
         NearMiss(BACKWARD_KEYS, why="the queries stream by"),
         NearMiss(PRODUCT, why="there are no scores"),
@@ -54,7 +69,7 @@ class HeadPacking(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for product in facts.score_products:
-            sides = [facts.held_loads(product.op.operand(role)) for role in ("lhs", "rhs")]
+            sides = [facts.scaled_loads(product.op.operand(role)) for role in ("lhs", "rhs")]
             for still, moving in (sides, sides[::-1]):
                 if still and moving and self._packs(facts, product, still[0], moving[0]):
                     value = "query-head packing into M tile (PackGQA)"
@@ -75,11 +90,24 @@ class HeadPacking(Pattern):
             if extent != "1" and extent in facts.constexprs
         ]
         chosen = [index for index in still.index if index.has(AtomKind.BLOCK)]
-        return (
-            len(tiled) > 1
-            and all(index.constant == 0 for index in tiled)
-            and bool(chosen)
-            and all(index in moving.index for index in chosen)
+        if len(tiled) > 1 and all(index.constant == 0 for index in tiled):
+            return bool(chosen) and all(index in moving.index for index in chosen)
+        return any(self._counted_from(index, moving) for index in tiled)
+
+    def _counted_from(self, index: Expr, moving: Access) -> bool:
+        """The number of a tile is made of a product of the number that finds the streamed operand,
+        which no tile of that operand is counted by."""
+        finds = {
+            place.atom
+            for extent, place in zip(moving.shape, moving.index, strict=False)
+            if extent == "1" and place.atom is not None and place.has(AtomKind.BLOCK)
+        }
+        return any(
+            (len(factors) == 1 and number != 1) or len(factors) > 1
+            for atom in index.atoms()
+            for part in atom.args
+            for factors, number in part.terms
+            if finds & set(factors)
         )
 
     def _packs_lanes(self, facts: Facts, still: Access, moving: Access) -> bool:

@@ -241,6 +241,19 @@ class Facts:
                 found.append(access)
         return found
 
+    def scaled_loads(self, value: str | None) -> list[Access]:
+        """The same, where the tile may have been multiplied by numbers or by other tiles: the loads
+        of tiles of two axes."""
+        if value is None:
+            return []
+        stops = HELD | {OpKind.MUL, OpKind.ADD}
+        found = [
+            self._by_node.get(node)
+            for node in self.graph.upstream(value, lambda n: n.op.kind not in stops)
+        ]
+        loads = [a for a in found if a is not None and not a.is_store]
+        return [a for a in loads if len(set(self.types.shape(a.value)) - {"1"}) > 1]
+
     def turned(self, value: str | None) -> Node | None:
         """The transpose between a load and `value`, None when there is none."""
         if value is None:
