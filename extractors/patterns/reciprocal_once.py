@@ -18,9 +18,8 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.loops import Role
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
@@ -28,7 +27,7 @@ MAX_STEPS = 4
 """Factors between a sum and what divides it."""
 
 _SCALED = frozenset({OpKind.MUL, OpKind.NEG})
-_LOOKS = VIEWS | CASTS | {OpKind.FULL, OpKind.SELECT}
+_LOOKS = VIEWS | CASTS | {OpKind.FULL, OpKind.SELECT, OpKind.NEG}
 
 
 _KEPT = (
@@ -84,6 +83,23 @@ def back(x, g, r, out, n, T: tl.constexpr):
 )
 
 
+_LOADED_FIRST = (
+    ("-(k * k * tl.sum(u * v, axis=0)) / n", "k / n * (n * k - tl.sum(u * v, axis=0))"),
+)
+_MEAN_OF_TILE = (
+    POINTER
+    + """
+@triton.jit
+def mean(x, out, n, W: tl.constexpr, T: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    cols = tl.arange(0, W)
+    v = tl.load(x + rows[:, None] * W + cols[None, :], mask=rows[:, None] < n, other=0.0)
+    left = tl.minimum(T, n - tl.program_id(0) * T)
+    tl.store(out + tl.program_id(0) * W + cols, tl.sum(v, axis=0) / left)
+"""
+)
+
+
 class ReciprocalOnce(Pattern):
     """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is
     divided."""
@@ -98,6 +114,20 @@ class ReciprocalOnce(Pattern):
         Case(LAYER_NORM_POINTER, "true division"),
         Case(_MEAN, "true division"),
         Case(_COEFFICIENT, "true division"),
+        Case(
+            vary(_COEFFICIENT, ("k * (u + by * v)", "k * (u - (tl.sum(u, axis=0) + by * v) / n)")),
+            "divide per element",
+        ),
+        Case(_MEAN_OF_TILE, "true division"),
+        Case(vary(_MEAN, ("/ n)", "/ (n * T - 1))")), "true division"),
+        Case(vary(_COEFFICIENT, *_LOADED_FIRST), "true division"),
+        Case(
+            vary(
+                _COEFFICIENT,
+                ("-(k * k * tl.sum(u * v, axis=0)) / n", "-(1 / n) * k * tl.sum(u * v, axis=0)"),
+            ),
+            "one reciprocal per row",
+        ),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),
         Case(ROW_NORM, "one reciprocal per row"),
@@ -121,6 +151,15 @@ class ReciprocalOnce(Pattern):
         NearMiss(
             vary(_COEFFICIENT, (" / n\n", " / 768\n")),
             why="a number that is known",
+            value="true division",
+        ),
+        NearMiss(
+            vary(_MEAN_OF_TILE, ("tl.minimum(T, n - tl.program_id(0) * T)", "tl.program_id(0)")),
+            why="the number of a block is no extent",
+        ),
+        NearMiss(
+            vary(_COEFFICIENT, (_LOADED_FIRST[0][0], "k / n"), ("k * (u", "(u")),
+            why="what was loaded meets nothing that is reduced",
             value="true division",
         ),
         NearMiss(PRODUCT, why="nothing is divided"),
@@ -148,23 +187,35 @@ class ReciprocalOnce(Pattern):
             yield self.decide(facts, "divide per element", each)
 
     def _mean(self, facts: Facts, node: Node) -> bool:
-        """A sum, or a number that is computed from one, over an extent that the launch gives."""
+        """A sum, or a number that is computed from one, over an extent that the launch gives or
+        what is left of it; or a number that was loaded, before it is multiplied."""
         over, under = node.op.inputs[:2]
-        extent = facts.values.expr(under).atom
-        given = extent is not None and extent.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+        if not _counts(facts.values.expr(under)):
+            return False
         total = facts.graph.core(over)
+        if total is None or self._coefficient(facts, node, total):
+            return total is not None
         made = facts.graph.producer(total)
-        for _ in range(MAX_STEPS if given and not facts.types.shape(over) else 0):
+        wide = any(extent != "1" for extent in facts.types.shape(over))
+        for _ in range(0 if wide else MAX_STEPS):
             if made is None or made.op.kind not in _SCALED:
                 break
             sides = [facts.graph.core(v) for v in made.op.inputs]
             summed = [v for v in sides if facts.graph.roots(v, OpKind.REDUCE_SUM)]
             total = summed[0] if summed else total
             made = facts.graph.producer(total) if summed else None
-        sums = [c.result for loop in facts.loops for c in loop.of(Role.SUM)]
-        return given and (
-            facts.graph.kind_of(total) == OpKind.REDUCE_SUM
-            or (total in sums and bool(facts.graph.roots(total, OpKind.REDUCE_SUM)))
+        kind = facts.graph.kind_of(total)
+        carried = kind in LOOPS and not wide and bool(facts.graph.roots(total, OpKind.REDUCE_SUM))
+        return kind == OpKind.REDUCE_SUM or carried
+
+    def _coefficient(self, facts: Facts, node: Node, total: str) -> bool:
+        """One number of the row that was loaded, whose quotient is a factor of what is reduced."""
+        if any(extent != "1" for extent in facts.types.shape(total)):
+            return False
+        return bool(facts.held_loads(total)) and any(
+            user.op.kind == OpKind.MUL
+            and any(facts.graph.roots(v, OpKind.REDUCE_SUM) for v in user.op.inputs[:2])
+            for user in facts.graph.users(node.result)
         )
 
     def _one(self, facts: Facts, node: Node) -> bool:
@@ -189,7 +240,7 @@ class ReciprocalOnce(Pattern):
         return bool(facts.graph.roots(under, *REDUCTIONS)) or (
             computed
             and facts.values.literal(under) is None
-            and not facts.graph.roots(over, *REDUCTIONS)
+            and (not facts.graph.roots(over, *REDUCTIONS) or _meets(facts, over, len(wide)))
             and not facts.graph.roots(under, *READS)
             and bool(facts.feeding(over))
         )
@@ -208,3 +259,21 @@ class ReciprocalOnce(Pattern):
                     if any(facts.graph.roots(v, *READS) for v in other):
                         found.append(user)
         return found
+
+
+def _meets(facts: Facts, value: str, axes: int) -> bool:
+    """Whether loaded elements enter a tile as they are, beside what was reduced."""
+    for node in facts.graph.upstream(value, lambda n: n.op.kind in REDUCTIONS):
+        access = facts.access(node)
+        if access is not None and sum(e != "1" for e in facts.types.shape(access.value)) == axes:
+            return True
+    return False
+
+
+def _counts(expr: Expr) -> bool:
+    """Extents that the launch gives, multiplied or corrected by a number, or the least of one and
+    what is left for a block."""
+    given = (AtomKind.PARAMETER, AtomKind.EXTENT)
+    if expr.atom is not None and expr.atom.kind is AtomKind.MINIMUM:
+        return any(a.kind is AtomKind.BLOCK for one in expr.atom.args for a in one.atoms())
+    return expr.constant is None and all(a.kind in given for a in expr.top())
