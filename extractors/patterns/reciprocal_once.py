@@ -83,6 +83,16 @@ def back(x, g, r, out, n, T: tl.constexpr):
 )
 
 
+_RUNNING = (
+    POINTER
+    + """
+@triton.jit
+def running(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    tl.store(out + tl.program_id(0) * n + at, tl.cumsum(v, axis=0) / (at + 1))
+"""
+)
 _LOADED_FIRST = (
     ("-(k * k * tl.sum(u * v, axis=0)) / n", "k / n * (n * k - tl.sum(u * v, axis=0))"),
 )
@@ -118,6 +128,7 @@ class ReciprocalOnce(Pattern):
             vary(_COEFFICIENT, ("k * (u + by * v)", "k * (u - (tl.sum(u, axis=0) + by * v) / n)")),
             "divide per element",
         ),
+        Case(_RUNNING, "divide per element"),
         Case(_MEAN_OF_TILE, "true division"),
         Case(vary(_MEAN, ("/ n)", "/ (n * T - 1))")), "true division"),
         Case(vary(_COEFFICIENT, *_LOADED_FIRST), "true division"),
@@ -161,6 +172,11 @@ class ReciprocalOnce(Pattern):
             vary(_COEFFICIENT, (_LOADED_FIRST[0][0], "k / n"), ("k * (u", "(u")),
             why="what was loaded meets nothing that is reduced",
             value="true division",
+        ),
+        NearMiss(
+            vary(_RUNNING, ("tl.cumsum(v, axis=0) / (at + 1)", "v * (1 / (at + 1))")),
+            why="no loaded numbers are divided",
+            value="divide per element",
         ),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
@@ -228,12 +244,15 @@ class ReciprocalOnce(Pattern):
 
     def _elementwise(self, facts: Facts, node: Node) -> bool:
         """A tile over a reduced row of it, or loaded numbers over what the launch gives, perhaps
-        computed with."""
+        computed with, or over the numbers of their places."""
         over, under = node.op.inputs[:2]
         wide = [e for e in facts.types.shape(over) if e != "1"]
         narrow = [e for e in facts.types.shape(under) if e != "1"]
         if len(wide) <= len(narrow):
-            return False
+            counted = facts.graph.roots(under, OpKind.ARANGE) and not facts.graph.roots(
+                under, *READS
+            )
+            return bool(wide and counted and facts.feeding(over))
         made = facts.graph.producer(facts.graph.core(under))
         computed = made is not None and made.op.kind in (OpKind.SUB, OpKind.ADD, OpKind.MUL)
         computed = computed or facts.graph.core(under) in facts.graph.function.parameter_names
