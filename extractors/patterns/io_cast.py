@@ -16,7 +16,9 @@ from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
-_SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT})
+_SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT, OpKind.EXTRACT})
+_MOST = 12
+"""Values that are looked at on the way from a load to its cast."""
 _PAIRS = """#include <cuda_bf16.h>
 __global__ void twice(const unsigned* x, unsigned* out) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -24,6 +26,15 @@ __global__ void twice(const unsigned* x, unsigned* out) {
     float2 v = __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&word));
     __nv_bfloat162 w = __floats2bfloat162_rn(v.x * 2.f, v.y * 2.f);
     out[at] = *reinterpret_cast<unsigned*>(&w);
+}
+"""
+_FILLED_VECTOR = """#include <cuda_fp16.h>
+__global__ void larger(const half2* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    half2 v = __float2half2_rn(0.f);
+    if (at < n) v = x[at];
+    float2 wide = __half22float2(v);
+    if (at < n) out[at] = fmaxf(wide.x, wide.y);
 }
 """
 _COMMON = vary(
@@ -88,6 +99,7 @@ class IoCast(Pattern):
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
+        Case(_FILLED_VECTOR, "upcast on load, implicit cast on store"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is cast", value="upcast on load, downcast on store"),
@@ -164,14 +176,14 @@ class IoCast(Pattern):
         return found
 
     def _after(self, facts: Facts, value: str) -> list[Node]:
-        """Casts of a loaded tile to 32-bit floats."""
+        """Casts of a loaded tile to 32-bit floats, of its elements in a loop among them."""
         found, pending = [], [value]
         for current in pending:
             for user in facts.graph.users(current):
                 if user.op.kind in CASTS and facts.types.wide(user.result):
                     found.append(user)
-                elif user.op.kind in VIEWS | _SEEN and len(pending) < 8:
-                    pending.append(user.result)
+                elif len(pending) < _MOST:
+                    pending += [n for n in _handed(facts, user, current) if n not in pending]
         return found
 
     def _before(self, facts: Facts, value: str) -> list[Node]:
@@ -192,6 +204,20 @@ class IoCast(Pattern):
     def _by_choice(self, facts: Facts, cast: Node) -> bool:
         """A cast to 32-bit floats or to another type, as a flag says."""
         return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
+
+
+def _handed(facts: Facts, user: Node, value: str) -> list[str]:
+    """What a user of a tile makes of it: the tile seen otherwise, what a branch gives, or what a
+    loop carries in its place."""
+    if user.op.kind in VIEWS | _SEEN:
+        return [user.result]
+    if user.op.kind == OpKind.YIELD and user.parent is not None:
+        return facts.graph.onward(user, value) if user.parent.op.kind == OpKind.IF else []
+    if user.op.kind != OpKind.FOR or value not in facts.graph.inits(user):
+        return []
+    places = [i for i, init in enumerate(facts.graph.inits(user)) if init == value]
+    arguments = user.op.regions[-1].arguments[1:]
+    return [arguments[i].name for i in places if i < len(arguments)]
 
 
 def _reads(node: Node) -> bool:
