@@ -1,8 +1,18 @@
-"""Cases and near misses of what a host decides by the target: refusals, tables, definitions."""
+"""Cases and near misses of what a host decides by the target: refusals, tables, definitions; and of
+decorators that mark kernels."""
 
 from __future__ import annotations
 
-from extractors.host.samples import HEAD, ROWS_POINTER, HostCase, HostMiss, pointer, tile, vary
+from extractors.host.samples import (
+    HEAD,
+    ROWS_POINTER,
+    ROWS_TILE,
+    HostCase,
+    HostMiss,
+    pointer,
+    tile,
+    vary,
+)
 
 _TARGETS = "architecture-dispatched-tuning-space"
 _ARGS = "x, w, out, 1024, True, size"
@@ -36,7 +46,13 @@ _UNITS = HEAD + (
     "    if count < 8:\n        raise ValueError('too small')\n"
 )
 
+_MARKED = "kernel-marked-by-a-decorator"
+_MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
+_WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
+
 CASES = (
+    HostCase(_MARKED, vary(ROWS_TILE, ("@ct.kernel\n", _MARK + "@ct.kernel\n"))),
+    HostCase(_MARKED, vary(ROWS_POINTER, ("@triton.jit\n", _MARK + "@triton.jit\n"))),
     HostCase(_TARGETS, tile(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),
@@ -44,6 +60,12 @@ CASES = (
     HostCase(_TARGETS, _DEFINED, "if capability"),
 )
 MISSES = (
+    HostMiss(_MARKED, ROWS_TILE, "the mark of the compiler alone"),
+    HostMiss(
+        _MARKED,
+        vary(ROWS_POINTER, ("@triton.jit\n", _WRAP + "@triton.jit\n")),
+        "the kernel is handed to something else",
+    ),
     HostMiss(
         _TARGETS,
         pointer(_UNITS, "x, w, out, 1024, True, 1024"),

@@ -50,7 +50,7 @@ from extractors.host.stand_ins import stand_ins
 from extractors.host.through import written
 from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
 from extractors.host.values import Expr, Value
-from extractors.host.wrapping import guarded
+from extractors.host.wrapping import guarded, marked
 from kb.evidence import AxisKind, Decision, Lines
 
 HINTS = {
@@ -64,8 +64,8 @@ HINTS = {
 
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
-    shared_buffers, demanded_layout, compacted, guarded, by_strides, summed, stages, boundaries,
-    through_functions, gradient_ahead, host_padded, coupled,
+    shared_buffers, demanded_layout, compacted, guarded, marked, by_strides, summed, stages,
+    boundaries, through_functions, gradient_ahead, host_padded, coupled,
     by_backend, reciprocals,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""

@@ -66,6 +66,9 @@ class Definitions(Statements):
         if isinstance(value, KernelValue):
             result = self.call(applied, (value,), {}, decorator)
             if isinstance(result, KernelValue):
+                own = isinstance(applied, Func) and frame.module == self.main
+                if own and result == value:
+                    self.machine.marked.setdefault(value.name, []).append(lines_of(decorator))
                 return result
             if isinstance(applied, Decorating) or not isinstance(applied, External):
                 self.note(

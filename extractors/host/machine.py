@@ -50,6 +50,7 @@ class Machine:
     asked: dict[Expr, list[ast.expr]] = field(default_factory=dict)
     kept: dict[str, list[Value]] = field(default_factory=dict)
     contiguous: dict[ast.AST, tuple[int, int]] = field(default_factory=dict)
+    marked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     device_questions: int = 0
     device_functions: set[str] = field(default_factory=set)
     muted: int = 0

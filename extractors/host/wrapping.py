@@ -70,6 +70,19 @@ def guarded(material: Material) -> Iterator[Decision]:
         )
 
 
+def marked(material: Material) -> Iterator[Decision]:
+    """Decorators of the package that give the kernel back as it is: they say something of it."""
+    lines = material.machine.marked.get(material.signature.name)
+    if lines:
+        yield Decision(
+            axis="code_structure",
+            value="marked by a decorator",
+            pattern="kernel-marked-by-a-decorator",
+            lines=tuple(sorted(set(lines))),
+            kind=AxisKind.HOST,
+        )
+
+
 def _decorators(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
     known = material.machine.contiguous
     if not known:
