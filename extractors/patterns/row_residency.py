@@ -139,7 +139,7 @@ class RowResidency(Pattern):
         NearMiss(PRODUCT, why="operands of a product are no rows"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
         NearMiss(
-            _ALONE.replace("expf(own[i] - top);", "top;").replace("expf(own[i] - top) / sum", "sum"),
+            _ALONE.replace("expf(own[i] - top);", "top;").replace("expf(own[i] - top) /", "top /"),
             why="one loop reads the row",
         ),
         NearMiss(
@@ -201,8 +201,7 @@ class RowResidency(Pattern):
             moved = any(step.atom in set(index.atoms()) for index in access.index)
             if moved and not any(step.atom in set(one.atoms()) for one in rest):
                 walks.setdefault((access.array, str(rest)), []).append(access)
-        found = [a for loads in walks.values() for a in loads if self._apart(facts, loads)]
-        return found
+        return [a for loads in walks.values() for a in loads if self._apart(facts, loads)]
 
     def _apart(self, facts: Facts, loads: list[Access]) -> bool:
         """Several loops, none inside another, of which one carries a sum or an extreme on."""

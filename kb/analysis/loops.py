@@ -265,8 +265,8 @@ def _same(graph: Graph, one: str | None, other: str | None, depth: int = 4) -> b
     if made.op.kind == OpKind.LOAD:
         first, last = sorted((made.index, its.index))
         stored = any(first < store.index < last for store in graph.of(OpKind.STORE))
-        places = [n.op.operand("pointer") for n in (made, its)]
-        return not stored and _same(graph, *places, depth - 1)
+        place, other_place = (n.op.operand("pointer") for n in (made, its))
+        return not stored and _same(graph, place, other_place, depth - 1)
     if made.op.kind not in _PLACING or made.op.attributes != its.op.attributes:
         return False
     pairs = list(zip(made.op.inputs, its.op.inputs, strict=False))
