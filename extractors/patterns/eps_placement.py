@@ -54,6 +54,22 @@ def scale(x, out, T: Int):
     ct.store(out, index=(ct.bid(0),), tile=v / top)
 """
 )
+_CLAMPED = (
+    POINTER
+    + """
+@triton.jit
+def scale(x, out, n, low, T: tl.constexpr, HALF: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    top = tl.max(tl.abs(v), axis=0)
+    top = tl.clamp(top, low, 1e30)
+    if HALF:
+        by = top * 0.5
+    else:
+        by = top
+    tl.store(out + at, v / by, mask=at < n)
+"""
+)
 _LOGARITHM_THREADS = """__global__ void surprise(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at] * logf(fmaxf(x[at], 1e-8f));
@@ -81,6 +97,7 @@ class EpsPlacement(Pattern):
         Case(_STEP_THREADS, "after sqrt"),
         Case(_LOGARITHM, "clamp"),
         Case(_LARGEST, "clamp"),
+        Case(_CLAMPED, "clamp"),
         Case(_LOGARITHM_THREADS, "clamp"),
         Case(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.rsqrt(tl.maximum(var, eps))")),
@@ -98,6 +115,10 @@ class EpsPlacement(Pattern):
                 ("tl.rsqrt(tl.load(squares + row % C) + eps)", "tl.load(squares + row % C) + eps"),
             ),
             why="a number is added to what is loaded, no root is taken",
+        ),
+        NearMiss(
+            vary(_CLAMPED, ("tl.clamp(top, low, 1e30)", "tl.clamp(top, 8.0, 1e30)")),
+            why="no small number",
         ),
         NearMiss(PRODUCT, why="no root"),
         NearMiss(vary(ROW_NORM, (" / N + eps)", " / N)")), why="nothing is added"),

@@ -29,10 +29,15 @@ class Floor:
 
 def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
     """Operations of a kind between a computed or loaded value and a number that no memory holds,
-    whose result is taken as a divisor or by a root or logarithm."""
+    whose result is taken as a divisor or by a root or logarithm; a clamp from below is a
+    maximum."""
     found = []
-    for node in facts.graph.of(kind):
-        for bounded, low in (node.op.inputs[:2], node.op.inputs[1::-1]):
+    clamps = facts.graph.of(OpKind.CLAMP) if kind == OpKind.MAXIMUM else []
+    for node in (*facts.graph.of(kind), *clamps):
+        sides = [(node.op.operand("x") or "", node.op.operand("low") or "")]
+        if node.op.kind != OpKind.CLAMP:
+            sides = [(a, b) for a, b in (node.op.inputs[:2], node.op.inputs[1::-1])]
+        for bounded, low in sides:
             number = _number(facts, low)
             given = (
                 number is not None or facts.graph.core(low) in facts.graph.function.parameter_names
@@ -82,6 +87,10 @@ def _taken(facts: Facts, value: str) -> Node | None:
     for current in pending:
         for user in facts.graph.users(current):
             kind = user.op.kind
+            if kind == OpKind.YIELD and user.parent is not None:
+                if user.parent.op.kind not in LOOPS and len(pending) < _REACH:
+                    pending += facts.graph.onward(user, current)
+                continue
             if kind in _ROOTS or (kind == OpKind.DIV and user.op.inputs[1] == current):
                 return user
             others = [v for v in user.op.inputs[:2] if v != current]
