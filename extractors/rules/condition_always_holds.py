@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
@@ -110,30 +111,29 @@ class ConditionAlwaysHolds(Rule):
 
 
 class _Hosted:
-    """What every launch says of parameters and of the grid, in the words of the kernel."""
+    """What every launch says of parameters and of the grid, in the words of the kernel; found at
+    the first question."""
 
     def __init__(self, material: Material | None) -> None:
         told = material is not None and material.launched_here_only()
         self.launches = list(material.launches) if material is not None and told else []
-        self._same: dict[str, s.Expr] = {}
-        for launch in self.launches[:1]:
-            given = dict(launch.args)
-            for name, value in given.items():
-                self._tie(name, value, given)
 
-    def _tie(self, name: str, value: Value, given: dict[str, Value]) -> None:
-        """A number that all launches give, or another parameter that is always given the same."""
+    @cached_property
+    def _same(self) -> dict[str, s.Expr]:
+        """Parameters that are always given one number, or what another one before them is given."""
         rows = [dict(launch.args) for launch in self.launches]
-        if isinstance(value, int) and not isinstance(value, bool):
-            if all(row.get(name) == value for row in rows):
-                self._same[name] = s.number(value)
-        elif isinstance(value, Expr) and value.op != "call":
-            for other, its in given.items():
-                if other == name:
-                    return
-                if its == value and all(row.get(name) == row.get(other) for row in rows):
-                    self._same[name] = _parameter(other)
-                    return
+        found: dict[str, s.Expr] = {}
+        first: dict[tuple[Value, ...], str] = {}
+        for name, value in rows[0].items() if rows else ():
+            given = tuple(row.get(name) for row in rows)
+            if isinstance(value, int) and not isinstance(value, bool):
+                if all(one == value for one in given):
+                    found[name] = s.number(value)
+            elif all(isinstance(one, Expr) and one.op != "call" for one in given):
+                if given in first:
+                    found[name] = _parameter(first[given])
+                first.setdefault(given, name)
+        return found
 
     def known(self, atom: Atom) -> s.Expr | None:
         """What a parameter is."""

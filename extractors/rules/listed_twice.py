@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from extractors.host.configurations import config_lines
 from extractors.host.events import SearchRecord
@@ -97,8 +98,13 @@ def _lists(
             yield again, len(members)
 
 
-def _groups(tree: ast.Module) -> Iterator[list[ast.expr]]:
+@lru_cache(maxsize=16)
+def _groups(tree: ast.Module) -> tuple[list[ast.expr], ...]:
     """Configurations that are members of one list, or are appended to one list in one block."""
+    return tuple(_listed(tree))
+
+
+def _listed(tree: ast.Module) -> Iterator[list[ast.expr]]:
     for node in walk(tree):
         if isinstance(node, ast.List | ast.Tuple):
             if len(node.elts) > 1 and all(map(_written_out, node.elts)):

@@ -46,8 +46,14 @@ def settled(facts: Facts, known: Given, blocks: Given) -> Iterator[tuple[Node, b
         first = copies[0][1]
         if first is None or (span is not None and crowd[span] > MAX_AT_ONE_PLACE):
             continue
-        if all(outcome is first for _, outcome in copies):
+        if all(outcome is first for _, outcome in copies) and not _rounded(facts, copies[0][0]):
             yield copies[0][0], first
+
+
+def _rounded(facts: Facts, node: Node) -> bool:
+    """Whether a side rests on what a function of the language gives: an extent that is rounded up
+    reads as the extent itself."""
+    return any(facts.graph.roots(value, OpKind.BUILTIN) for value in node.op.inputs[:2])
 
 
 def _outcome(facts: Facts, node: Node, known: Given, blocks: Given) -> bool | None:
@@ -55,8 +61,6 @@ def _outcome(facts: Facts, node: Node, known: Given, blocks: Given) -> bool | No
     left, right = (facts.values.expr(value) for value in node.op.inputs[:2])
     if left.has(AtomKind.LOADED, AtomKind.OPAQUE) or right.has(AtomKind.LOADED, AtomKind.OPAQUE):
         return None
-    if any(facts.graph.roots(value, OpKind.BUILTIN) for value in node.op.inputs[:2]):
-        return None  # an extent that is rounded up reads as the extent itself
     kind = node.op.kind
     up = kind in (OpKind.LT, OpKind.LE)
     gap = s.sub(right, left) if up else s.sub(left, right)
