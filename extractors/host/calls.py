@@ -179,9 +179,8 @@ class Calls(Definitions):
             return failure
         muted = id(func.node) in self.roots
         foreign = func.frame.module != self.main
-        self.calls.append(
-            (func.name, lines_of(func.node), tuple(arg.arg for arg in _all_args(func.node.args)))
-        )
+        given = tuple(arg.arg for arg in _all_args(func.node.args))
+        self.calls.append(("" if foreign else func.name, lines_of(func.node), given))
         machine.muted += muted
         self.nested[id(func.node)] = nested
         outside, machine.foreign = machine.foreign, machine.foreign + 1 if foreign else 0

@@ -178,7 +178,7 @@ class Searching(Calls):
                     if list(stack[: len(self.calls)]) == self.calls
                     else stack
                 )
-                return inner[0] if inner else None
+                return next((call for call in inner if call[0]), None)
         return None
 
     def _callback(self, function: Value, tuned: Tuned, node: ast.AST) -> Value:

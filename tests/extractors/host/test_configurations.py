@@ -109,3 +109,11 @@ def test_where_configurations_are_made(
     found = lines(read, space, given, "tile_selection")
     assert places <= found
     assert LIMIT not in found
+
+
+def test_lines_of_another_file_are_not_told(read: Read) -> None:
+    other = "import triton\n" + LOOP.replace("limit(b, w)", "b * w")
+    text = TEXT.format(space="from pkg.spaces import space", given="space()")
+    facts = read(text, pkg__spaces=other)
+    rows = [row for row in facts.decisions if row.axis in ("num_warps", "autotuning")]
+    assert {line for row in rows for line in row.lines} == {(10, 10)}
