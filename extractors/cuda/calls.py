@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
-from extractors.cuda.overloads import alike, own_overload, same_bodies
+from extractors.cuda.overloads import alike, own_overload, same_bodies, same_but_for_const
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
     BOOL,
@@ -117,6 +117,8 @@ class CallReader(BindingReader):
             if not found and self.frame.owner:
                 found, frame = self.candidates(function)
         fitting = [f for f in found if len(f.parameters) == len(node.arguments)]
+        if len(fitting) > 1 and same_but_for_const(fitting):
+            fitting = [f for f in fitting if f.result.reference and not f.result.const]
         if len(fitting) != 1 or not fitting[0].result.reference or fitting[0] in self.trail:
             return None
         body = fitting[0].body.body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core, pure
@@ -146,7 +147,18 @@ def chosen(
     if len(fitting) > 1:
         plain = [one for one in fitting if not one.template]
         fitting = plain if len(plain) == 1 and not template else fitting
+    if len(fitting) > 1 and same_but_for_const(fitting):
+        fitting = [one for one in fitting if not one.result.reference][:1] or fitting[:1]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def same_but_for_const(functions: Sequence[n.Definition]) -> bool:
+    """Whether overloads take the same, to be changed or not: for a value one is as good as the
+    other."""
+    plain = {
+        tuple(replace(p.type, const=False) for p in one.parameters) for one in functions
+    }  # fmt: skip
+    return len(plain) == 1 and len({_form(one) for one in functions}) == 1
 
 
 def _closed(function: n.Definition) -> bool:

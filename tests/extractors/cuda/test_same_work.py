@@ -110,3 +110,21 @@ def test_an_atomic_on_half_a_word_is_the_atomic_on_the_element() -> None:
     kernel = sound(_ADDED)
     assert not ops(kernel, OpKind.OPAQUE)
     assert len(ops(kernel, OpKind.ATOMIC_ADD)) == 1
+
+
+_BOTH = """__device__ float& at(float4& v, int i) { return reinterpret_cast<float*>(&v)[i]; }
+__device__ float at(const float4& v, int i) { return reinterpret_cast<const float*>(&v)[i]; }
+__global__ void k(const float4* x, float4* out) {
+    float4 v = x[threadIdx.x];
+    float top = fmaxf(at(v, 0), at(v, 1));
+    at(v, 2) = top;
+    out[threadIdx.x] = v;
+}
+"""
+
+
+def test_overloads_that_differ_in_const_alone() -> None:
+    kernel = sound(_BOTH)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.MAXIMUM)) == 1
+    assert ops(kernel, OpKind.INSERT)
