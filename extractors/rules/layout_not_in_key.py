@@ -37,7 +37,11 @@ class LayoutNotInKey(Rule):
             why="the host refuses other layouts",
         ),
         NearMiss(
-            vary(_ANY, ('key=["W", ', 'key=["sk", "W", ')), why="the innermost stride is in the key"
+            vary(_ANY, ("k[None, :] * sk, mask", "k[None, :], mask")),
+            why="the kernel takes the innermost axis for contiguous",
+        ),
+        NearMiss(
+            vary(_ANY, ('key=["W",  'key=["sk", "W", ')), why="the innermost stride is in the key"
         ),
         NearMiss(
             vary(_ANY, ("    M, K = a.shape", "    a = a.contiguous()\n    M, K = a.shape")),
@@ -57,7 +61,11 @@ class LayoutNotInKey(Rule):
                 continue
             kept = {str(part) for part in key}
             written = {access.array for access in subject.facts.stores}
-            free = {a: names for a, names in _free(material, kept).items() if a not in written}
+            free = {
+                array: names
+                for array, names in _free(material, kept).items()
+                if array not in written and all(map(subject.facts.graph.users, names))
+            }
             if free:
                 names = ", ".join(f"`{array}`" for array in free)
                 strides = ", ".join(f"`{name}`" for pair in free.values() for name in pair)
