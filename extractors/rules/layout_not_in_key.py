@@ -41,7 +41,7 @@ class LayoutNotInKey(Rule):
             why="the kernel takes the innermost axis for contiguous",
         ),
         NearMiss(
-            vary(_ANY, ('key=["W",  'key=["sk", "W", ')), why="the innermost stride is in the key"
+            vary(_ANY, ('key=["W", ', 'key=["sk", "W", ')), why="the innermost stride is in the key"
         ),
         NearMiss(
             vary(_ANY, ("    M, K = a.shape", "    a = a.contiguous()\n    M, K = a.shape")),
