@@ -28,6 +28,11 @@ _LOWER = vary(
 )
 _LOADED = vary(PRODUCT_POINTER, ("tl.dot(x,", "tl.dot(tl.where(m[:, None] >= k[None, :], x, 0.0),"))
 
+_STORED = vary(_LOWER, ("acc, 0.0)", 'acc, float("-inf"))'))
+_STEPS = vary(
+    PRODUCT_POINTER, ("acc += tl.dot(x, y)", "acc += tl.where(m[:, None] >= t * TK, tl.dot(x, y), 0.0)")  # noqa: E501
+)  # fmt: skip
+
 
 class MaskRealisation(Pattern):
     """A select under a positional mask, added to scores, put in their place, or zeroing
@@ -39,6 +44,8 @@ class MaskRealisation(Pattern):
     matches = (
         Case(ATTENTION, "additive -inf"),
         Case(_LOADED, "zero the product"),
+        Case(_STEPS, "zero the product"),
+        Case(_STORED, "select -inf before max"),
         Case(ATTENTION_POINTER, "select -inf before max"),
         Case(
             vary(
@@ -58,6 +65,11 @@ class MaskRealisation(Pattern):
             vary(_LOWER, ("m[:, None] >= n[None, :]", "m[:, None] < M")),
             why="rows past the end are zeroed, which is the padding's business",
         ),
+        NearMiss(
+            vary(_STEPS, ("m[:, None] >= t * TK", "m[:, None] < M")),
+            why="rows past the end are zeroed, which is the padding's business",
+        ),
+        NearMiss(vary(_STORED, ("acc, float", "m[:, None] * 1.0, float")), why="no scores"),
         NearMiss(LAYER_NORM_POINTER, why="centred values are zeroed, no exponential is near"),
         NearMiss(
             vary(SOFTMAX_POINTER, ('other=-float("inf")', "other=0.0")),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, PRODUCT_POINTER, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import LARGE
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 _LOOKS = VIEWS | CASTS
 
@@ -42,6 +43,15 @@ _SELECTED = vary(
 _SUM = "loaded tile added to the scores"
 _CHOICE = "loaded mask selects scores"
 
+_SENT = vary(
+    PRODUCT_POINTER,
+    ("def product(a, b,", "def product(seen, a, b,"),
+    (
+        "acc.to(",
+        'tl.where(tl.load(seen + m[:, None] * N + n[None, :]) > 0, acc, float("-inf")).to(',
+    ),
+)
+
 
 class MaskTensor(Pattern):
     """A loaded tile with rows and columns is added to the scores of an attention, or chooses where
@@ -54,6 +64,7 @@ class MaskTensor(Pattern):
         Case(_ADDED, _SUM),
         Case(_ADDED_TILE, _SUM),
         Case(_SELECTED, _CHOICE),
+        Case(_SENT, _CHOICE),
     )
     near_misses = (
         NearMiss(
@@ -66,12 +77,13 @@ class MaskTensor(Pattern):
         ),
         NearMiss(ATTENTION_POINTER, why="the mask is made of positions"),
         NearMiss(ATTENTION, why="the mask is made of positions"),
+        NearMiss(vary(_SENT, ('float("-inf")', "0.0")), why="zeros are no masked scores"),
         NearMiss(PRODUCT, why="no scores"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         products = facts.score_products
-        if not products:
+        if not facts.contractions:
             return
         added: list[Where] = []
         for node in facts.graph.of(OpKind.ADD, OpKind.FMA):
@@ -85,7 +97,7 @@ class MaskTensor(Pattern):
             place
             for node in facts.graph.of(OpKind.SELECT)
             for load in self._tile(facts, node.op.operand("condition") or "")
-            if self._scores(facts, node, products)
+            if self._scores(facts, node, products) or self._sent(facts, node)
             for place in (load, node)
         ]
         if chosen:
@@ -94,7 +106,7 @@ class MaskTensor(Pattern):
     def _tile(self, facts: Facts, value: str) -> list[Access]:
         """The loads of a tile that has rows and columns, perhaps scaled or compared."""
         node = facts.graph.producer(facts.graph.through(value, _LOOKS))
-        if node is not None and node.kind in (OpKind.MUL, OpKind.NE, OpKind.EQ):
+        if node is not None and node.op.kind in {OpKind.MUL, *COMPARISONS}:
             value = node.op.inputs[0]
         wide = [e for e in facts.types.shape(value) if e != "1"]
         return facts.held_loads(value) if len(wide) > 1 else []
@@ -103,4 +115,16 @@ class MaskTensor(Pattern):
         """Whether what is computed here are scores of a product before their exponential."""
         return any(facts.graph.rests_on(node.result, p) for p in products) and any(
             facts.graph.rests_on(e.score, node) for e in facts.exponentials if not e.rescale
+        )
+
+    def _sent(self, facts: Facts, node: Node) -> bool:
+        """Whether a product stays where a mask says, and far less than zero is stored elsewhere:
+        scores that another kernel takes exponentials of."""
+        sides = [node.op.operand(role) for role in ("x", "y")]
+        numbers = [facts.values.literal(facts.graph.plain(v)) for v in sides]
+        return any(
+            isinstance(number, int | float)
+            and number <= -LARGE
+            and any(facts.graph.rests_on(kept, p) for p in facts.contractions)
+            for number, kept in zip(numbers, sides[::-1], strict=True)
         )

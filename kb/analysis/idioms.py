@@ -68,6 +68,17 @@ def between_lanes(facts: Facts, comparison: Node) -> bool:
     return left.has(AtomKind.LANE) and right.has(AtomKind.LANE)
 
 
+def _walked(facts: Facts, comparison: Node) -> bool:
+    """True when positions of one axis are compared with where a loop is along another."""
+    return any(
+        own.has(AtomKind.LANE)
+        and not own.has(AtomKind.INDUCTION)
+        and other.has(AtomKind.INDUCTION)
+        and not other.has(AtomKind.LANE)
+        for own, other in zip(sides(facts, comparison), sides(facts, comparison)[::-1], strict=True)
+    )
+
+
 def against_extent(facts: Facts, comparison: Node) -> bool:
     """True when positions of one axis are held below something that has no lanes, as a tail mask
     does; that one position is picked out is none."""
@@ -106,9 +117,9 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
     for number, kept in ((filled[1], x), (filled[0], y)):
         if not isinstance(number, int | float):
             continue
-        if number <= -LARGE and _scores(facts, node.result):
+        if number <= -LARGE and (_scores(facts, node.result) or _product(facts, kept)):
             return Mask(node, Applied.SELECTED, float(number), None, compared)
-        causal = any(between_lanes(facts, c) for c in compared)
+        causal = any(between_lanes(facts, c) or _walked(facts, c) for c in compared)
         whole = causal and (_product(facts, kept) or _operand(facts, kept, node))
         padded = not facts.score_products and all(against_extent(facts, c) for c in compared)
         if number == 0 and (whole or (_probability(facts, kept) and not padded)):
