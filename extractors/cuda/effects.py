@@ -5,7 +5,7 @@ from __future__ import annotations
 from extractors.cuda import nodes as n
 from extractors.cuda.operators import OperatorReader
 from extractors.cuda.values import Closure, Frame, Kind, Named, Pointing, Slot, Val
-from kb.dialects.cuda import CUDA
+from kb.dialects.cuda import BY_VALUE, CUDA
 
 MAX_VISITS = 60_000
 
@@ -149,10 +149,10 @@ class EffectReader(OperatorReader):
         return isinstance(bound, Slot) and bound.key in self.given
 
     def _harmless(self, name: str) -> bool:
-        """True for a function of the language that writes none of its arguments."""
+        """True for a function, of the language or known, that writes none of its arguments."""
         if "mma_sync" in name:
             return False
-        return name in CUDA.by_path or name in CUDA.dtypes
+        return name in CUDA.by_path or name in CUDA.dtypes or name in BY_VALUE
 
     def _casts(self, bound: object) -> bool:
         """True for the name of a type that is no struct, as a call converts to it."""
@@ -168,6 +168,8 @@ class EffectReader(OperatorReader):
         for _ in range(64):
             match node:
                 case n.Index(operand=operand) | n.Unary(operator="*", operand=operand):
+                    if isinstance(operand, n.Field) and self._is_pointer(operand, hidden, frame):
+                        return
                     node, behind = operand, behind + 1
                 case n.Field(operand=operand) | n.Cast(operand=operand):
                     node = operand
@@ -189,6 +191,22 @@ class EffectReader(OperatorReader):
                     return
                 case _:
                     return
+
+    def _is_pointer(self, node: n.Expr, hidden: frozenset[str], frame: Frame) -> bool:
+        """Whether a field of a variable is a pointer: what it leads to is no part of the
+        variable."""
+        names = []
+        while isinstance(node, n.Field):
+            names.append(node.name)
+            node = node.operand
+        known = isinstance(node, n.Name) and node.text not in hidden
+        bound = frame.find(node.text) if isinstance(node, n.Name) and known else None
+        if not isinstance(bound, Slot) or bound.kind.to is not None:
+            return False
+        kind = bound.kind
+        for name in reversed(names):
+            kind = self.field(kind, name)
+        return kind.to is not None and not kind.shape
 
 
 def _by_value(function: n.Definition, index: int, behind: bool = False) -> bool:

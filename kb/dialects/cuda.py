@@ -298,6 +298,10 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
 )  # fmt: skip
 """An instruction of inline assembly by the beginning of its opcode; the first that fits."""
 
+BY_VALUE = frozenset({"at::cuda::philox::unpack", "philox::unpack"})
+"""Functions of other libraries that take their arguments by value and write none. Source: PyTorch,
+ATen/cuda/detail/UnpackRaw.cuh."""
+
 COPIES_OF_BYTES = frozenset({"memcpy", "std::memcpy", "__builtin_memcpy", "::memcpy"})
 """Functions that copy a number of bytes from their second argument to their first."""
 

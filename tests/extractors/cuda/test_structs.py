@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb.ops import OpKind
-from tests.extractors.cuda.samples import ops, understood
+from tests.extractors.cuda.samples import ops, sound, understood
 
 _BASES = """template <typename T> struct Sized {
     static constexpr int COUNT = 16 / sizeof(T);
@@ -145,3 +145,20 @@ def test_a_choice_one_side_of_which_writes() -> None:
     kernel = understood(_DRAWN)
     (branch,) = ops(kernel, OpKind.IF)
     assert len(branch.results) == 2
+
+
+_SEEDED = """struct Params { const float* x; float* out; int rows; PhiloxState random; };
+__global__ void k(Params params, bool draw) {
+    unsigned long long seed = 0;
+    if (draw) seed = std::get<0>(at::cuda::philox::unpack(params.random));
+    for (int row = blockIdx.x; row < params.rows; row += gridDim.x)
+        params.out[row] = params.x[row] + seed;
+}
+"""
+
+
+def test_what_a_function_takes_by_value_it_does_not_write() -> None:
+    kernel = sound(_SEEDED)
+    assert all("params" not in [r.name for r in op.results] for op in ops(kernel, OpKind.IF))
+    (row,) = [op for op in ops(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "rows"]
+    assert row.inputs == ("params",)
