@@ -138,6 +138,7 @@ class PackedWords(Pattern):
             vary(_PACK, ("words + at, low | (high << 4)", "words + (low | (high << 4)), low")),
             why="a place is computed, not what is stored",
         ),
+        NearMiss(vary(_PACK, ("high << 4", "high << 8")), why="whole bytes side by side"),
         NearMiss(
             vary(_PACK, ("high << 4", "at << 16")), why="a place is joined to a number as a key"
         ),
@@ -184,14 +185,14 @@ class PackedWords(Pattern):
         return found
 
     def _raised(self, facts: Facts, shift: Node, *by: AtomKind) -> bool:
-        """Loaded or computed numbers shifted up by a few bits, or by what a lane says."""
+        """Loaded or computed numbers shifted up by less than a byte, or by what a lane says."""
         if shift.op.kind != OpKind.SHIFT_LEFT or not facts.feeding(shift.op.inputs[0]):
             return False
         distance = facts.values.expr(shift.op.inputs[1])
         if by:
             return distance.has(*by)
         bits = distance.constant
-        return bits is None or 0 < bits < 16
+        return bits is None or 0 < bits < 8
 
     def _signed(self, facts: Facts, shift: Node) -> list[Node]:
         """Of a loaded word, the low bits shifted up and down again, which keeps their sign; and the
