@@ -14,7 +14,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
 from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop, leads
 from kb.analysis.merging import log_sums
@@ -66,6 +66,21 @@ def step(x, state, out, last, T: tl.constexpr, KEEP: tl.constexpr):
 )
 
 
+_ROUNDED_SCALE = (
+    POINTER
+    + """
+@triton.jit
+def scale(x, out, scales, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    top = tl.max(tl.abs(v), axis=0)
+    by = top / 448.0
+    tl.store(out + tl.program_id(0) * n + at, (v / by).to(tl.float8e4nv), mask=at < n)
+    tl.store(scales + tl.program_id(0), by)
+"""
+)
+
+
 class SideOutput(Pattern):
     """Stores that are narrower than the output and computed from a reduction."""
 
@@ -91,16 +106,25 @@ class SideOutput(Pattern):
         NearMiss(vary(_KEPT, ("KEEP: tl.constexpr", "KEEP")), why="chosen at run time"),
         NearMiss(_SUM, why="a sum beside the output: nothing that is stored rests on it"),
         NearMiss(PRODUCT_THREADS, why="a product has no statistics to save"),
+        NearMiss(
+            vary(_ROUNDED_SCALE, ("by = ", "by = tl.exp2(tl.ceil(tl.log2(top / 448.0)))  # ")),
+            why="the scale is rounded to a power of two, nothing was exponentiated before",
+            value="log-sum-exp",
+        ),
         NearMiss(GATED_THREADS, why="a softplus is no log-sum-exp", value="log-sum-exp"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.stores:
             return
-        merged = [s for _, added in log_sums(facts) for s in facts.stored_in(added.result)]
+        merged = [s for _, added in log_sums(facts) for s in facts.stores if _is(facts, s, added)]
         if merged and any(s not in merged for s in facts.stores):
             alike = [s for s in facts.stores if s.array in {m.array for m in merged}]
             yield self.decide(facts, "log-sum-exp", alike)
+            most = max(width(facts, s) for s in facts.stores)
+            narrow = [s for s in self._asked(facts) if s not in alike and width(facts, s) < most]
+            if narrow:
+                yield self.decide(facts, "on request", narrow)
             return
         states = [s for s in facts.stores if self._state(facts, s)]
         if states:
@@ -183,9 +207,22 @@ class SideOutput(Pattern):
         )
 
     def _logarithm(self, facts: Facts, store: Access) -> list[Node]:
-        """Logarithms of what was summed up."""
+        """Logarithms of exponentials that were summed up."""
         logs = facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)
-        return [n for n in logs if facts.graph.roots(n.op.inputs[0], *REDUCTIONS)]
+        powers = [e.node for e in facts.exponentials]
+        return [
+            n
+            for n in logs
+            if facts.graph.roots(n.op.inputs[0], *REDUCTIONS)
+            and any(facts.graph.rests_on(n.op.inputs[0], power) for power in powers)
+        ]
+
+
+def _is(facts: Facts, store: Access, made: Node) -> bool:
+    """Whether what is stored is what an operation gave, chosen or scaled."""
+    kinds = HELD | {OpKind.SELECT, OpKind.MUL}
+    near = facts.graph.upstream(store.value, lambda n: n.op.kind not in kinds)
+    return any(node is made for node in near)
 
 
 def _handed(facts: Facts, value: str) -> set[str]:
