@@ -18,6 +18,7 @@ from extractors.patterns.cases import (
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.side_output import handed
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -309,7 +310,7 @@ class ScalePlacement(Pattern):
         for node in facts.graph.of(OpKind.MUL) if summed else ():
             if (rate := _scaling(facts, node)) is not None:
                 tiles = [v for v in node.op.inputs[:2] if v != rate]
-                ends = {v for tile in tiles for v in _handed(facts, tile)} & {*summed}
+                ends = {v for tile in tiles for v in handed(facts, tile)} & {*summed}
                 found += [node] if any(not node.inside(summed[v].node) for v in ends) else []
         scores = [e for e in facts.exponentials if e.node in rebuilt and e.score is not None]
         before = [n for e in scores for n in (e.product, *_scales(facts, e.score or "")) if n]
@@ -360,19 +361,6 @@ def _given(facts: Facts, node: Node) -> bool:
 
 def _producer(facts: Facts, value: str) -> Node | None:
     return facts.graph.producer(facts.graph.core(value))
-
-
-def _handed(facts: Facts, value: str) -> set[str]:
-    """A value below views and casts, and what the sides of branches hand on for it."""
-    pending, found = [value], set[str]()
-    for one in pending:
-        core = facts.graph.through(one, VIEWS | CASTS)
-        if core is None or core in found:
-            continue
-        found.add(core)
-        if facts.graph.kind_of(core) in (OpKind.IF, OpKind.IF_EXPRESSION):
-            pending += facts.graph.feeds(core)
-    return found
 
 
 def _scaling(facts: Facts, node: Node) -> str | None:

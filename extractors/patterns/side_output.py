@@ -172,7 +172,7 @@ class SideOutput(Pattern):
 
     def _state(self, facts: Facts, store: Access) -> bool:
         """What a loop carries, stored after it, where the loop stores what it makes of it."""
-        held = _handed(facts, store.value)
+        held = handed(facts, store.value)
         return any(
             carried.result in held and self._used(facts, loop, carried.argument, store)
             for loop in facts.loops
@@ -187,7 +187,7 @@ class SideOutput(Pattern):
         return [
             s
             for s in facts.stores
-            if s.loop is not None and s.array not in final and carried & _handed(facts, s.value)
+            if s.loop is not None and s.array not in final and carried & handed(facts, s.value)
         ]
 
     def _used(self, facts: Facts, loop: Loop, state: str, last: Access) -> bool:
@@ -225,7 +225,7 @@ def _is(facts: Facts, store: Access, made: Node) -> bool:
     return any(node is made for node in near)
 
 
-def _handed(facts: Facts, value: str) -> set[str]:
+def handed(facts: Facts, value: str) -> set[str]:
     """Values that a value is, seen through reshapes, casts and branches."""
     pending, found = [value], set[str]()
     while pending:

@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.rebuilt import width
 from kb.analysis.strides import joined_at
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS
@@ -83,14 +84,14 @@ class SideStrides(Pattern):
             yield self.decide(facts, "strided", [*found, *made])
 
     def _strided(self, facts: Facts, access: Access) -> bool:
-        rank = _rank(facts, access)
+        rank = width(facts, access.value)
         if (
             access.mode is not Mode.POINTER
             or access.array is None
             or len(access.strides - facts.tile_extents) < 2
         ):
             return False
-        wider = any(_rank(facts, a) > rank for a in facts.stores)
+        wider = any(width(facts, a.value) > rank for a in facts.stores)
         if not wider and (
             not _reduced(facts, access) or all(_reduced(facts, a) for a in facts.stores)
         ):
@@ -98,10 +99,6 @@ class SideStrides(Pattern):
         roots = [r for r in facts.reductions if facts.graph.rests_on(access.value, r)]
         others = {name for a in facts.accesses if a.array != access.array for name in a.strides}
         return bool(roots) and len(access.strides - facts.tile_extents - others) > 1
-
-
-def _rank(facts: Facts, access: Access) -> int:
-    return sum(extent != "1" for extent in facts.types.shape(access.value))
 
 
 def _reduced(facts: Facts, access: Access) -> bool:

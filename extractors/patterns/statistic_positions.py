@@ -13,6 +13,7 @@ from extractors.patterns.side_index import SideIndex, apart
 from extractors.patterns.side_strides import SideStrides
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import HELD, Facts
+from kb.analysis.rebuilt import width
 from kb.analysis.strides import joined_at
 from kb.analysis.symbolic import AtomKind, nested
 from kb.evidence import Decision
@@ -116,8 +117,8 @@ class StatisticPositions(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.exponentials or facts.of_threads:
             return
-        widest = max((_rank(facts, a) for a in facts.accesses), default=0)
-        narrow = [a for a in facts.accesses if _rank(facts, a) < widest and not a.is_atomic]
+        widest = max((width(facts, a.value) for a in facts.accesses), default=0)
+        narrow = [a for a in facts.accesses if width(facts, a.value) < widest and not a.is_atomic]
         if not narrow:
             return
         read = {a.node for value in _statistics(facts) for a in _scaled_loads(facts, value)}
@@ -132,10 +133,6 @@ class StatisticPositions(Pattern):
             if free:
                 made = [n for a in free for n in joined_at(facts, a)]
                 yield self.decide(facts, value, [*free, *made])
-
-
-def _rank(facts: Facts, access: Access) -> int:
-    return sum(extent != "1" for extent in facts.types.shape(access.value))
 
 
 def _statistics(facts: Facts) -> Iterator[str]:
@@ -162,7 +159,7 @@ def _scaled_loads(facts: Facts, value: str) -> Iterator[Access]:
 def _made(facts: Facts, store: Access) -> bool:
     """Whether what is stored was made of a sum or a maximum of exponentials and is no output: a
     wider one is stored, or a logarithm was taken."""
-    if all(_rank(facts, a) <= _rank(facts, store) for a in facts.stores):
+    if all(width(facts, a.value) <= width(facts, store.value) for a in facts.stores):
         if not facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2):
             return False
     summed = [r.op.inputs[0] for r in facts.reductions if facts.graph.rests_on(store.value, r)]
