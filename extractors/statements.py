@@ -208,14 +208,14 @@ class StatementReader:
         condition = self.expressions.read(node.test)
         before = dict(self.names)
         outcomes = [self._branch(branch, before, live) for branch in (node.body, node.orelse)]
-        (then, then_names, then_left), (other, other_names, other_left) = outcomes
+        (then, _, then_left), (other, _, other_left) = outcomes
         if then_left and other_left:
             self.writer.add_many(
                 OpKind.IF, [("condition", condition)], node, regions=(then.region, other.region)
             )
             return True
         assigned = self.live.assigned(node.body) | self.live.assigned(node.orelse)
-        results = tuple(name for name in _ordered(assigned & live, before, then_names, other_names))
+        results = tuple(_ordered(assigned & live, before))
         for opened, names, left in outcomes:
             if not left:
                 self._close(opened, names, results, node)
@@ -251,7 +251,7 @@ class StatementReader:
     def _carried(self, body: Sequence[ast.stmt], head: Names, live: Names) -> Carried:
         assigned = self.live.assigned(body)
         wanted = assigned & (self.live.exposed(body) | head | live)
-        return tuple(_ordered(wanted, self.names, self.names, self.names))
+        return tuple(_ordered(wanted, self.names))
 
     def _for(self, node: ast.For, live: Names) -> None:
         if node.orelse:
@@ -317,12 +317,10 @@ class StatementReader:
         self.writer.finish(kind, operands, node)
 
 
-def _ordered(wanted: Names, *orders: dict[str, str]) -> list[str]:
-    """Names in the order in which they were first bound, so that a program never depends on
-    hashing."""
-    found: list[str] = []
-    for order in orders:
-        found += [name for name in order if name in wanted and name not in found]
+def _ordered(wanted: Names, bound: dict[str, str]) -> list[str]:
+    """Names in the order in which they were first bound, then the others by name, as Triton orders
+    what is new in both branches."""
+    found = [name for name in bound if name in wanted]
     return found + sorted(wanted - set(found))
 
 

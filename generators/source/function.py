@@ -240,7 +240,9 @@ class BodyWriter:
 
     def _if(self, op: Op, indent: str) -> Iterator[str]:
         variables = [self.names.of(value.name) for value in op.results]
-        yield f"{indent}if {self.expression(op.inputs[0]).text}:"
+        test = self.expression(op.inputs[0]).text
+        yield from self._copies(self._kept(op.regions[1], variables), indent)
+        yield f"{indent}if {test}:"
         before = dict(self.names.holds)
         self.names.stores.append(set())
         texts: list[list[str]] = []
@@ -258,6 +260,21 @@ class BodyWriter:
         elif other:
             yield f"{indent}else:"
             yield from other
+
+    def _kept(self, other: Region, variables: list[str]) -> list[tuple[str, str]]:
+        """Variables that are new with a branch and keep, where it is not taken, what another one
+        holds, in the order of its results. Triton takes what both branches bind by name, what was
+        bound before in the order of binding: those out of the order of names were bound before.
+        """
+        *steps, end = other.ops
+        if steps or end.kind != OpKind.YIELD:
+            return []
+        pairs = [
+            (name, value)
+            for name, value in zip(variables, end.inputs, strict=True)
+            if name not in self.names.holds and value not in self.inline
+        ]
+        return pairs if pairs != sorted(pairs) else []
 
 
 def _defined(body: Region) -> Iterator[str]:

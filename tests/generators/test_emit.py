@@ -148,3 +148,13 @@ def test_a_turned_tile_is_written_as_it_was_read() -> None:
     text = emit_program(program("return tl.dot(n, (n + m).T)"), "triton")
     assert "(n + m).T" in text
     assert again(text) == text
+
+
+def test_what_a_branch_keeps_is_bound_in_the_order_of_the_program() -> None:
+    kept = "y = n\nx = m\nif n > 2:\n    y = n * 2\n    x = m + y\nreturn x - y"
+    text = emit_program(program(kept), "triton")
+    assert "    y = n\n    x = m\n    if n > 2:" in text
+    assert "else" not in text
+    both = "if n > 2:\n    y = n * 2\n    x = m + y\nelse:\n    y = n\n    x = m\nreturn x - y"
+    text = emit_program(program(both), "triton")
+    assert "    else:\n        x = m\n        y = n\n" in text
