@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kb.ops import OpKind
+
 Literal = int | float | bool | str | None
 """What a constant or an attribute may hold."""
 
@@ -271,26 +273,52 @@ def alpha_digest(kernel: Kernel) -> str:
 
 
 def _digest_region(
-    region: Region, numbers: dict[str, str], names: dict[str, str], state: hashlib._Hash
-) -> None:
-    """Feed one region to the hash; regions nest as deep as the reader allowed, which is bounded."""
+    region: Region, numbers: dict[str, str], names: dict[str, str], state: hashlib._Hash,
+    order: tuple[int, ...] = (),
+) -> None:  # fmt: skip
+    """Feed one region to the hash; regions nest as deep as the reader allowed, which is bounded.
+    `order` is that of what its end hands on."""
     for value in region.arguments:
         numbers[value.name] = f"%{len(numbers)}"
     for op in region.ops:
         state.update(f"{op.kind}(".encode())
-        for role, name in op.operands:
+        handed = order if op is region.ops[-1] and op.kind == OpKind.YIELD else ()
+        for role, name in [op.operands[i] for i in handed] or op.operands:
             state.update(f"{role}={numbers.get(name, name)},".encode())
         for key, literal in op.attributes:
             if key not in SPELLING:
                 shown = names.get(str(literal), literal) if key == "callee" else literal
                 state.update(f"{key}={shown!r},".encode())
-        for result in op.results:
+        inside = _order(op, numbers)
+        for result in (op.results[i] for i in inside):
             numbers[result.name] = f"%{len(numbers)}"
         for inner in op.regions:
             state.update(b"{")
-            _digest_region(inner, numbers, names, state)
+            _digest_region(inner, numbers, names, state, inside if op.kind == OpKind.IF else ())
             state.update(b"}")
         state.update(b")")
+
+
+def _order(branch: Op, numbers: dict[str, str]) -> tuple[int, ...]:
+    """The results of a branch in an order that its own order does not decide: by where its sides
+    make what they hand on; those of any other operation as they are."""
+    if branch.kind != OpKind.IF or len(branch.results) < 2:
+        return tuple(range(len(branch.results)))
+    ends = [r for r in branch.regions if r.ops and r.ops[-1].kind == OpKind.YIELD]
+    places = [
+        {op.results[i].name: (at, rank) for at, op in enumerate(r.ops)
+         for rank, i in enumerate(_order(op, numbers))}
+        for r in ends
+    ]  # fmt: skip
+
+    def key(index: int) -> list[tuple[tuple[int, int], str]]:
+        handed = [r.ops[-1].operands[index][1] for r in ends]
+        return [
+            (inside[name], "") if name in inside else ((-1, 0), numbers.get(name, name))
+            for name, inside in zip(handed, places, strict=True)
+        ]
+
+    return tuple(sorted(range(len(branch.results)), key=key))
 
 
 SPELLING = frozenset({"spelling", "constant_name"})

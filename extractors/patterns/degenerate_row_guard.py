@@ -9,7 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINT
 from extractors.patterns.cases_merges import MERGE_TWICE_POINTER
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
-from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -48,6 +48,11 @@ def fold(x, out, n, T: tl.constexpr):
 _ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 
 
+_FINITE = "finite m init"
+_LEAST = -3.5e38
+"""Below every 32-bit float that is no infinity."""
+
+
 class DegenerateRowGuard(Pattern):
     """The first value of the running sum or maximum, or a lower bound of the sum before the
     division."""
@@ -65,7 +70,11 @@ class DegenerateRowGuard(Pattern):
             vary(
                 ATTENTION, ("top = ct.full((TM, 1), -math.inf,", "top = ct.full((TM, 1), -1.0e30,")
             ),
-            "finite m init",
+            _FINITE,
+        ),
+        Case(
+            vary(SOFTMAX_TWICE_POINTER, ('top = float("-inf")', "top = -1.0e30")),
+            _FINITE,
         ),
         Case(
             vary(
@@ -90,6 +99,7 @@ class DegenerateRowGuard(Pattern):
             value="none (NaN)",
         ),
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
+        NearMiss(SOFTMAX_TWICE_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
         NearMiss(SOFTMAX_POINTER, why="a row always has its own elements"),
@@ -101,11 +111,12 @@ class DegenerateRowGuard(Pattern):
         for loop in facts.loops:
             tops = loop.of(Role.RUNNING_MAXIMUM)
             sums = loop.of(Role.RUNNING_SUM)
-            if not tops or not sums or not facts.contractions:
+            if not tops or not sums:
                 continue
             first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
             value, where = self._guard(facts, loop, first, start)
-            yield self.decide(facts, value, where)
+            if facts.contractions or value == _FINITE:
+                yield self.decide(facts, value, where)
 
         asked = [n for n in facts.graph.of(OpKind.SELECT) if _asks_maximum(facts, n)]
         if asked:
@@ -122,8 +133,8 @@ class DegenerateRowGuard(Pattern):
                 return "l init = 1", _made(facts, value)
         for value in tops:
             first = _filled(facts, value)
-            if isinstance(first, int | float) and -1e38 < first < -LARGE:
-                return "finite m init", _made(facts, value)
+            if isinstance(first, int | float) and _LEAST <= first < -LARGE:
+                return _FINITE, _made(facts, value)
         return "none (NaN)", [n for v in tops for n in _made(facts, v)]
 
     def _clamps(self, facts: Facts, loop: Loop) -> list[Node]:
@@ -160,16 +171,16 @@ def _made(facts: Facts, value: str) -> list[Node]:
 
 
 def _filled(facts: Facts, value: str) -> object:
+    number = facts.number(value)
+    if number is not None:
+        return number
     node = facts.graph.producer(facts.graph.plain(value))
     if node is None:
         return None
     if node.op.kind == OpKind.ZEROS:
         return 0
-    if node.op.kind == OpKind.FULL:
-        return facts.values.literal(node.op.operand("value"))
     if node.op.kind in (OpKind.ADD, OpKind.SUB):  # zeros + 1, zeros - inf
-        first, second = (_filled(facts, v) if not isinstance(facts.values.literal(v), int | float)
-                         else facts.values.literal(v) for v in node.op.inputs[:2])  # fmt: skip
+        first, second = (_filled(facts, v) for v in node.op.inputs[:2])
         if isinstance(first, int | float) and isinstance(second, int | float):
             return first + second if node.op.kind == OpKind.ADD else first - second
     return None

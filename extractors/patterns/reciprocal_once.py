@@ -240,7 +240,7 @@ class ReciprocalOnce(Pattern):
         over = facts.graph.core(node.op.inputs[0])
         reduced = bool(facts.graph.roots(node.op.inputs[1], *REDUCTIONS))
         given = over in facts.constexprs and reduced
-        return given or isinstance(facts.values.literal(over), int | float)
+        return given or facts.number(node.op.inputs[0]) is not None
 
     def _elementwise(self, facts: Facts, node: Node) -> bool:
         """A tile over a reduced row of it, or loaded numbers over what the launch gives, perhaps

@@ -340,3 +340,18 @@ def test_a_turned_tile(body: str, kinds: set[OpKind]) -> None:
     program = kernel(f"{body}\ntl.store(X, t)", signature="X, n", mark="@triton.jit")
     either = {OpKind.TRANSPOSE, OpKind.ATTRIBUTE}
     assert {op.kind for op in kernel_ops(program)} & either == kinds
+
+
+def test_the_order_of_what_a_branch_gives_is_no_part_of_the_program() -> None:
+    text = (
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(p, n):\n"
+        "    if n > 2:\n        low = n * 2\n        high = low + 1\n"
+        "    else:\n        low = n\n        high = n - 1\n"
+        "    tl.store(p, low)\n    tl.store(p + 1, high)\n"
+    )
+    renamed = text.replace("low", "a")
+    other = text.replace("n - 1", "n + 1")
+    digests = [
+        alpha_digest(read(ModuleText("", "k.py", one)).kernels[0]) for one in (text, renamed, other)
+    ]
+    assert digests[0] == digests[1] != digests[2]
