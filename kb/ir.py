@@ -20,8 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kb.ops import OpKind
-
 Literal = int | float | bool | str | None
 """What a constant or an attribute may hold."""
 
@@ -272,6 +270,10 @@ def alpha_digest(kernel: Kernel) -> str:
     return state.hexdigest()
 
 
+_BRANCH, _END = "if", "yield"
+"""Operations by name: this file needs the standard library only."""
+
+
 def _digest_region(
     region: Region, numbers: dict[str, str], names: dict[str, str], state: hashlib._Hash,
     order: tuple[int, ...] = (),
@@ -282,7 +284,7 @@ def _digest_region(
         numbers[value.name] = f"%{len(numbers)}"
     for op in region.ops:
         state.update(f"{op.kind}(".encode())
-        handed = order if op is region.ops[-1] and op.kind == OpKind.YIELD else ()
+        handed = order if op is region.ops[-1] and op.kind == _END else ()
         for role, name in [op.operands[i] for i in handed] or op.operands:
             state.update(f"{role}={numbers.get(name, name)},".encode())
         for key, literal in op.attributes:
@@ -294,7 +296,7 @@ def _digest_region(
             numbers[result.name] = f"%{len(numbers)}"
         for inner in op.regions:
             state.update(b"{")
-            _digest_region(inner, numbers, names, state, inside if op.kind == OpKind.IF else ())
+            _digest_region(inner, numbers, names, state, inside if op.kind == _BRANCH else ())
             state.update(b"}")
         state.update(b")")
 
@@ -302,9 +304,9 @@ def _digest_region(
 def _order(branch: Op, numbers: dict[str, str]) -> tuple[int, ...]:
     """The results of a branch in an order that its own order does not decide: by where its sides
     make what they hand on; those of any other operation as they are."""
-    if branch.kind != OpKind.IF or len(branch.results) < 2:
+    if branch.kind != _BRANCH or len(branch.results) < 2:
         return tuple(range(len(branch.results)))
-    ends = [r for r in branch.regions if r.ops and r.ops[-1].kind == OpKind.YIELD]
+    ends = [r for r in branch.regions if r.ops and r.ops[-1].kind == _END]
     places = [
         {op.results[i].name: (at, rank) for at, op in enumerate(r.ops)
          for rank, i in enumerate(_order(op, numbers))}
