@@ -129,7 +129,7 @@ def files_below(root: FilePath, suffix: str) -> list[FilePath]:
     return found
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _imported(root: FilePath) -> frozenset[str]:
     """Names that `from ... import ...` takes in the modules under a folder, bounded."""
     found: set[str] = set()
