@@ -105,7 +105,7 @@ def _distribution(root: Path, relative: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _distributions(root: Path) -> tuple[tuple[frozenset[str], str, str | None], ...]:
     folders = sorted(root.glob("*.dist-info"))[:MAX_DISTRIBUTIONS]
     return tuple(row for folder in folders if (row := _record(folder)) is not None)
