@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from extractors.detect import Detection
+from extractors.host.stand_ins import STAND_IN
 from kb.evidence import Decision
-
-STAND_IN = "optional-operand-as-dummy-tensor-flag"
-"""The pattern of a host that makes such an array."""
 
 
 def with_stand_ins(

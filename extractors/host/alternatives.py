@@ -12,6 +12,7 @@ from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material, axis_atoms, function_at
 from extractors.host.render import leaves
+from extractors.host.stand_ins import STAND_IN
 from extractors.host.tuning import axis_names
 from extractors.host.values import Choice, Expr, KernelValue, Value
 from extractors.syntax.nodes import walk
@@ -182,7 +183,7 @@ def optional(material: Material) -> Iterator[OptionalOperand]:
         yield OptionalOperand(
             axis="optional_inputs",
             value=value,
-            pattern="optional-operand-as-dummy-tensor-flag",
+            pattern=STAND_IN,
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
             subject=f"{name} by {flag}",

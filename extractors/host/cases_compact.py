@@ -11,6 +11,7 @@ from extractors.host.samples import (
     HostMiss,
     vary,
 )
+from extractors.host.stand_ins import STAND_IN
 
 _LAID = "host-contiguity-alignment-normalisation"
 _HELPER = (
@@ -28,7 +29,6 @@ HELPED = vary(ROWS_POINTER, _HELPER, (_CALL, "    x = laid(x)\n" + _CALL))
 HELPED_TILE = vary(ROWS_TILE, _HELPER, (_CALL_TILE, "    x = laid(x)\n" + _CALL_TILE))
 _AFTER = ("1024, num_warps=4)\n", "1024, num_warps=4)\n    x = x.contiguous()\n")
 
-_DUMMY = "optional-operand-as-dummy-tensor-flag"
 _NONE = "    if w is None:\n        w = torch.empty(0, device=x.device)\n"
 _CHOICE = "    w = torch.ones(8) if w is None else w\n"
 
@@ -42,9 +42,9 @@ FITTING = vary(
 
 CASES = (
     HostCase(_PRUNED, FITTING, "predicate"),
-    HostCase(_DUMMY, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
-    HostCase(_DUMMY, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
-    HostCase(_DUMMY, vary(ROWS_POINTER, (_CALL, _CHOICE + _CALL))),
+    HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
+    HostCase(STAND_IN, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
+    HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _CHOICE + _CALL))),
     HostCase(_LAID, HELPED, ".contiguous() on host"),
     HostCase(_LAID, HELPED_TILE, ".contiguous() on host"),
     HostCase(_LAID, vary(ROWS_POINTER, (_CALL, _ALL + _CALL)), ".contiguous() on host"),
@@ -61,17 +61,17 @@ MISSES = (
         "the function is not called",
     ),
     HostMiss(
-        _DUMMY,
+        STAND_IN,
         vary(ROWS_POINTER, (_CALL, _NONE.replace("is None", "is not None") + _CALL)),
         "made where the operand is there",
     ),
     HostMiss(
-        _DUMMY,
+        STAND_IN,
         vary(ROWS_TILE, (_CALL_TILE, _NONE.replace("w = torch", "y = torch") + _CALL_TILE)),
         "the array is not handed over",
     ),
     HostMiss(
-        _DUMMY,
+        STAND_IN,
         vary(ROWS_POINTER, (_CALL, "    if w is None:\n        w = x.sum(0)\n" + _CALL)),
         "computed of another operand",
     ),

@@ -14,6 +14,9 @@ from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
 
+STAND_IN = "optional-operand-as-dummy-tensor-flag"
+"""The pattern of a host that makes an array where none is given."""
+
 _MAKES = frozenset({
     "empty", "zeros", "ones", "full", "arange", "tensor", "empty_like", "zeros_like", "ones_like",
     "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor",
@@ -39,7 +42,7 @@ def stand_ins(material: Material) -> Iterator[Decision]:
         yield Decision(
             axis="optional_inputs",
             value="dummy tensor + constexpr flag",
-            pattern="optional-operand-as-dummy-tensor-flag",
+            pattern=STAND_IN,
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
             subject=name,

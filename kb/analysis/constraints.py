@@ -16,7 +16,7 @@ from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.whole_parts import asserted, quotients, sizes_of_arrays
-from kb.dialects.registry import DIALECTS
+from kb.dialects.registry import contracted_bytes
 from kb.evidence import Lines
 from kb.ir import ParameterKind
 from kb.ops import OpKind
@@ -85,8 +85,7 @@ def _powers(facts: Facts) -> Iterator[Constraint]:
 
 def _contracted(facts: Facts) -> Iterator[Constraint]:
     """Compile-time extents along which a product contracts, where the dialect has a minimum."""
-    dialect = DIALECTS.get(facts.kernel.dialect)
-    least = dialect.contracted_bytes if dialect is not None else 0
+    least = contracted_bytes(facts.kernel.dialect)
     for product in facts.contractions if least else ():
         left, right = product.op.operand("lhs"), product.op.operand("rhs")
         ends = (facts.types.shape(left)[-1:], facts.types.shape(right)[-2:-1])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
 from kb.analysis.loops import Role
-from kb.dialects.registry import DIALECTS
+from kb.dialects.registry import staged_launch
 from kb.space import Constraint, implied
 
 
@@ -51,7 +51,7 @@ def _operands(facts: Facts) -> Iterator[Constraint]:
                     staged.setdefault(access.array, tile)
                     lines = lines or product.lines
     if staged:
-        stages = "num_stages * " if DIALECTS[facts.kernel.dialect].staged_launch else ""
+        stages = "num_stages * " if staged_launch(facts.kernel.dialect) else ""
         yield implied(
             f"element_bytes * {stages}({_sum(staged.values())}) <= target.shared_bytes_per_block",
             f"tiles of {', '.join(staged)} are loaded in the loop for a matrix product and wait in "

@@ -32,6 +32,19 @@ def rounding(name: str, spelling: str) -> str | None:
     return found.roundings.get(spelling) if found is not None else None
 
 
+def contracted_bytes(name: str) -> int:
+    """Bytes that operands of a matrix product have at least along the contracted axis; 0 where a
+    dialect asks for none, and for an unknown one."""
+    found = DIALECTS.get(name)
+    return found.contracted_bytes if found is not None else 0
+
+
+def staged_launch(name: str) -> bool:
+    """Whether a launch of a dialect sets the number of stages; False for an unknown one."""
+    found = DIALECTS.get(name)
+    return found is not None and found.staged_launch
+
+
 def stores_cast(name: str) -> bool:
     """Whether stores of a dialect cast by themselves; False for an unknown one."""
     found = DIALECTS.get(name)
