@@ -52,10 +52,12 @@ class NullPointerInput(Pattern):
         Case(_ABSENT, "None argument"),
         Case(_ABSENT.replace("bias != nullptr ?", "bias ?"), "None argument"),
         Case(_OPTIONAL, "None argument"),
+        Case(vary(_OPTIONAL, ("bias is not None", "bias")), "None argument"),
         Case(_FIELD, "None argument"),
     )
     near_misses = (
         NearMiss(vary(_OPTIONAL, ("bias is not None", "n != 3")), why="a number is tested"),
+        NearMiss(vary(_OPTIONAL, ("bias is not None", "n")), why="a number is tested"),
         NearMiss(_ABSENT.replace("bias != nullptr", "n != 3"), why="a number is tested"),
         NearMiss(_FIELD.replace("p.bias != nullptr", "p.n != 3"), why="a number is tested"),
         NearMiss(ADD_THREADS, why="every pointer is read without a test"),
@@ -70,10 +72,16 @@ class NullPointerInput(Pattern):
         }
         arrays |= _fields(facts) if facts.of_threads else set()
         found: dict[str, list[Node]] = {}
+        read = {access.array for access in facts.accesses} if tiles else set()
         for node in facts.threads.nodes:
             if node.op.kind in (_NONE if tiles else _TESTS):
-                for name in self._tested(facts, node) & arrays:
-                    found.setdefault(name, []).append(node)
+                named = self._tested(facts, node) & arrays
+            elif tiles and node.op.kind in _TESTS and node.op.inputs[0] in read:
+                named = {node.op.inputs[0]} & arrays
+            else:
+                continue
+            for name in named:
+                found.setdefault(name, []).append(node)
         if found:
             places = [place for nodes in found.values() for node in nodes for place in (node.head,)]
             yield self.decide(facts, "None argument", places, ", ".join(sorted(found)))

@@ -13,6 +13,7 @@ from kb.analysis.graph import Node
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _FLAGGED = (
     POINTER
@@ -54,6 +55,16 @@ _STORED = vary(
     _FLAGGED,
     ("v += tl.load(bias + at, mask=at < n)", "tl.store(bias + at, v + v, mask=at < n)"),
 )
+_EXPRESSION = vary(
+    _FLAGGED,
+    ("    if SHIFT:\n        v += tl.load(bias + at, mask=at < n)\n",
+     "    v += tl.load(bias + at, mask=at < n) if SHIFT else 0.0\n"),
+)  # fmt: skip
+_UPDATED = vary(
+    _FLAGGED,
+    ("tl.load(bias + at, mask=at < n)\n    tl.store",
+     "tl.load(bias + at, mask=at < n)\n        tl.store(bias + at, v, mask=at < n)\n    tl.store"),
+)  # fmt: skip
 _STORED_TILE = vary(
     _FLAGGED_TILE,
     ("v = v + ct.load(bias, index=(i,), shape=(T,))", "ct.store(bias, index=(i,), tile=v + v)"),
@@ -90,6 +101,8 @@ class OperandUnderFlag(Pattern):
         Case(_HANDED, "operand read under a constexpr flag"),
         Case(_FLAGGED_TILE, "operand read under a constexpr flag"),
         Case(_MODES, "operand read under a constexpr flag"),
+        Case(_EXPRESSION, _READ),
+        Case(_UPDATED, _READ),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
     )
@@ -103,6 +116,11 @@ class OperandUnderFlag(Pattern):
             why="the array is read on both sides",
         ),
         NearMiss(vary(_FLAGGED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
+        NearMiss(vary(_EXPRESSION, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
+        NearMiss(
+            vary(_EXPRESSION, ("else 0.0", "else tl.load(bias + at + n)")),
+            why="the array is read on both sides",
+        ),
         NearMiss(vary(_FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
         NearMiss(
             vary(_FLAGGED_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"
@@ -127,7 +145,7 @@ class OperandUnderFlag(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.program is not facts.source:
             return
-        chosen = {branch.node for branch in branches(facts)}
+        chosen = {branch.node for branch in branches(facts, OpKind.IF_EXPRESSION)}
         arrays: dict[str, list[Access]] = {}
         for access in facts.accesses:
             if access.array is not None:
@@ -139,14 +157,12 @@ class OperandUnderFlag(Pattern):
             shared = shared or _modes(facts, accesses, chosen)
             if not shared:
                 continue
-            guards = (b for access in accesses for b in facts.guards(access.node) if b in chosen)
+            guards = (b for access in accesses for b in flagged(access.node, chosen))
             around = [b for b in dict.fromkeys(guards) if b.op.inputs[0] in shared]
             heads = [branch.head for branch in around]
             heads += facts.declared(*(n for b in around for n in _flags(facts, b)))
-            if not any(access.is_store for access in accesses):
-                read[array] = [*heads, *accesses]
-            elif all(access.is_store for access in accesses):
-                written[array] = [*heads, *accesses]
+            kind = written if all(access.is_store for access in accesses) else read
+            kind[array] = [*heads, *accesses]
         found = read | written
         if found:
             where = [place for places in found.values() for place in places]

@@ -17,7 +17,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop, leads
-from kb.analysis.merging import log_sums
+from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import ONE, Atom, AtomKind
@@ -79,6 +79,20 @@ def scale(x, out, scales, n, T: tl.constexpr):
     tl.store(scales + tl.program_id(0), by)
 """
 )
+_LOSS = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, label, out, stat, n, step, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * step + at, mask=at < n, other=-float("inf"))
+    top = tl.max(v, 0)
+    total = top + tl.log(tl.sum(tl.exp(v - top), 0))
+    tl.store(stat + row, total)
+    tl.store(out + row, total - tl.load(x + row * step + tl.load(label + row)))
+"""
+)
 
 
 class SideOutput(Pattern):
@@ -95,6 +109,7 @@ class SideOutput(Pattern):
         Case(RUNNING_NORM, "statistics saved for backward"),
         Case(LAYER_NORM_THREADS, "statistics saved for backward"),
         Case(MERGE_LOOP_THREADS, "log-sum-exp"),
+        Case(_LOSS, "log-sum-exp"),
         Case(_STATE, "final state"),
         Case(_KEPT, "on request"),
         Case(_TOTALS, "total of the scanned tile"),
@@ -110,6 +125,9 @@ class SideOutput(Pattern):
             vary(_ROUNDED_SCALE, ("by = ", "by = tl.exp2(tl.ceil(tl.log2(top / 448.0)))  # ")),
             why="the scale is rounded to a power of two, nothing was exponentiated before",
             value="log-sum-exp",
+        ),
+        NearMiss(
+            vary(_LOSS, ("    tl.store(stat + row, total)\n", "")), why="only the loss is stored"
         ),
         NearMiss(GATED_THREADS, why="a softplus is no log-sum-exp", value="log-sum-exp"),
     )
@@ -147,6 +165,8 @@ class SideOutput(Pattern):
             yield self.decide(facts, "scale of the quantised output", side)
         elif side:
             yield self.decide(facts, "statistics saved for backward", side)
+        elif beside := self._beside(facts):
+            yield self.decide(facts, "log-sum-exp", beside)
         elif asked:
             yield self.decide(facts, "on request", asked)
         elif not any(self._reduced(facts, s) for s in main) or widest == 0:
@@ -206,6 +226,20 @@ class SideOutput(Pattern):
             facts.graph.rests_on(store.value, root) for root in roots
         )
 
+    def _beside(self, facts: Facts) -> list[Access]:
+        """Stores of a maximum plus the logarithm of a sum of exponentials, where something else of
+        the same width is stored too."""
+        added = {
+            user
+            for node in facts.graph.of(*LOGARITHMS)
+            if _summed(facts, node)
+            for user in facts.graph.users(node.result)
+            if user.op.kind in (OpKind.ADD, OpKind.FMA)
+        }
+        found = [s for s in facts.stores if any(_is(facts, s, node) for node in added)]
+        arrays = {s.array for s in found}
+        return found if any(s.array not in arrays for s in facts.stores) else []
+
     def _logarithm(self, facts: Facts, store: Access) -> list[Node]:
         """Logarithms of exponentials that were summed up."""
         logs = facts.graph.roots(store.value, OpKind.LOG, OpKind.LOG2)
@@ -216,6 +250,13 @@ class SideOutput(Pattern):
             if facts.graph.roots(n.op.inputs[0], *REDUCTIONS)
             and any(facts.graph.rests_on(n.op.inputs[0], power) for power in powers)
         ]
+
+
+def _summed(facts: Facts, logarithm: Node) -> bool:
+    """Whether a logarithm is taken of a sum over lanes of exponentials."""
+    inside = [*facts.graph.upstream(logarithm.op.inputs[0], lambda n: n.op.kind in LOGARITHMS)]
+    kinds = {node.op.kind for node in inside}
+    return OpKind.REDUCE_SUM in kinds and not kinds.isdisjoint((OpKind.EXP, OpKind.EXP2))
 
 
 def _is(facts: Facts, store: Access, made: Node) -> bool:

@@ -69,6 +69,17 @@ def part(x, y, stat, N: Int):
     ct.store(stat, index=(row, piece), tile=top + ct.log(ct.sum(e, axis=1, keepdims=True)))
 """
 )
+_ROW = (
+    POINTER
+    + """
+@triton.jit
+def back(x, stat, out, H: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = row * H + tl.arange(0, T)
+    less = tl.load(stat + row * H + tl.program_id(1))
+    tl.store(out + at, tl.exp(tl.load(x + at) - less))
+"""
+)
 
 
 class StatisticPositions(Pattern):
@@ -81,6 +92,7 @@ class StatisticPositions(Pattern):
     matches = (
         Case(_TOKENS, "1-D linear index scatter/gather"),
         Case(_STRIDED, "strided"),
+        Case(_ROW, "1-D linear index scatter/gather"),
         Case(_PARTS, "N-D tile"),
         Case(_STORED, "N-D tile"),
         Case(
@@ -108,6 +120,10 @@ class StatisticPositions(Pattern):
             ),
             why="a score of its own beside those of the product",
         ),
+        NearMiss(
+            vary(_ROW, ("load(stat + row", "load(x + row")),
+            why="one number of the row itself",
+        ),
         NearMiss(BACKWARD_KEYS, why="told as a flattened buffer"),
         NearMiss(ATTENTION, why="no statistic leaves or enters"),
         NearMiss(SOFTMAX, why="no statistic leaves or enters"),
@@ -117,8 +133,10 @@ class StatisticPositions(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.exponentials or facts.of_threads:
             return
-        widest = max((width(facts, a.value) for a in facts.accesses), default=0)
-        narrow = [a for a in facts.accesses if width(facts, a.value) < widest and not a.is_atomic]
+        widths = {a: width(facts, a.value) for a in facts.accesses}
+        widest = max(widths.values(), default=0)
+        wide = {a.array for a, own in widths.items() if own == widest}
+        narrow = [a for a in widths if a.array not in wide and not a.is_atomic]
         if not narrow:
             return
         read = {a.node for value in _statistics(facts) for a in _scaled_loads(facts, value)}

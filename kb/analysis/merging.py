@@ -129,7 +129,8 @@ def log_sums(facts: Facts) -> Iterator[tuple[Node, Node]]:
     if len(facts.exponentials) < 2:
         return
     for node in facts.graph.of(*LOGARITHMS):
-        inside = [e for e in facts.exponentials if facts.graph.rests_on(node.result, e.node)]
+        summed = {*facts.graph.upstream(node.op.inputs[0], lambda n: n.op.kind in LOGARITHMS)}
+        inside = [e for e in facts.exponentials if e.node in summed]
         if len(inside) < 2 or all(e.origin is not Statistic.REDUCED for e in inside):
             continue
         for user in facts.graph.downstream(node.result, 12):

@@ -28,9 +28,10 @@ class Branch:
     parameters: tuple[str, ...]
 
 
-def branches(facts: Facts) -> Iterator[Branch]:
-    """Every branch whose condition rests on compile-time parameters and nothing else."""
-    for node in facts.graph.of(OpKind.IF):
+def branches(facts: Facts, *kinds: OpKind) -> Iterator[Branch]:
+    """Every branch whose condition rests on compile-time parameters and nothing else; `kinds` other
+    than statements."""
+    for node in facts.graph.of(OpKind.IF, *kinds):
         condition = node.op.inputs[0]
         names = _rests_on(facts, condition)
         if names and names <= facts.constexprs:

@@ -18,14 +18,16 @@ _MEASURING = frozenset({OpKind.DIV, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.RANGE,
 
 
 def shared_strides(facts: Facts) -> set[str]:
-    """Parameters that are strides of several arrays and nothing else."""
+    """Parameters that are strides of several arrays and nothing else, and are not multiplied with
+    each other as extents are."""
     users: dict[str, set[str]] = {}
     given = given_strides(facts)
     for access in facts.accesses:
         if access.mode is Mode.POINTER and access.array is not None:
             for name in access.strides & given:
                 users.setdefault(name, set()).add(access.array)
-    return {name for name, arrays in users.items() if len(arrays) > 1}
+    found = {name for name, arrays in users.items() if len(arrays) > 1}
+    return found - strides_and_sizes(facts)[1] if found else found
 
 
 def free_strides(facts: Facts) -> set[str]:
