@@ -137,7 +137,8 @@ class DeclarationReader(StructReader):
                     return self.pointer_cast(where.address, kind, node.at, node.name)
                 return self.load(where, node.at, node.name)
         if value is not None:
-            return self.read(value, node.name)
+            pointer = self.as_pointer(value) if kind.to is not None else None
+            return pointer or self.read(value, node.name)
         if node.arguments:
             items = [("item", self.read(one).name) for one in node.arguments]
             return self.one(OpKind.VECTOR, items, node.at, kind, node.name)

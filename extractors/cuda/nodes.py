@@ -311,6 +311,10 @@ class TemplateParameter:
     at: Place | None = None
 
 
+TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
+"""Names for the operators that make a pointer of a struct."""
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A function with its body. `owner` is the class of a method, `words` the specifiers,

@@ -105,6 +105,8 @@ class _UnitBuilder(StatementBuilder):
                 head.start_byte if head is not None else node.end_byte)
         )  # fmt: skip
         kind = self.written(node.child_by_field_name("type"), self.words(node))
+        if head is not None and head.type == "operator_cast":
+            return self._conversion(node, head, template, words)
         declared = self.declarator(head, kind)
         if declared.node is None or declared.parameters is None:
             return None
@@ -126,6 +128,19 @@ class _UnitBuilder(StatementBuilder):
             template, owner.partition("<")[0], words, attributes, specialised,
             owner.rpartition("::")[2] if "<" in owner else "",
         )  # fmt: skip
+
+    def _conversion(
+        self, node: Syntax, head: Syntax, template: tuple[n.TemplateParameter, ...],
+        words: frozenset[str],
+    ) -> n.Definition | None:  # fmt: skip
+        """The operator of a struct that makes a pointer of it; None for other types."""
+        body, pointer = node.child_by_field_name("body"), head.child_by_field_name("declarator")
+        if body is None or pointer is None or pointer.type != "abstract_pointer_declarator":
+            return None
+        kind = self.written(head.child_by_field_name("type"), self.words(head))
+        name = n.TO_CONST_POINTER if kind.const else n.TO_POINTER
+        result = replace(kind, pointers=1)
+        return n.Definition(name, (), self._body(body), result, self.at(node), template, "", words)
 
     def _begun(self, node: Syntax) -> Iterator[n.Stmt]:
         """What a constructor sets before its body: `: field(value)`."""

@@ -74,6 +74,24 @@ class StructReader(CallReader):
         call = n.Call(at, n.Name(at, record.name), tuple(arguments))
         return self.helper(call, fitting, (), frame) is not None
 
+    def as_pointer(self, node: n.Expr) -> Val | None:
+        """The pointer that a struct, or one made on the spot, converts itself to; None when it is
+        no struct or has no such operator."""
+        if isinstance(node, n.Call) and isinstance(node.function, n.Name) and not node.arguments:
+            made = self.kind(n.CType(node.function.text, node.function.arguments), self.frame)
+            where: Slot | None = Slot(self.key("made"), made) if made.record else None
+        else:
+            found = self.frame.find(node.text) if isinstance(node, n.Name) else None
+            where = found if isinstance(found, Slot) else None
+        if where is None or not where.kind.record or where.kind.to is not None:
+            return None
+        names = {m.name for r in self.library.records(where.kind.record) for m in r.methods}
+        name = next((one for one in (n.TO_POINTER, n.TO_CONST_POINTER) if one in names), None)
+        if name is None:
+            return None
+        call = n.Field(node.at, node, name)
+        return self.member(n.Call(node.at, call, ()), call, where)
+
     def _listed(self, key: str, kind: Kind, items: Sequence[n.Expr]) -> bool:
         """Fields set in order; False when there are more items than fields, or a constructor."""
         record = self.library.records(kind.record)[0]

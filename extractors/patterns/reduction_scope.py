@@ -16,7 +16,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
-from kb.analysis.stages import second_stage, steps
+from kb.analysis.stages import second_stage, steps, tree_steps
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -60,11 +60,21 @@ __global__ void sums(const float* x, float* out, int n) {
 }
 """
 """Elements of an array are joined by a function object whose template is handed on."""
+_TREE = """__global__ void total(const float* x, float* out) {
+    __shared__ float part[256];
+    part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
+    for (int o = 128; o > 0; o /= 2) {
+        __syncthreads();
+        if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+}
+"""
 
 
 class ReductionScope(Pattern):
-    """Shuffles combine a warp; partial results in shared memory a block; atomics the grid; a loop
-    alone what one thread reads."""
+    """Shuffles combine a warp; partial results in shared memory, or a tree in it, a block; atomics
+    the grid; a loop alone what one thread reads."""
 
     name = "threads-that-a-reduction-runs-over"
     axis = "reduction_scope"
@@ -77,6 +87,7 @@ class ReductionScope(Pattern):
         Case(_HANDED, "warp"),
         Case(SORT_THREADS, "block"),
         Case(MERGE_LOOP_THREADS, "thread"),
+        Case(_TREE, "block"),
     )
     near_misses = (
         NearMiss(
@@ -94,7 +105,7 @@ class ReductionScope(Pattern):
         if not facts.of_threads:
             return
         found = steps(facts)
-        second = second_stage(facts)
+        second = [*second_stage(facts), *tree_steps(facts)]
         groups = _groups(facts, found)
         sorts = [n for n in facts.threads.of(OpKind.SORT) if n.op.attribute("scope")]
         if sorts and not found:

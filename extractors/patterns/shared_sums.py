@@ -10,6 +10,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.shared import SharedMemory
+from kb.analysis.stages import tree_steps
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -21,6 +22,17 @@ _ADDED = """__global__ void columns(const float* x, float* part, int rows, int c
         for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] += x[row * cols + i];
     }
     for (int i = threadIdx.x; i < cols; i += blockDim.x) part[blockIdx.x * cols + i] = sums[i];
+}
+"""
+_HALVED = """__global__ void total(const float* x, float* out) {
+    __shared__ float part[256];
+    float own = x[blockIdx.x * 256 + threadIdx.x];
+    part[threadIdx.x] = own;
+    for (int o = 128; o > 0; o /= 2) {
+        __syncthreads();
+        if (threadIdx.x < o) part[threadIdx.x] = own = own + part[threadIdx.x + o];
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = own;
 }
 """
 _ATOMIC = vary(_ADDED, ("sums[i] += x[row * cols + i]", "atomicAdd(&sums[i], x[row * cols + i])"))
@@ -70,6 +82,7 @@ class SharedSums(Pattern):
             vary(_ATOMIC, ("x[row * cols + i])", "1.f)")),
             why="elements are counted",
         ),
+        NearMiss(_HALVED, why="a register and what another thread left become one"),
         NearMiss(_SCAN, why="warps' sums become running totals"),
         NearMiss(PRODUCT_THREADS, why="shared memory holds operands, registers the sum"),
     )
@@ -101,6 +114,8 @@ def _added(facts: Facts, shared: SharedMemory, store: Node) -> list[Node]:
     sums = [n for n in above if n.op.kind in (OpKind.ADD, OpKind.FMA)]
     own = [n for n in sums if any(graph.rests_on(n.result, load) for load in loads)]
     if len(loads) != 1 or not own or loads[0].loop is not store.loop:
+        return []
+    if store in tree_steps(facts):
         return []
     if any(n.op.kind == OpKind.SHUFFLE and graph.rests_on(n.result, loads[0]) for n in above):
         return []

@@ -10,7 +10,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
-from kb.analysis.stages import second_stage
+from kb.analysis.stages import second_stage, tree_steps
 from kb.evidence import Decision
 
 _HEAD = """__global__ void total(const float* x, float* out, int n) {
@@ -29,12 +29,41 @@ _LOOPED = (
 }
 """
 )
+_TREE = """__global__ void total(const float* x, float* out) {
+    __shared__ float part[256];
+    part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
+    for (int o = 128; o > 0; o /= 2) {
+        __syncthreads();
+        if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+}
+"""
+_OBJECT = """template <typename T> struct Memory {
+    __device__ operator T*() { extern __shared__ int all[]; return (T*)all; }
+    __device__ operator const T*() const { extern __shared__ int all[]; return (T*)all; }
+};
+template <typename T> __global__ void total(const T* x, T* out) {
+    T* part = Memory<T>();
+    T own = x[blockIdx.x * 128 + threadIdx.x];
+    part[threadIdx.x] = own;
+    __syncthreads();
+    if (threadIdx.x < 64) part[threadIdx.x] = own = own + part[threadIdx.x + 64];
+    __syncthreads();
+    if (threadIdx.x < 32) part[threadIdx.x] = own = own + part[threadIdx.x + 32];
+    if (threadIdx.x == 0) out[blockIdx.x] = own;
+}
+"""
+_TOTALS = _TREE.replace("threadIdx.x < o", "threadIdx.x >= o").replace(
+    "part[threadIdx.x + o]", "part[threadIdx.x - o]"
+)
 _HANDED = _HEAD + "    if (threadIdx.x == 0) out[blockIdx.x] = part[0] + 1.f;\n}\n"
 
 
 class TwoStageReduction(Pattern):
     """Shuffles combine a warp, shared memory holds a number per warp, and those are combined: with
-    what loops added up before, and the loop that reads the row again for the outcome."""
+    what loops added up before, and the loop that reads the row again for the outcome. Or threads
+    halve in shared memory, step by step, what all of them left there."""
 
     name = "two-stage-block-reduction"
     axis = "reduction_scheme"
@@ -42,11 +71,14 @@ class TwoStageReduction(Pattern):
     matches = (
         Case(_LOOPED, "tree/warp shuffle then shared memory"),
         Case(ROW_NORM_THREADS, "tree/warp shuffle then shared memory"),
+        Case(_TREE, "tree in shared memory"),
+        Case(_OBJECT, "tree in shared memory"),
     )
     near_misses = (
         NearMiss(_HANDED, why="one warp's result is handed on, nothing combines those of several"),
         NearMiss(FLASH_THREADS, why="a row belongs to one warp"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(_TOTALS, why="each thread adds what lies before it: running totals"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -56,6 +88,8 @@ class TwoStageReduction(Pattern):
         if stages:
             where = [*stages, *_streamed(facts), *_applied(facts)]
             yield self.decide(facts, "tree/warp shuffle then shared memory", where)
+        elif tree := tree_steps(facts):
+            yield self.decide(facts, "tree in shared memory", [*tree, *_streamed(facts)])
 
 
 def _streamed(facts: Facts) -> list[Node]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kb.analysis.exchanges import combined_shuffle, reduction_kind
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.shared import SharedMemory
+from kb.analysis.symbolic import sub
 from kb.ops import REDUCTIONS, OpKind
 
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
@@ -35,6 +37,31 @@ def second_stage(facts: Facts) -> list[Node]:
         if left and joined:
             found += [*left, load, *joined]
     return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=2)
+def tree_steps(facts: Facts) -> tuple[Node, ...]:
+    """Where a thread combines what another one, further on, left in shared memory with its own and
+    leaves the outcome at its own place: an operation and its store, per step of the tree. Steps
+    that take up what lies before their own place are those of running totals."""
+    graph = facts.threads
+    if not any(n.op.attribute("space") == "shared" for n in graph.of(OpKind.ALLOCATE)):
+        return ()
+    shared, values = SharedMemory(graph), facts.thread_values
+    found: list[Node] = []
+    for store in graph.of(OpKind.STORE):
+        joined = graph.producer(graph.through(store.op.operand("value"), _LOOKS))
+        place = shared.place(store.op)
+        if place is None or joined is None or reduction_kind(joined.op.kind) is None:
+            continue
+        for value in joined.op.inputs[:2]:
+            load = graph.producer(graph.through(value, _LOOKS))
+            if load is None or load.op.kind != OpKind.LOAD or shared.place(load.op) != place:
+                continue
+            ahead = sub(values.expr(load.op.inputs[0]), values.expr(store.op.inputs[0]))
+            if ahead.terms and all(number > 0 for _, number in ahead.terms):
+                found += [joined, store]
+    return tuple(found)
 
 
 def _again(facts: Facts, load: Node, first: list[Node]) -> Iterator[Node]:

@@ -272,8 +272,11 @@ class Values:
         return s.of(Atom(f"{'block' if kind is AtomKind.BLOCK else 'blocks'}({axis})", kind))
 
     def _threads(self, node: Node) -> Expr | None:
-        axis = self.literal(node.op.operand("axis")) or 0
-        return s.of(Atom(f"threads({axis})", AtomKind.EXTENT))
+        axis = self.literal(node.op.operand("axis"))
+        if node.op.kind == OpKind.THREAD_ID and axis is not None:
+            return s.of(Atom(f"thread({axis})", AtomKind.OPAQUE, value=node.result))
+        extent = s.of(Atom(f"threads({axis or 0})", AtomKind.EXTENT))
+        return extent if node.op.kind == OpKind.BLOCK_THREADS else None
 
     def _tiles(self, node: Node) -> Expr | None:
         axis = self.literal(node.op.operand("axis"))
@@ -380,19 +383,16 @@ _REBUILT: dict[AtomKind, Callable[[Expr, Expr], Expr]] = {
 }  # fmt: skip
 
 
-def _product(left: Expr, right: Expr) -> Expr | None:
-    return s.mul(left, right)
-
-
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
-    OpKind.ADD: s.add, OpKind.SUB: s.sub, OpKind.MUL: _product, OpKind.FLOOR_DIV: s.floor_div,
+    OpKind.ADD: s.add, OpKind.SUB: s.sub, OpKind.MUL: s.mul, OpKind.FLOOR_DIV: s.floor_div,
     OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add,
 }  # fmt: skip
 _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
     OpKind.ATTRIBUTE: Values._field,
     OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block, OpKind.NUM_BLOCKS: Values._block,
     OpKind.NUM_TILES: Values._tiles, OpKind.ARANGE: Values._arange, OpKind.FULL: Values._fill,
-    OpKind.BLOCK_THREADS: Values._threads, OpKind.SHIFT_RIGHT: Values._shift,
+    OpKind.BLOCK_THREADS: Values._threads, OpKind.THREAD_ID: Values._threads,
+    OpKind.SHIFT_RIGHT: Values._shift,
     OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift, OpKind.SELECT: Values._select,
     OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
     OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,
