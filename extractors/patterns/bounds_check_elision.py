@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -16,6 +16,9 @@ from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
+_HANDED = vary(
+    SOFTMAX, ("check_bounds=True", "check_bounds=CHECK"), ("T: Int", "T: Int, CHECK: Bool")
+)
 _ELIDED = (
     POINTER
     + """
@@ -54,23 +57,28 @@ class BoundsCheckElision(Pattern):
     source = "cuTile documentation, gather: check_bounds"
     matches = (
         Case(ROW_NORM, "check_bounds = (TILE != N)"),
+        Case(_HANDED, "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
         Case(_ELIDED, "ALIGNED kernel variant"),
         Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="the check is always made"),
+        NearMiss(vary(_HANDED, ("CHECK: Bool", "CHECK")), why="chosen at run time"),
         NearMiss(SOFTMAX_POINTER, why="the check is always made"),
         NearMiss(SOFTMAX_THREADS, why="the check is always made"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        elided: list[Node | Access] = []
+        elided: list[Where] = []
         off: list[Access] = []
         for access in facts.accesses:
-            made = facts.graph.producer(facts.graph.core(access.check_bounds))
+            below = facts.graph.core(access.check_bounds)
+            made = facts.graph.producer(below)
             if made is not None and made.op.kind in COMPARISONS:
                 elided += [made, access]
+            elif below is not None and below in facts.constexprs:
+                elided += [*facts.declared(below), access]
             elif facts.values.literal(access.check_bounds) is False:
                 off.append(access)
         if elided:

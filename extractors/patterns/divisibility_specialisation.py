@@ -73,6 +73,7 @@ def twice(x, out, T: Int, EVEN: Bool):
     ct.scatter(out, at, v + v, check_bounds=check)
 """
 )
+_HANDED = vary(_UNCHECKED, ("check = not EVEN", "check = EVEN"))
 _BRANCHED = (
     TILE
     + """
@@ -117,12 +118,14 @@ class DivisibilitySpecialisation(Pattern):
         Case(SOFTMAX_CHUNKS, "always mask"),
         Case(SCALED_ROWS_POINTER, "always mask"),
         Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
+        Case(_HANDED, "constexpr EVEN flag removes mask"),
         Case(vary(ADD_POINTER, *_OPENED), "constexpr EVEN flag removes mask"),
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
         Case(_ADDED, "always mask"),
         Case(_BLOCKS, "always mask"),
     )
     near_misses = (
+        NearMiss(vary(_HANDED, ("EVEN: Bool", "EVEN")), why="chosen at run time"),
         NearMiss(
             vary(
                 _ADDED,
@@ -179,7 +182,8 @@ class DivisibilitySpecialisation(Pattern):
         flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
         if flagged:
             names = {n for _, g in flagged for n in _parameters(facts, g.op.inputs[0])}
-            switches = [n for n in names if n not in facts.tile_extents]
+            names |= {facts.graph.core(a.check_bounds) or "" for a in facts.accesses}
+            switches = (names & facts.constexprs) - facts.tile_extents
             where: list[Where] = [
                 *(n for pair in flagged for n in pair),
                 *facts.declared(*switches),
@@ -205,7 +209,10 @@ class DivisibilitySpecialisation(Pattern):
     def _unchecked(self, facts: Facts, access: Access) -> list[tuple[Node, Node]]:
         """The access, with what says at compile time that it needs no check: a flag that is handed
         to it, or a branch whose other side checks the same array."""
-        check = facts.graph.producer(facts.graph.core(access.check_bounds))
+        below = facts.graph.core(access.check_bounds)
+        check = facts.graph.producer(below)
+        if below in facts.constexprs:
+            return [(access.node, access.node)]
         if check is not None and check.op.kind == OpKind.NOT:
             names = _parameters(facts, check.result)
             return [(access.node, check)] if names and names <= facts.constexprs else []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import vary
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 
 _PLACE_THREADS = """__global__ void plus(float* x, const float* y, int n) {
@@ -16,6 +17,21 @@ _PLACE_THREADS = """__global__ void plus(float* x, const float* y, int n) {
     if (at < n) x[at] = x[at] + y[at];
 }
 """
+_EITHER = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, root, out, T: tl.constexpr, KNOWN: tl.constexpr):
+    row = tl.program_id(0)
+    v = tl.load(x + row * T + tl.arange(0, T))
+    if KNOWN:
+        by = tl.load(root + row)
+    else:
+        by = tl.rsqrt(tl.sum(v * v))
+        tl.store(root + row, by)
+    tl.store(out + row * T + tl.arange(0, T), v * by)
+"""
+)
 
 
 class InPlaceUpdate(Pattern):
@@ -35,15 +51,24 @@ class InPlaceUpdate(Pattern):
         Case(_PLACE_THREADS, "in place (same array loaded and stored)"),
     )
     near_misses = (
+        NearMiss(_EITHER, why="a flag says whether the array is read or written"),
         NearMiss(ADD_POINTER, why="the sum goes to an array of its own"),
         NearMiss(ROW_NORM, why="the output is an array of its own"),
         NearMiss(ADD_THREADS, why="the sum goes to an array of its own"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        read = {a.array for a in facts.loads if a.array is not None}
-        stores = [a for a in facts.stores if a.array in read and not a.is_atomic]
-        if stores:
-            names = {a.array for a in stores}
+        read: dict[str | None, list[Node]] = {}
+        for load in facts.loads:
+            read.setdefault(load.array, []).append(load.node)
+        read.pop(None, None)
+        names = {
+            store.array
+            for store in facts.stores
+            if not store.is_atomic
+            and not all(store.node.excludes(node) for node in read.get(store.array, ()))
+        }
+        if names:
             loads = [a for a in facts.loads if a.array in names]
+            stores = [a for a in facts.stores if a.array in names and not a.is_atomic]
             yield self.decide(facts, "in place (same array loaded and stored)", [*loads, *stores])

@@ -171,7 +171,9 @@ class SideOutput(Pattern):
             yield self.decide(facts, "on request", asked)
         elif not any(self._reduced(facts, s) for s in main) or widest == 0:
             return
-        elif any(facts.graph.of(k) for k in (OpKind.EXP, OpKind.EXP2, OpKind.RSQRT)):
+        elif len({s.array for s in facts.stores}) == 1 and any(
+            facts.graph.of(k) for k in (OpKind.EXP, OpKind.EXP2, OpKind.RSQRT)
+        ):
             yield self.decide(facts, "none", main)
 
     def _asked(self, facts: Facts) -> list[Access]:
