@@ -74,6 +74,24 @@ __global__ void product(const float* __restrict__ a, const float* __restrict__ b
 """
 """A matrix product from tiles in shared memory, one output tile per block."""
 
+PRODUCT_ROW_THREADS = """template <int T>
+__global__ void product(const float* a, const float* b, float* out, int K, int N) {
+    int tx = threadIdx.x, ty = threadIdx.y, first = K * T * blockIdx.y, last = first + K - 1;
+    float acc = 0.f;
+    for (int i = first, j = T * blockIdx.x; i <= last; i += T, j += T * N) {
+        __shared__ float ta[T][T];
+        __shared__ float tb[T][T];
+        ta[ty][tx] = a[i + K * ty + tx];
+        tb[ty][tx] = b[j + N * ty + tx];
+        __syncthreads();
+        for (int k = 0; k < T; ++k) acc += ta[ty][k] * tb[k][tx];
+        __syncthreads();
+    }
+    out[N * T * blockIdx.y + T * blockIdx.x + N * ty + tx] = acc;
+}
+"""
+"""A matrix product whose loop counts elements from where the block's rows begin."""
+
 PRODUCT_BLOCKED_THREADS = """__global__ void product(const float* a, const float* b, float* out, int N, int K) {
     __shared__ float ta[8][64];
     __shared__ float tb[8][64];

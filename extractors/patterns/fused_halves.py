@@ -129,6 +129,17 @@ def twice(x, out, T: tl.constexpr):
     tl.store(out + at, u)
 """
 )
+_SLICES = (
+    TILE
+    + """
+@ct.kernel
+def gate(x, out, H: Int, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x.slice(axis=1, start=0, stop=H), index=(i, 0), shape=(1, T))
+    u = ct.load(x.slice(axis=1, start=H, stop=2 * H), index=(i, 0), shape=(1, T))
+    ct.store(out, index=(i, 0), tile=v * u)
+"""
+)
 
 
 class FusedHalves(Pattern):
@@ -145,6 +156,7 @@ class FusedHalves(Pattern):
         Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(_ROTATED, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
+        Case(_SLICES, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
@@ -160,6 +172,10 @@ class FusedHalves(Pattern):
             why="a step of a window: the positions are held below another number",
         ),
         NearMiss(vary(_SECTIONS, ("(1, H)", "(1, 1)")), why="single numbers of a row"),
+        NearMiss(vary(_SLICES, ("start=H, ", "start=0, ")), why="one slice lies in the other"),
+        NearMiss(
+            vary(_SLICES, ("H: Int", "H")), why="how the row is cut is known at run time alone"
+        ),
         NearMiss(_THIRDS, why="three pieces of a block, no halves"),
         NearMiss(
             vary(
@@ -174,6 +190,14 @@ class FusedHalves(Pattern):
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
         NearMiss(ADD_THREADS, why="two arrays"),
+        NearMiss(
+            """__global__ void sums(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x * 2 + threadIdx.x, to = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at + blockDim.x < n) out[to] = x[at] + x[at + blockDim.x];
+}
+""",
+            why="the tile beside the own one",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -187,8 +211,26 @@ class FusedHalves(Pattern):
         where: list[Where] = []
         for first, second in self._pairs(facts):
             where += [first, second, *self._shifts(facts, first, second)]
+        where += self._slices(facts)
         if where:
             yield self.decide(facts, "one [.., 2H] tensor with +H column offset", where)
+
+    def _slices(self, facts: Facts) -> list[Node]:
+        """Slices of one array of which one ends where the other begins, at bounds that parameters
+        give."""
+        cut: dict[tuple[str, str], list[tuple[Node, Expr, Expr]]] = {}
+        for node in facts.graph.of(OpKind.ARRAY_SLICE):
+            given = dict(node.op.operands)
+            start, stop = (facts.values.expr(given.get(role)) for role in ("start", "stop"))
+            if facts.values.compile_time(start) and facts.values.compile_time(stop):
+                axis = str(facts.values.expr(given.get("axis")))
+                cut.setdefault((given["array"], axis), []).append((node, start, stop))
+        return [
+            node
+            for parts in cut.values()
+            if len(parts) == 2 and (parts[0][2] == parts[1][1] or parts[1][2] == parts[0][1])
+            for node, _, _ in parts
+        ]
 
     def _pairs(self, facts: Facts) -> list[tuple[Access, Access]]:
         """Of every array the first two loads that lie an extent apart."""
@@ -251,7 +293,8 @@ class FusedHalves(Pattern):
         if first.array is None or len(first.index) != len(second.index):
             return False
         moved = [d for d in _differences(first, second) if d != s.ZERO]
-        if not any(e.has(AtomKind.LANE) for e in first.index):
+        lanes = [a for e in first.index for a in e.atoms() if a.kind is AtomKind.LANE]
+        if not lanes or any(a.args[0] in moved for a in lanes):
             return False
         return len(moved) == 1 and (
             self._extent(facts, moved[0]) or self._strided(facts, moved[0], first)

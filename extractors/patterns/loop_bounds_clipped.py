@@ -35,7 +35,7 @@ from extractors.patterns.cases_bounds import (
 )
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_split import SPLIT
-from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_ROW_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Lines, Node
 from kb.analysis.idioms import between_lanes, masks
@@ -43,7 +43,7 @@ from kb.analysis.lane_products import score_sums
 from kb.analysis.loops import Loop, Role, limits, persistent
 from kb.analysis.own_places import apart_from, own_places
 from kb.analysis.specialise import branches
-from kb.analysis.splits import fixed_length, pieces
+from kb.analysis.splits import fixed_length, over_own_row, pieces
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -92,6 +92,7 @@ class LoopBoundsClipped(Pattern):
             SPLIT,
             why="every block takes as many tiles",
         ),
+        NearMiss(PRODUCT_ROW_THREADS, why="every block walks its own rows to their end"),
         NearMiss(
             vary(DECODE_PART, ("range(low, high, T)", "range(0, 128, T)")),
             why="every block walks the same keys",
@@ -157,6 +158,8 @@ class LoopBoundsClipped(Pattern):
             if not multiplies:
                 bounds = [] if ends or facts.of_threads else _streamed(facts, loop, first, last)
                 rests += [*bounds, loop.node.head] if bounds else []
+                continue
+            if over_own_row(facts, loop):
                 continue
             low, high = _clipped(facts, first), _clipped(facts, last)
             high = high or (_beside(facts, last) if low else [])

@@ -119,6 +119,17 @@ class OverlappingWindows(Pattern):
         NearMiss(_HALVES, why="whole tiles side by side"),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),
+        NearMiss(
+            vary(
+                _TAPS_THREADS,
+                (
+                    "blockIdx.x * blockDim.x + threadIdx.x",
+                    "2 * (blockIdx.x * blockDim.x + threadIdx.x)",
+                ),
+                ("x[at] + 2.f * x[at + 1] + x[at + 2]", "x[at] + 2.f * x[at + 1]"),
+            ),
+            why="every thread has a pair of its own",
+        ),
         NearMiss(ADD_THREADS, why="two arrays"),
     )
 
@@ -166,9 +177,19 @@ class OverlappingWindows(Pattern):
         return False
 
     def _near(self, first: Access, second: Access) -> bool:
-        """True for elements a few places apart; whole tiles lie side by side instead."""
+        """True for elements a few places apart; whole tiles, and what the lanes hold, lie side by
+        side instead."""
         if len(first.index) != len(second.index) or first.mode in (Mode.TILE, Mode.DESCRIPTOR):
             return False
-        gaps = [s.sub(a, b).constant for a, b in zip(first.index, second.index, strict=True)]
-        moved = [gap for gap in gaps if gap != 0]
-        return len(moved) == 1 and moved[0] is not None and abs(moved[0]) <= 16
+        gaps = [
+            (a, s.sub(a, b).constant)
+            for a, b in zip(first.index, second.index, strict=True)
+            if a != b
+        ]
+        index, gap = gaps[0] if len(gaps) == 1 else (s.ZERO, None)
+        if gap is None or abs(gap) > 16:
+            return False
+        steps = [
+            index.coefficient(a).constant for a in index.top() if a.kind is AtomKind.LANE
+        ]  # fmt: skip
+        return not any(step is not None and abs(step) > abs(gap) for step in steps)

@@ -72,6 +72,17 @@ def spread(x, out, n, T: tl.constexpr):
 )
 
 
+_TURNED_THREADS = """__global__ void turned(const float* x, float* out, int w, int h) {
+    __shared__ float tile[32][33];
+    int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
+    for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(row + i) * w + col];
+    __syncthreads();
+    col = blockIdx.y * 32 + threadIdx.x, row = blockIdx.x * 32 + threadIdx.y;
+    for (int i = 0; i < 32; i += 8) out[(row + i) * h + col] = tile[threadIdx.x][threadIdx.y + i];
+}
+"""
+
+
 class SharedLoads(Pattern):
     """A tile is an operand of several products, or of one and of what is stored beside it; what
     was loaded once is stored several times; or an element of what was loaded, chosen by a loaded
@@ -98,6 +109,7 @@ class SharedLoads(Pattern):
         NearMiss(vary(_GATED, ("ct.mma(x, ct.load(c", "ct.mma(u, ct.load(c")), why="each tile enters one product"),  # noqa: E501
         NearMiss(vary(_SKIP, ("u + x", "u * 2.0")), why="one product"),
         NearMiss(vary(_SPREAD, ("at, v)", "at, v + i)")), why="every round stores another number"),
+        NearMiss(_TURNED_THREADS, why="loads in one loop, stores in another: each stored once"),
         NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),
@@ -204,6 +216,7 @@ def _stored(facts: Facts) -> Iterable[Access]:
     """Loads whose numbers are stored as they are, in a loop that the load stands before."""
     for store in facts.stores:
         for load in facts.held_loads(store.value) if store.node.loops else ():
-            outside = not any(load.node.inside(loop) for loop in store.node.loops[-1:])
+            around, deep = load.node.loops, len(load.node.loops)
+            outside = deep < len(store.node.loops) and store.node.loops[:deep] == around
             if outside and None not in (load.array, store.array) and facts.types.shape(load.value):
                 yield from (load, store)

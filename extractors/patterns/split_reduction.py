@@ -15,7 +15,7 @@ from extractors.patterns.cases import (
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
-from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cases_threads import PRODUCT_ROW_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.splits import grown, lane_sums, pieces, shared_out
@@ -148,6 +148,11 @@ class SplitReduction(Pattern):
         ),
         NearMiss(LAYER_NORM_POINTER, why="every row is reduced by one block"),
         NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
+        NearMiss(
+            PRODUCT_ROW_THREADS,
+            why="every block walks its own rows to their end",
+            value="split, partials stored for a second stage",
+        ),
         NearMiss(
             vary(
                 DECODE_PART,

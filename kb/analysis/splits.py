@@ -47,7 +47,9 @@ def pieces(facts: Facts) -> list[Piece]:
     for loop in loops:
         bounds, chosen = _range(facts, loop)
         stores = [s for c in grown(loop) for s in facts.stored_in(c.result)]
-        free = [(c, part) for c, part in chosen if c not in fixed]
+        free = [
+            (c, part) for c, part in chosen if c not in fixed and not _beyond(facts, loop, part)
+        ]
         if any(_slots(facts, stores, c, part) for c, part in free):
             placed = [
                 s for s in stores if {c for c, _ in _placing(facts, s)} & {c for c, _ in free}
@@ -123,6 +125,25 @@ def _range(facts: Facts, loop: Loop) -> tuple[list[Node], list[Chosen]]:
     ]
     found = shifted or _own_part(facts, loop, step) or _own_lanes(facts, loop)
     return list(dict.fromkeys(n for n, _ in found)), [c for _, c in found]
+
+
+def over_own_row(facts: Facts, loop: Loop) -> bool:
+    """True for a loop that begins where a block's own row does and walks all of it."""
+    begins = _numbers(facts.values.expr(loop.low)) if loop.low is not None else ()
+    return any(_beyond(facts, loop, part) for _, part in begins)
+
+
+def _beyond(facts: Facts, loop: Loop, part: Expr) -> bool:
+    """True when the pieces begin at a multiple of what a loop walks: rows, of which each block
+    walks its own from end to end, and no pieces of one axis."""
+    if loop.low is None or loop.high is None:
+        return False
+    length = sub(facts.values.expr(loop.high), facts.values.expr(loop.low))
+    if len(length.terms) != 1 or len(part.terms) != 1 or not length.terms[0][0]:
+        return False
+    (walked, one), (begin, other) = length.terms[0], part.terms[0]
+    rest = [atom for atom in begin if atom not in walked]
+    return set(walked) <= set(begin) and other % one == 0 and (bool(rest) or other != one)
 
 
 def _own_part(facts: Facts, loop: Loop, step: Atom) -> list[tuple[Node, Chosen]]:
