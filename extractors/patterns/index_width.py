@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER
+from extractors.patterns.cases import ATTENTION, POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from extractors.patterns.cases_threads import FLASH_THREADS
@@ -66,6 +66,7 @@ class IndexWidth(Pattern):
     matches = (
         Case(ATTENTION, "int32"),
         Case(LAYER_NORM_POINTER, "int64 opt-in"),
+        Case(vary(TURN, ("turn(x, ", "turn(x: ct.IndexedWithInt64, ")), "int64 opt-in"),
         Case(FLASH_THREADS, "int32"),
         Case(_SINGLE, "int32"),
         Case(PRODUCT_DESCRIPTOR, "int32"),
@@ -87,8 +88,9 @@ class IndexWidth(Pattern):
             return
         wide = [n for n in facts.graph.of(*CASTS) if self._widens(facts, n)]
         wide += [n for n in self._lanes(facts) if facts.types.dtype(n.result) in _WIDE]
-        if wide:
-            yield self.decide(facts, "int64 opt-in", wide)
+        asked = [p.name for p in facts.kernel.entry.parameters if p.annotation == "indexed_i64"]
+        if wide or asked:
+            yield self.decide(facts, "int64 opt-in", [*wide, *facts.declared(*asked)])
             return
         lanes = [n for n in self._lanes(facts) if facts.types.dtype(n.result) in ("i32", "u32")]
         if lanes:

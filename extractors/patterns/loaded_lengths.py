@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT_POINTER, vary
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_threads import FLASH_THREADS
@@ -32,6 +32,18 @@ _THREADS = vary(
     ("half* out, float rate,", "half* out, const int* lengths, float rate,"),
     ("int last = TRI ? min((x + 1) * T, size) : size;", "int last = lengths[head];"),
 )
+_WALKED = (
+    TILE
+    + """
+@ct.kernel
+def double(x, out, lengths, n: Int, T: Int):
+    for one in range(ct.bid(0), n * n, ct.num_blocks(0)):
+        size = ct.load(lengths, index=(one // n,), shape=(1,)).item()
+        if one % n * T < size:
+            v = ct.load(x, index=(one // n, one % n), shape=(1, T))
+            ct.store(out, index=(one // n, one % n), tile=v + v)
+"""
+)
 
 
 class LoadedLengths(Pattern):
@@ -44,6 +56,7 @@ class LoadedLengths(Pattern):
     matches = (
         Case(_TILE, "length loaded per sequence"),
         Case(_POINTER, "length loaded per sequence"),
+        Case(_WALKED, "length loaded per sequence"),
         Case(_THREADS, "length loaded per sequence"),
         Case(DECODE_PART, "length loaded per sequence"),
     )
@@ -52,6 +65,9 @@ class LoadedLengths(Pattern):
         NearMiss(
             vary(_POINTER, ("tl.load(lengths + y)", "tl.load(lengths)")),
             why="one length for all blocks",
+        ),
+        NearMiss(
+            vary(_WALKED, ("index=(one // n,)", "index=(0,)")), why="one length for all blocks"
         ),
         NearMiss(
             vary(_POINTER, ("out + y * sh", "out + size * sm + y * sh")),
@@ -73,19 +89,37 @@ class LoadedLengths(Pattern):
             return
         placing = {a.array for a in facts.loads if a.value in facts.offset_loads}
         ends = [
-            *(facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None),
-            *(end for n in facts.graph.of(*_ORDERS) for end in self._ends(facts, n.op.inputs)),
+            (facts.values.expr(v), x.node)
+            for x in facts.loops
+            for v in (x.low, x.high)
+            if v is not None
         ]
-        held = {a.value for end in ends for a in end.atoms() if a.kind is AtomKind.LOADED}
+        ends += [
+            (end, n) for n in facts.graph.of(*_ORDERS) for end in self._ends(facts, n.op.inputs)
+        ]
+        held: dict[str, list[Where]] = {}
+        for end, node in ends:
+            for atom in end.atoms():
+                if atom.kind is AtomKind.LOADED:
+                    held.setdefault(atom.value, []).append(node.head)
         found = [a for a in numbers if a.value in held and a.array not in placing]
         if found:
-            yield self.decide(facts, "length loaded per sequence", found)
+            where = [*found, *(place for a in found for place in held[a.value])]
+            yield self.decide(facts, "length loaded per sequence", where)
 
     def _chosen(self, facts: Facts, access: Access) -> bool:
         """A load of one number from a place that the block id chooses."""
         alone = all(extent == "1" for extent in facts.types.shape(access.value))
-        placed = any(i.has(AtomKind.BLOCK) and not i.has(AtomKind.LANE) for i in access.index)
+        own = (AtomKind.BLOCK, *((AtomKind.INDUCTION,) if self._walks(facts, access) else ()))
+        placed = any(i.has(*own) and not i.has(AtomKind.LANE) for i in access.index)
         return alone and placed
+
+    def _walks(self, facts: Facts, access: Access) -> bool:
+        """Whether a load stands in a loop that begins at the block's own place: one round after the
+        other does what one block would."""
+        around = [loop for loop in facts.loops if access.node.inside(loop.node)]
+        starts = [facts.values.expr(x.low) for x in around if x.low is not None]
+        return any(start.has(AtomKind.BLOCK) for start in starts)
 
     def _ends(self, facts: Facts, sides: tuple[str, ...]) -> list[Expr]:
         """The side of a comparison that positions are compared with."""

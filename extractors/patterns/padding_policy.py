@@ -109,15 +109,21 @@ def padded(facts: Facts) -> list[Access]:
     return [
         a
         for a in facts.loads
-        if a.padding
-        and (facts.types.shape(a.value) or _given(facts, a))
-        and not _unchecked(facts, a)
+        if a.padding and (_several(facts, a) or _given(facts, a)) and not _unchecked(facts, a)
     ]
+
+
+def _several(facts: Facts, access: Access) -> bool:
+    """More than one element; of a pointer or by elements, a tile of one, too."""
+    shape = facts.types.shape(access.value)
+    return any(extent != "1" for extent in shape) if access.mode is Mode.TILE else bool(shape)
 
 
 def _given(facts: Facts, access: Access) -> bool:
     """A single element with a padding of its own, under a check that is made."""
     padding = access.node.op.operand("padding")
+    if access.mode is Mode.TILE:
+        return bool(facts.types.shape(access.value)) and access.padding != "undetermined"
     return _by_element(access) and padding is not None and facts.checked(access)
 
 

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -59,6 +60,10 @@ class RebasedView(Pattern):
             why="each problem has an array of its own",
         ),
         NearMiss(COPY, why="the whole array is addressed"),
+        NearMiss(
+            vary(COPY, ("ct.load(x, index", "ct.load(x.slice(axis=0, start=0, stop=T), index")),
+            why="the part is the same for every launch",
+        ),
         NearMiss(PRODUCT, why="the whole array is addressed"),
         NearMiss(COPY_POINTER, why="the whole array is addressed"),
         NearMiss(PRODUCT_DESCRIPTOR, why="the descriptor covers the whole array"),
@@ -66,7 +71,7 @@ class RebasedView(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        cut = facts.graph.of(OpKind.ARRAY_SLICE)
+        cut = [n for n in facts.graph.of(OpKind.ARRAY_SLICE) if self._found(facts, n)]
         cut += [
             node
             for node in facts.graph.of(OpKind.DESCRIPTOR)
@@ -74,6 +79,11 @@ class RebasedView(Pattern):
         ]
         if cut:
             yield self.decide(facts, "array slice view with runtime start/stop", cut)
+
+    def _found(self, facts: Facts, cut: Node) -> bool:
+        """Whether a bound of a slice is known at run time alone."""
+        bounds = [v for role, v in cut.op.operands if role in ("start", "stop")]
+        return not all(facts.values.compile_time(facts.values.expr(v)) for v in bounds)
 
     def _moved(self, facts: Facts, base: str) -> bool:
         """True for a pointer that a loaded number is added to; one that is loaded itself stands."""

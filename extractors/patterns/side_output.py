@@ -135,10 +135,11 @@ class SideOutput(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.stores:
             return
-        merged = [s for _, added in log_sums(facts) for s in facts.stores if _is(facts, s, added)]
+        sums = [added for _, added in log_sums(facts)]
+        merged = [s for added in sums for s in facts.stores if _is(facts, s, added)]
         if merged and any(s not in merged for s in facts.stores):
             alike = [s for s in facts.stores if s.array in {m.array for m in merged}]
-            yield self.decide(facts, "log-sum-exp", alike)
+            yield self.decide(facts, "log-sum-exp", [*alike, *sums])
             most = max(width(facts, s) for s in facts.stores)
             narrow = [s for s in self._asked(facts) if s not in alike and width(facts, s) < most]
             if narrow:
