@@ -181,6 +181,8 @@ class Calls(Definitions):
         foreign = func.frame.module != self.main
         given = tuple(arg.arg for arg in _all_args(func.node.args))
         self.calls.append(("" if foreign else func.name, lines_of(func.node), given))
+        if muted and not self.trial:
+            machine.emit_call(id(func.node), frame.oid)
         machine.muted += muted
         self.nested[id(func.node)] = nested
         outside, machine.foreign = machine.foreign, machine.foreign + 1 if foreign else 0

@@ -55,6 +55,7 @@ class Core:
     called: set[int] = field(default_factory=set)
     nested: dict[int, tuple[int, ...]] = field(default_factory=dict)
     roots: set[int] = field(default_factory=set)
+    entered: dict[int, int] = field(default_factory=dict)
     leading: set[str] = field(default_factory=set)
     trial: bool = True
     tried: dict[int, Func] = field(default_factory=dict)

@@ -137,6 +137,17 @@ class CheckRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """A function that is read by itself was called: which (the identity of its definition) and what
+    it was given."""
+
+    function: int
+    given: tuple[tuple[str, Value], ...]
+    path: Path
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PickRecord:
     """Element `index` of a list of configurations was taken by position."""
 

@@ -47,7 +47,8 @@ class HostFacts:
 @dataclass(slots=True)
 class Material:
     """Events of one kernel: its searches, its launches, and what happened on the way to them;
-    `kernels` names all that the file holds, `module` the file among others of the package."""
+    `kernels` names all that the file holds, `module` the file among others of the package,
+    `entered` the definition that each list of events is of."""
 
     machine: Machine
     tree: ast.Module
@@ -57,6 +58,7 @@ class Material:
     searches: list[SearchRecord] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
     roots: dict[int, int] = field(default_factory=dict)
+    entered: Mapping[int, int] = field(default_factory=dict)
     events: Mapping[int, list[object]] = field(default_factory=dict)
     origins: Origins | None = None
     loader: ModuleLoader | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from extractors.host.assume import Path, resolve
+from extractors.host.events import CallRecord
 from extractors.host.expr import choose
 from extractors.host.heap import Content, Heap, merge_heaps
 from extractors.host.limits import Limits, OutOfBounds
@@ -132,6 +133,11 @@ class Machine:
         """Record an event, unless events are muted here."""
         if not self.muted and len(self.events) < self.limits.events:
             self.events.append(event)
+
+    def emit_call(self, function: int, table: int) -> None:
+        """Record the call of a function that is read by itself, with what it is given."""
+        given = tuple((str(name), value) for name, value in self.mapping(table).items())
+        self.emit(CallRecord(function=function, given=given, path=self.path, stack=self.stack))
 
     def tensor(self, value: Value) -> TensorFact:
         """The facts of a tensor, created empty on first sight."""

@@ -114,6 +114,7 @@ def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, lis
         if any(isinstance(event, LaunchRecord) for event in reader.machine.events):
             reader.roots.add(id(func.node))
         reader.called.add(id(func.node))
+        reader.entered[len(events)] = id(func.node)
         events[len(events)] = reader.machine.events
 
 
@@ -169,7 +170,7 @@ def _facts(
     """The facts of one kernel out of everything that was observed."""
     material = Material(
         reader.machine, module, signature, frozenset(reader.kernels), reader.main,
-        events=events, origins=origins, loader=reader.loader,
+        events=events, entered=reader.entered, origins=origins, loader=reader.loader,
     )  # fmt: skip
     for number, rows in events.items():
         for event in rows:

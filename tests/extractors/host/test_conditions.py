@@ -121,3 +121,61 @@ def test_a_check_on_a_way_that_the_launch_does_not_take_is_not_told() -> None:
         "    out = torch", '    if mode == "mean":\n        return x\n    out = torch'
     )
     assert not [c for c in subject(text).host.constraints if "x.ndim" in c.expression]
+
+
+_OUTSIDE = (
+    _KERNEL
+    + """
+def move(a, size):
+    out = torch.empty_like(a)
+    copy[(triton.cdiv(size, 128),)](a, out, size, 128)
+    return out
+
+class Move(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, b, kept, other):
+        if b.ndim != 2:
+            raise ValueError("axes")
+        assert kept is None or kept.shape == b.shape
+        if kept is not None:
+            assert other == 0
+        return move(b, b.numel())
+
+    @staticmethod
+    def backward(ctx, g):
+        return move(g, g.numel())
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("x.ndim == 2", id="in the names of the kernel"),
+        pytest.param("kept == None or kept.shape == x.shape", id="what is not handed over"),
+        pytest.param("kept == None or other == 0", id="with the condition of the check"),
+    ],
+)
+def test_what_a_caller_checks(expression: str) -> None:
+    found = [c.expression for c in subject(_OUTSIDE).host.constraints]
+    assert expression in found, sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("return move(b, b.numel())", "return b.clone()", "the launch is not called"),
+        (
+            'raise ValueError("axes")',
+            "return b.clone()",
+            "a branch that leaves is no demand, and another caller has none",
+        ),
+        ("b, kept, other", "b, a, kept, other", "untouched"),
+    ],
+)
+def test_what_a_caller_does_not_demand(old: str, new: str, why: str) -> None:
+    text = _OUTSIDE.replace(old, new)
+    if why == "untouched":
+        text = text.replace("b.ndim != 2", "a.ndim != 2")
+    found = [c.expression for c in subject(text).host.constraints]
+    assert not any("ndim" in one for one in found), (why, found)

@@ -1,0 +1,106 @@
+"""What functions check before they call the function that launches a kernel, which is read by
+itself: told in the names of that function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from extractors.host.assume import Guard
+from extractors.host.events import CallRecord, CheckRecord, LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.render import mentions_memo
+from extractors.host.values import Choice, Expr, Unknown, Value
+
+MAX_PARTS = 400
+"""Parts of a condition that are given other names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A check of a caller, what it demands and on which conditions, in the names of the callee."""
+
+    check: CheckRecord
+    demand: Expr
+    guards: tuple[Guard, ...]
+
+
+def asked_outside(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
+    """Checks that callers of the function that leads to a launch make before they call it, with
+    those conditions of theirs that not all calls share."""
+    root = material.roots.get(id(launch), -1)
+    entered = material.entered.get(root)
+    for number, rows in material.events.items():
+        calls = {
+            at: event
+            for at, event in enumerate(rows)
+            if isinstance(event, CallRecord) and event.function == entered
+        }
+        if not calls or number == root:
+            continue
+        held = [
+            {(guard.cond, guard.holds) for guard in call.path.guards} for call in calls.values()
+        ]
+        last = max(calls)
+        names = _Names(dict(calls[last].given))
+        for check in rows[:last]:
+            if isinstance(check, CheckRecord):
+                yield from _told(check, held, names)
+
+
+def _told(check: CheckRecord, held: list[set[tuple[Expr, bool]]], names: _Names) -> Iterator[Outer]:
+    """A check in the names of the callee, unless every call rules out that it is made."""
+    shared = set.intersection(*held)
+    further = [g for g in check.path.guards if g.shown and (g.cond, g.holds) not in shared]
+    if all(any((g.cond, not g.holds) in one for g in further) for one in held):
+        return
+    asked = [check.cond, *(guard.cond for guard in further)]
+    if any(map(mentions_memo, asked)):
+        return
+    demand, *conditions = map(names.told, asked)
+    guards = [
+        Guard(cond, guard.holds)
+        for cond, guard in zip(conditions, further, strict=True)
+        if isinstance(cond, Expr)
+    ]
+    if isinstance(demand, Expr) and len(guards) == len(further):
+        yield Outer(check, demand, tuple(guards))
+
+
+class _Names:
+    """Values of a caller in the names of the function that it calls."""
+
+    def __init__(self, given: Mapping[str, Value]) -> None:
+        self._named: dict[Value, Expr] = {}
+        for name, value in given.items():
+            if isinstance(value, Expr):
+                self._named.setdefault(value, Expr("sym", (name,)))
+        self._taken = {Expr("sym", (name,)) for name in given}
+        self._left, self._mistaken = MAX_PARTS, False
+
+    def told(self, cond: Value) -> Value:
+        """The condition in the names of the callee; unknown where a name that is not handed over
+        means something else there."""
+        self._left, self._mistaken = MAX_PARTS, False
+        told = self._renamed(cond)
+        lost = self._mistaken or self._left < 0
+        return Unknown("a condition without names of its own") if lost else told
+
+    def _renamed(self, value: Value) -> Value:
+        self._left -= 1
+        if self._left < 0:
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(self._renamed, value))
+        if isinstance(value, Choice):
+            cond, then, other = map(self._renamed, (value.cond, value.then, value.other))
+            if not isinstance(cond, Expr):
+                return Unknown("a condition that is settled")
+            return Choice(cond, then, other, value.size, value.depth)
+        if not isinstance(value, Expr):
+            return value
+        if value in self._named:
+            return self._named[value]
+        self._mistaken |= value in self._taken
+        args = tuple(map(self._renamed, value.args))
+        return value if args == value.args else Expr(value.op, args, value.size, value.depth)
