@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
 from extractors.cuda.macros import MARK, Expander, Macro, closing, definition
+from extractors.cuda.public_macros import PUBLIC
 from kb.evidence import Lines
 
 MAX_MACRO = 20_000
@@ -166,7 +167,8 @@ class _Directives:
         """Expand what was read so far by the macros as they stand here."""
         if not self.waiting:
             return
-        known_ = {name: macro for name, macro in self.macros.items() if _expands(macro)}
+        all_of = PUBLIC | self.macros
+        known_ = {name: macro for name, macro in all_of.items() if _expands(macro)}
         expander = Expander(known_, self.grown)
         text = expander.expand("\n".join(self.waiting), len(self.done) + 1)
         self.grown = expander.growth

@@ -1,0 +1,37 @@
+"""Macros of public headers that packages include but do not bring along."""
+
+from __future__ import annotations
+
+from extractors.cuda.macros import Macro, definition
+
+_FIRST = "blockIdx.x * blockDim.x + threadIdx.x"
+_ALL = "blockDim.x * gridDim.x"
+
+
+_WIDE = "static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x"
+
+_WRITTEN = (
+    f"CUDA_KERNEL_LOOP(i, n) for (int i = {_WIDE}; i < (n); i += {_ALL})",
+    f"CUDA_KERNEL_LOOP_TYPE(i, n, type) for (type i = {_WIDE}; i < (n); i += {_ALL})",
+    f"CUDA_1D_KERNEL_LOOP(i, n) for (int i = {_FIRST}; i < (n); i += {_ALL})",
+    f"CUDA_1D_KERNEL_LOOP_T(type, i, n) for (type i = {_FIRST}; i < (n); i += {_ALL})",
+    "CUDA_KERNEL_ASSERT(condition) assert(condition)",
+    "CUDA_KERNEL_ASSERT2(condition) assert(condition)",
+    "CUDA_KERNEL_ASSERT_MSG(condition, message) assert(condition)",
+    "CUDA_KERNEL_ASSERT_PRINTF(condition, ...) assert(condition)",
+    "C10_LAUNCH_BOUNDS_0 __launch_bounds__(256, 4)",
+    "C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)",
+    "C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)",
+    "C10_HOST __host__",
+    "C10_DEVICE __device__",
+    "C10_HOST_DEVICE __host__ __device__",
+    "GPU_LAMBDA __host__ __device__",
+    "C10_WARP_SIZE 32",
+)
+"""Source: PyTorch, ATen/cuda/detail/KernelUtils.h, c10/macros/Macros.h, ATen/native/cuda/Loops.cuh;
+OpenMMLab, pytorch_cuda_helper.hpp; Caffe2, common_gpu.h."""
+
+PUBLIC: dict[str, Macro] = {
+    found.name: found for text in _WRITTEN if (found := definition(text)) is not None
+}
+"""Macros by name, for files that neither define them nor include a header that does."""

@@ -1,0 +1,42 @@
+"""Macros of headers that a package includes but does not bring along."""
+
+from __future__ import annotations
+
+from extractors.cuda.read import ReadCuda, read_cuda
+from kb.ir import kernel_ops
+from kb.ops import OpKind
+
+_LOOP = """#include <ATen/cuda/detail/KernelUtils.h>
+template <typename T> C10_LAUNCH_BOUNDS_2(256, 4)
+__global__ void twice(const T* x, T* y, int n) {
+  CUDA_KERNEL_LOOP(i, n) {
+    CUDA_KERNEL_ASSERT(x[i] == x[i]);
+    y[i] = x[i] + x[i];
+  }
+}
+"""
+
+
+def _kinds(found: ReadCuda) -> list[OpKind]:
+    return [op.kind for op in kernel_ops(found.kernels[0])]
+
+
+def test_a_loop_of_all_threads_over_a_problem() -> None:
+    found = read_cuda(_LOOP, "k.cu")
+    kinds = _kinds(found)
+    assert OpKind.OPAQUE not in kinds
+    assert OpKind.DEVICE_ASSERT in kinds
+    assert {OpKind.LOAD, OpKind.STORE, OpKind.NUM_BLOCKS} <= set(kinds)
+    assert dict(found.kernels[0].entry.options) == {"max_threads": 256, "min_blocks": 4}
+    assert not found.diagnostics
+
+
+def test_the_macro_of_the_file_comes_first() -> None:
+    own = "#define CUDA_KERNEL_LOOP(i, n) for (int i = threadIdx.x; i < n; i += 32)\n"
+    found = read_cuda(own + _LOOP, "k.cu")
+    assert OpKind.NUM_BLOCKS not in _kinds(found)
+
+
+def test_a_macro_that_the_file_forgets_is_the_header_s_again() -> None:
+    own = "#define CUDA_KERNEL_LOOP(i, n) for (int i = 0; i < n; ++i)\n#undef CUDA_KERNEL_LOOP\n"
+    assert OpKind.NUM_BLOCKS in _kinds(read_cuda(own + _LOOP, "k.cu"))
