@@ -82,9 +82,12 @@ class _UnitBuilder(StatementBuilder):
             return
         kind = node if node.type in _RECORDS else node.child_by_field_name("type")
         if kind is not None and kind.type in _RECORDS:
-            record = self._record(kind, template)
+            alias = self._alias_of(node)
+            record = self._record(kind, template, alias)
             if record is not None:
                 yield record
+            if alias is not None and record is not None and self.text(alias) == record.name:
+                return
         if node.type == "enum_specifier" or (kind is not None and kind.type == "enum_specifier"):
             yield from self.enumerators(node if kind is None else kind)
         if node.type in ("alias_declaration", "type_definition", "declaration"):
@@ -175,8 +178,15 @@ class _UnitBuilder(StatementBuilder):
 
     # -- records
 
-    def _record(self, node: Syntax, template: tuple[n.TemplateParameter, ...]) -> n.Record | None:
-        name = node.child_by_field_name("name")
+    def _alias_of(self, node: Syntax) -> Syntax | None:
+        """The name that `typedef struct { } name` gives."""
+        name = node.child_by_field_name("declarator") if node.type == "type_definition" else None
+        return name if name is not None and name.type == "type_identifier" else None
+
+    def _record(
+        self, node: Syntax, template: tuple[n.TemplateParameter, ...], alias: Syntax | None = None
+    ) -> n.Record | None:
+        name = node.child_by_field_name("name") or alias
         body = node.child_by_field_name("body")
         if body is None or name is None:
             return None

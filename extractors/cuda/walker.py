@@ -134,7 +134,7 @@ class Walker:
                         self.held.pop(one.name, None)
                         self.held |= {one.name: outer[one.name]} if one.name in outer else {}
                 told = {key: value for key, value in self.names.items() if key.startswith("&")}
-                self.names = before | told
+                self.names = before | told | self._set_again(node, before)
             case n.Variable(name=name):
                 before_ = len(self.found)
                 self._walk((node.value, node.arguments))
@@ -161,7 +161,11 @@ class Walker:
                 self.checks += passed
             case n.Assign(target=target, value=value):
                 self._walk(value)
-                self.names[shown(target)] = value
+                former = self.names.get(shown(target))
+                if node.operator and isinstance(former, n.Expr):
+                    self.names[shown(target)] = n.Binary(node.at, node.operator, former, value)
+                else:
+                    self.names[shown(target)] = value
                 if isinstance(target, n.Name):
                     with_value(self.held, target.text, self._now(value))
                 self.counters |= {shown(target)} if names_count(value) else set()
@@ -200,7 +204,22 @@ class Walker:
         names, before, checks = dict(self.names), self.guards, self.checks
         self.guards, self.checks = (*before, *guards), (*checks, *passed)
         self._walk(node)
-        self.names, self.guards, self.checks = names, before, checks
+        self.names = names | self._set_again(node, names)
+        self.guards, self.checks = before, checks
+
+    def _set_again(self, node: object, before: Names) -> dict[str, n.Expr | n.Variable]:
+        """Names that had a value and that a branch or a loop gives another one, which holds after
+        it or not: variables without a value, where that is written."""
+        found: dict[str, n.Expr | n.Variable] = {}
+        own: set[str] = set()
+        for one in n.inside(node):
+            if isinstance(one, n.Variable):
+                own.add(one.name)
+            elif isinstance(one, n.Assign) and isinstance(one.target, n.Name):
+                name = one.target.text
+                if name in before and name not in own:
+                    found[name] = n.Variable(one.at, name, n.CType("auto"))
+        return found
 
     def _call(self, node: n.Call) -> None:
         self._walk((node.function, node.arguments))

@@ -60,6 +60,21 @@ __global__ void sums(const float* x, float* out, int n) {
 }
 """
 """Elements of an array are joined by a function object whose template is handed on."""
+_BEST = """__global__ void best(const float* x, int* out, int n) {
+    float top = -1e30f;
+    int at = -1;
+    for (int i = threadIdx.x; i < n; i += 32) {
+        float v = x[blockIdx.x * n + i];
+        if (v > top) { top = v; at = i; }
+    }
+    for (int o = 16; o > 0; o >>= 1) {
+        float other = __shfl_xor_sync(0xffffffff, top, o);
+        int place = __shfl_xor_sync(0xffffffff, at, o);
+        if (other > top) { top = other; at = place; }
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = at;
+}
+"""
 _TREE = """__global__ void total(const float* x, float* out) {
     __shared__ float part[256];
     part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
@@ -88,6 +103,7 @@ class ReductionScope(Pattern):
         Case(SORT_THREADS, "block"),
         Case(MERGE_LOOP_THREADS, "thread"),
         Case(_TREE, "block"),
+        Case(_BEST, "warp"),
     )
     near_misses = (
         NearMiss(
@@ -96,6 +112,11 @@ class ReductionScope(Pattern):
             value="warp",
         ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            _BEST.replace("if (other > top) { top = other;", "if (other > x[0]) { top = place;"),
+            why="what is compared is not what is kept",
+            value="warp",
+        ),
         NearMiss(PRODUCT_THREADS, why="a matrix product, told as such"),
         NearMiss(FLASH_THREADS, why="a row belongs to one warp", value="block"),
         NearMiss(ROW_NORM_THREADS, why="a row belongs to one block", value="grid"),

@@ -7,11 +7,13 @@ from functools import lru_cache
 
 from kb.analysis.exchanges import combined_shuffle, reduction_kind
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import sub
-from kb.ops import REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, REDUCTIONS, OpKind
 
+_CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
+_LOGIC = (OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT)
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
 
 
@@ -19,7 +21,34 @@ def steps(facts: Facts) -> list[Node]:
     """Where threads combine their values: through a shuffle, or by a collective."""
     graph = facts.threads
     shuffled = [n for n in graph.nodes if combined_shuffle(graph, n.op) is not None]
+    if graph.of(OpKind.SHUFFLE):
+        shuffled += [n for n in graph.of(*_CHOICES) if _keeps_better(graph, n)]
     return shuffled + graph.of(*REDUCTIONS)
+
+
+def _keeps_better(graph: Graph, choice: Node) -> bool:
+    """Whether a choice is between a value and that of another lane, by a comparison of the two."""
+    condition = choice.op.operand("condition") or next(iter(choice.op.inputs), "")
+    compared = graph.upstream(condition, lambda n: n.op.kind not in _LOGIC)
+    for comparison in (n for n in compared if n.op.kind in COMPARISONS):
+        for other, own in (comparison.op.inputs[:2], comparison.op.inputs[1::-1]):
+            shuffle = graph.producer(graph.through(other, _LOOKS))
+            if shuffle is None or shuffle.op.kind != OpKind.SHUFFLE:
+                continue
+            if graph.core(shuffle.op.operand("x") or shuffle.op.inputs[0]) != graph.core(own):
+                continue
+            given = {graph.core(other), graph.core(own)}
+            if any({graph.core(v) for v in pair} == given for pair in _sides(choice)):
+                return True
+    return False
+
+
+def _sides(choice: Node) -> list[tuple[str, ...]]:
+    """What a choice is between, for each of its results."""
+    if not choice.op.regions:
+        return [tuple(choice.op.inputs[1:3])]
+    ends = [region.terminator for region in choice.op.regions]
+    return list(zip(*(end.inputs if end is not None else () for end in ends), strict=False))
 
 
 def second_stage(facts: Facts) -> list[Node]:

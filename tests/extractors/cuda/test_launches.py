@@ -89,6 +89,21 @@ def test_warps_of_a_block(block: str, value: str) -> None:
     assert found.value == value
 
 
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        pytest.param("", "1", id="as it was made"),
+        pytest.param("while (t < n) t *= 2;", "t threads", id="made longer in a loop"),
+        pytest.param("if (n > 64) { t = 256; }", "t threads", id="other in a branch"),
+        pytest.param("t *= 2;", "2", id="counted on"),
+    ],
+)
+def test_warps_of_a_block_that_is_set_again(change: str, value: str) -> None:
+    host = f"void go(float* x, int n) {{ int t = 32; {change} k<1, true><<<n, t>>>(x, n); }}\n"
+    (found,) = (d for d in facts(KERNEL + host).decisions if d.axis == "num_warps")
+    assert found.value == value
+
+
 def test_numbers_that_every_launch_gives() -> None:
     host = (
         "void go(float* x, int n) {\n  if (n) k<1, true><<<n, 64>>>(x, n);\n"

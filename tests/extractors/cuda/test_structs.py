@@ -162,3 +162,16 @@ def test_what_a_function_takes_by_value_it_does_not_write() -> None:
     assert all("params" not in [r.name for r in op.results] for op in ops(kernel, OpKind.IF))
     (row,) = [op for op in ops(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "rows"]
     assert row.inputs == ("params",)
+
+
+_UNNAMED = """typedef struct { float scale; signed char few[32]; } Group;
+__global__ void k(const float* x, void* out) {
+    Group* to = (Group*)out;
+    to[threadIdx.x / 32].few[threadIdx.x % 32] = x[threadIdx.x];
+}
+"""
+
+
+def test_a_struct_that_has_its_name_from_a_typedef() -> None:
+    kernel = understood(_UNNAMED)
+    assert len(ops(kernel, OpKind.STORE)) == 1
