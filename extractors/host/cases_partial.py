@@ -75,6 +75,14 @@ GROUPS_TILE = vary(
 )
 """Rows of partial results, of which a second kernel makes one."""
 
+_FILL = "@triton.jit\ndef fill(x, out):\n    tl.store(out, tl.load(x))\n\n"
+_FILLED_AHEAD = vary(
+    GROUPS,
+    ("@triton.jit\ndef join", _FILL + "@triton.jit\ndef join"),
+    ("    piece[(blocks", "    fill[(1,)](x, out)\n    piece[(blocks"),
+)
+"""A row of numbers that a third kernel fills before."""
+
 SUMMED = (
     _HEAD
     + _FIRST
@@ -219,6 +227,7 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_MERGED, _FILLED_AHEAD, "what is as long as a row was filled before"),
     HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
     HostMiss(_TYPE, SUMMED, "32 bits"),
     HostMiss(_TYPE, SUMMED_TILE, "32 bits"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from extractors.host.callers import called, classes, leading
 from extractors.host.events import LaunchRecord
@@ -157,9 +157,11 @@ def stages(material: Material) -> Iterator[Decision]:
     gradient = False
     first: set[Lines] = set()
     for launch in material.sites():
-        for other in _others(material, launch):
+        others = _others(material, launch)
+        for other in others:
             before, after = sorted((other, launch), key=lambda one: one.order)
-            shared = _shared(material, before, after)
+            ahead = [one for one in (launch, *others) if one.order < after.order]
+            shared = _shared(material, ahead, before, after)
             if shared:
                 kept = found if after is launch else first
                 gradient |= after is launch and _backward(material, launch)
@@ -204,12 +206,15 @@ def _others(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:
     return list(found.values())
 
 
-def _shared(material: Material, before: LaunchRecord, after: LaunchRecord) -> list[str]:
-    """Parameters of this kernel that both launches give one array of partial results."""
+def _shared(
+    material: Material, ahead: Sequence[LaunchRecord], before: LaunchRecord, after: LaunchRecord
+) -> list[str]:
+    """Parameters of this kernel that both launches give one array of partial results; `ahead` are
+    all launches before the later one."""
     blocks, fewer = _factors(before.grid), _factors(after.grid)
     if blocks is None or fewer is None or fewer - blocks or not blocks - fewer:
         blocks = None
-    outcomes = set() if blocks else _outcomes(material, before, after)
+    outcomes = set() if blocks else _outcomes(material, ahead, after)
     given = {leaf for _, value in before.args for leaf in leaves(value) if isinstance(leaf, Expr)}
     mine = after if after.kernel.name == material.signature.name else before
     rows = after.args if mine is after else before.args
@@ -231,10 +236,10 @@ def _shared(material: Material, before: LaunchRecord, after: LaunchRecord) -> li
 
 
 def _outcomes(
-    material: Material, before: LaunchRecord, after: LaunchRecord
+    material: Material, ahead: Sequence[LaunchRecord], after: LaunchRecord
 ) -> set[tuple[Value, ...]]:
-    """Extents of arrays that the host made and that the later launch alone is given."""
-    earlier = {leaf for _, value in before.args for leaf in leaves(value)}
+    """Extents of arrays that the host made and that no launch ahead of the later one is given."""
+    earlier = {leaf for one in ahead for _, value in one.args for leaf in leaves(value)}
     later = [leaf for _, value in after.args for leaf in leaves(value) if leaf not in earlier]
     facts = [material.machine.tensors.get(leaf) for leaf in later if isinstance(leaf, Expr)]
     return {fact.dims for fact in facts if fact is not None and fact.dims}

@@ -21,6 +21,7 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
+_EXTREMES = frozenset({OpKind.ATOMIC_MAX, OpKind.ATOMIC_MIN})
 _ATOMIC = vary(NORM_BACKWARD, ("    ct.store(parts, index=(own, 0), tile=acc)",
                                "    ct.atomic_add(parts, ct.arange(TN, dtype=ct.int32), ct.reshape(acc, (TN,)))"))  # fmt: skip  # noqa: E501
 
@@ -48,6 +49,7 @@ SWAPPED = vary(
 )
 
 
+_LARGEST = vary(PARTIAL_SUM, ("tl.store(parts + own, tl.sum(", "tl.atomic_max(parts, tl.max("))
 _SHARED_THREADS = """__global__ void columns(const float* x, float* all, int rows, int cols) {
     extern __shared__ float sums[];
     for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] = 0.f;
@@ -75,6 +77,7 @@ class CrossCtaAccumulation(Pattern):
         Case(PARTIAL_SUM, "per-CTA partial buffer + second stage"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partial buffer + second stage"),
         Case(_ATOMIC_THREADS, "atomics"),
+        Case(_LARGEST, "atomics"),
         Case(SWAPPED, "atomics"),
         Case(_SHARED_THREADS, "atomics"),
         Case(BACKWARD_KEYS, "exclusive ownership"),
@@ -108,6 +111,11 @@ class CrossCtaAccumulation(Pattern):
             why="the last block's part stays, nothing is added up",
             value="accumulated under a lock",
         ),
+        NearMiss(
+            vary(_LARGEST, ("tl.atomic_max(parts,", "tl.atomic_max(parts + own,")),
+            why="every block keeps a maximum of its own",
+            value="atomics",
+        ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
         NearMiss(PRODUCT_POINTER, why="one block owns its output tile"),
@@ -128,6 +136,7 @@ class CrossCtaAccumulation(Pattern):
             or self._everywhere(facts, a)
         ]
         sums += [a for a, total in swapped_sums(facts) if facts.feeding(total.result)]
+        sums += [a for a in facts.stores if a.node.op.kind in _EXTREMES and not self._own(a)]
         if sums:
             yield self.decide(facts, "atomics", sums)
         locked = locked_sums(facts)

@@ -42,6 +42,13 @@ _COUNT = vary(
 )
 
 
+_CLAIM = vary(
+    ADD_POINTER,
+    (
+        "    inside = at < n\n",
+        "    inside = at < n\n    at = tl.atomic_add(n, 1) + tl.arange(0, 2)\n",
+    ),
+)
 _SCATTER_THREADS = """__global__ void place(const float* x, const int* to, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[to[at]] = x[at];
@@ -89,6 +96,8 @@ class Determinism(Pattern):
         Case(SWAPPED, "order depends on atomics"),
         Case(_HELD_THREADS, "order depends on atomics"),
         Case(_LEAST_THREADS, "bitwise stable"),
+        Case(_COUNT, "bitwise stable"),
+        Case(_CLAIM, "order depends on atomics"),
     )
     near_misses = (
         NearMiss(
@@ -138,6 +147,7 @@ class Determinism(Pattern):
         swapped = swapped_sums(facts)
         floats += [a for a, total in swapped if _number(facts.types.dtype(total.result))]
         floats += _added_in_shared(facts)
+        floats += [a for a in added if self._claims(facts, a)]
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
@@ -149,15 +159,27 @@ class Determinism(Pattern):
             raced = [a for a in facts.stores if not self._settled(facts, a)]
             yield self.decide(facts, "the last of repeated places wins", raced)
 
+    def _claims(self, facts: Facts, counter: Access) -> bool:
+        """True when what a counter held before says where something is stored."""
+        used = facts.graph.users(counter.node.result)
+        return bool(used) and any(
+            facts.graph.rests_on(v, counter.node)
+            for a in facts.stores
+            if not a.is_atomic
+            for role, v in a.node.op.operands
+            if role not in ("value", "mask")
+        )
+
     def _settled(self, facts: Facts, access: Access) -> bool:
         """A plain store at places that no loaded tile chooses, an atomic that counts, or one that
         keeps an extreme. Threads that scatter are taken to own their places."""
         if access.node.op.kind in _IN_ANY_ORDER:
             return not facts.graph.users(access.node.result)
         if access.is_atomic:
-            dtype = facts.types.dtype(access.value)
+            whole = isinstance(facts.number(access.value), int)
+            whole = whole or facts.types.dtype(access.value).startswith(("i", "u"))
             counts = access.node.op.kind in (*_ADDS, OpKind.ATOMIC_INC)
-            return counts and dtype.startswith(("i", "u"))
+            return counts and whole
         if facts.program is not facts.source:
             return True
         tables = [a.node for a in facts.loads if facts.types.shape(a.value)]

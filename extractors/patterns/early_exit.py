@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.runtime_branch import past_extent
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
@@ -148,6 +149,37 @@ _GUARDED = vary(
 )
 
 
+_SKIPPED = (
+    TILE
+    + """
+@ct.kernel
+def ragged(x, lengths, out, N: Int, T: Int):
+    wide = ct.cdiv(N, T)
+    for item in range(ct.bid(0), ct.num_tiles(lengths, 0, (1,)) * wide, ct.num_blocks(0)):
+        own = ct.gather(lengths, item // wide).item()
+        i = item % wide
+        if i * T < own:
+            ct.store(out, index=(item // wide, i), tile=ct.load(x, index=(item // wide, i), shape=(1, T)))
+"""  # noqa: E501
+)
+
+
+_SKIPPED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def ragged(x, lengths, out, count, n, T: tl.constexpr):
+    wide = tl.cdiv(n, T)
+    for item in range(tl.program_id(0), count * wide, tl.num_programs(0)):
+        own = tl.load(lengths + item // wide)
+        first = (item % wide) * T
+        if first < own:
+            at = (item // wide) * n + first + tl.arange(0, T)
+            tl.store(out + at, tl.load(x + at))
+"""
+)
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length, or its places along two
     axes of the grid, ends the kernel."""
@@ -162,6 +194,8 @@ class EarlyExit(Pattern):
         Case(_SLOT, "upper-bound grid + early return"),
         Case(_CALLED, "upper-bound grid + early return"),
         Case(_GUARDED, "upper-bound grid + early return"),
+        Case(_SKIPPED, "items past a loaded length are skipped"),
+        Case(_SKIPPED_POINTER, "items past a loaded length are skipped"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
         Case(_MARKED, "early return for marked items"),
@@ -209,12 +243,24 @@ class EarlyExit(Pattern):
             ),
             why="no number is loaded: what lies past the extent",
         ),
+        NearMiss(
+            vary(_SKIPPED, ("        if i * T < own:", "        if own > 0:")),
+            why="no place of an item is compared",
+        ),
+        NearMiss(
+            vary(_SKIPPED_POINTER, ("own = tl.load(lengths + item // wide)", "own = n")),
+            why="one length for all items: the end of the walk",
+        ),
         NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for branch in facts.graph.of(OpKind.IF):
             leaves = _leaves(branch)
+            skips = _skips(facts, branch) if len(branch.loops) == 1 else []
+            if skips:
+                yield self.decide(facts, "items past a loaded length are skipped", skips)
+                return
             if branch.loops or not (leaves or _parts(facts, branch)):
                 continue
             tests = [
@@ -272,6 +318,27 @@ class EarlyExit(Pattern):
 def _leaves(branch: Node) -> bool:
     ends = [r.terminator for r in branch.op.regions]
     return any(end is not None and end.kind == OpKind.RETURN for end in ends)
+
+
+def _skips(facts: Facts, branch: Node) -> list[Node]:
+    """A branch that holds all that a round of a walk over work items stores, and compares where
+    the item begins with a loaded number: the branch, its test and what was loaded."""
+    loop = facts.loop(branch.loops[0])
+    if facts.of_threads or loop is None or not persistent(loop, facts.values):
+        return []
+    stored = [a.node for a in facts.stores if a.node.inside(loop.node)]
+    test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
+    if test is None or test.op.kind not in COMPARISONS or not stored:
+        return []
+    if not all(node.inside(branch) for node in stored):
+        return []
+    sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
+    loads = facts.graph.roots(test.result, *READS)
+    if not loads or not any(
+        e.has(AtomKind.INDUCTION) and not e.has(AtomKind.LOADED) for e in sides
+    ):
+        return []
+    return [branch, test, *loads]
 
 
 def _parts(facts: Facts, branch: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     POINTER,
     PRODUCT,
@@ -15,11 +15,8 @@ from extractors.patterns.cases import (
 )
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, Node
-from kb.analysis.loops import Carried, Loop, leads
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.problem_walks import problem_walk
 from kb.evidence import Decision
-from kb.ops import OpKind
 
 _GROUPED = (
     TILE
@@ -94,33 +91,6 @@ class MultiProblemWalk(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for problems in facts.loops:
-            for cursor in problems.carried:
-                if not facts.values.expr(cursor.init).has(AtomKind.BLOCK):
-                    continue
-                for inner in facts.loops:
-                    ends = self._ends(facts, problems, inner, cursor)
-                    if ends:
-                        where: list[Where] = [problems.node, inner.node, *ends]
-                        yield self.decide(facts, "persistent walk with running problem end", where)
-                        return
-
-    def _ends(self, facts: Facts, problems: Loop, inner: Loop, cursor: Carried) -> list[Node]:
-        """The additions that move on the end that the inner loop compares with."""
-        if not inner.node.inside(problems.node) or inner.node.op.kind != OpKind.WHILE:
-            return []
-        if not any(c.init == cursor.argument for c in inner.carried):
-            return []
-        tests = [
-            n
-            for n in facts.graph.of(OpKind.LT, OpKind.GE, OpKind.LE, OpKind.GT)
-            if n.parent is inner.node
-        ]
-        found = []
-        for end in problems.carried:
-            grown = [n for n in facts.graph.ends(end.next, COPIES) if n.op.kind == OpKind.ADD]
-            if end is cursor or not grown:
-                continue
-            if any(leads(facts.graph, v, end.argument) for t in tests for v in t.op.inputs):
-                found.append(grown[0])
-        return found
+        where = problem_walk(facts)
+        if where:
+            yield self.decide(facts, "persistent walk with running problem end", where)

@@ -11,6 +11,7 @@ from extractors.patterns.cases import (
     PRODUCT,
     PRODUCT_PERSISTENT,
     PRODUCT_POINTER,
+    TILE,
     vary,
 )
 from extractors.patterns.cases_pointer import (
@@ -22,13 +23,15 @@ from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
+from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
+from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.locks import spins
-from kb.analysis.loops import persistent
+from kb.analysis.loops import Loop, persistent
 from kb.analysis.splits import lane_sums, pieces
 from kb.analysis.symbolic import AtomKind, floor_div, mul, number
 from kb.analysis.threads import WARP
@@ -103,6 +106,31 @@ _BIAS_THREADS = """__global__ void rows(const float* dy, const float* w, float* 
 """  # noqa: E501
 
 
+_TOTAL_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0), axis=0))
+"""
+)
+_COUNT_TILE = (
+    TILE
+    + """
+@ct.kernel
+def count(x, out, T: Int):
+    own = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    ct.atomic_add(out, own, 1)
+"""
+)
+_COUNT_THREADS = """__global__ void count(const int* x, int* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) atomicAdd(out + x[at], 1);
+}
+"""
+
+
 class OneOutputTilePerCta(Pattern):
     """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile,
     and atomics beside them add up what all blocks find; a block may hold what its own piece of a
@@ -128,6 +156,9 @@ class OneOutputTilePerCta(Pattern):
         Case(SPLIT_THREADS, "split-K / split-KV"),
         Case(_BIAS_THREADS, "one tile per CTA"),
         Case(_HALVED_THREADS, "one row per CTA"),
+        Case(_TOTAL_POINTER, "one input tile per CTA"),
+        Case(_COUNT_TILE, "one input tile per CTA"),
+        Case(_COUNT_THREADS, "one input tile per CTA"),
     )
     near_misses = (
         NearMiss(
@@ -158,11 +189,21 @@ class OneOutputTilePerCta(Pattern):
             vary(_GROUPED_THREADS, ("starts[g] + row", "starts[g]")),
             why="the search alone finds out where a row goes",
         ),
+        NearMiss(
+            vary(_TOTAL_POINTER, ("tl.program_id(0) * T + ", "")),
+            why="all blocks read one tile",
+        ),
+        NearMiss(
+            vary(_TOTAL_POINTER, ("(out, tl.sum", "(out + tl.program_id(0), tl.sum")),
+            why="every block adds to a place of its own",
+            value="one input tile per CTA",
+        ),
         NearMiss(_ALONE_THREADS, why="no block id says where a store goes"),
         NearMiss(
             vary(_BIAS_THREADS, ("atomicAdd(db + i, dy[row * c + i]);", "db[i] = dy[i];")),
             why="all blocks store to one place",
         ),
+        NearMiss(CHUNK_COUNTED, why="a block goes through a chunk of rows"),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
             PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
@@ -173,7 +214,7 @@ class OneOutputTilePerCta(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if any(persistent(loop, facts.values) or facts.walks_chunk(loop) for loop in facts.loops):
+        if any(self._items(facts, loop) for loop in facts.loops):
             return
         if any(self._moves(facts, loop) for loop in facts.graph.of(OpKind.WHILE)):
             return
@@ -182,6 +223,8 @@ class OneOutputTilePerCta(Pattern):
         if not stores and (pieces(facts) or any(lane_sums(facts, a) for a in placed)):
             stores = placed
         beside = [a for a in facts.stores if a not in placed]
+        if not stores:
+            yield from self._by_input(facts)
         if not stores or not all(a.is_atomic for a in beside):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
@@ -195,6 +238,19 @@ class OneOutputTilePerCta(Pattern):
         if any(_row_of_warp(a) for a in stores):
             value = "one row per warp"
         yield self.decide(facts, value, where)
+
+    def _by_input(self, facts: Facts) -> Iterable[Decision]:
+        """Where no block owns what is written, as sums and counts for all blocks and what goes
+        where a loaded number says: the tile that a block reads."""
+        read = [a for a in facts.loads if any(i.has(AtomKind.BLOCK) for i in a.index)]
+        added = [a for a in facts.stores if _found_by_loads(a) or (a.is_atomic and not _own(a))]
+        tiles = [a for a in read if facts.types.shape(a.value) or facts.of_threads]
+        if tiles and len(added) == len(facts.stores):
+            yield self.decide(facts, "one input tile per CTA", [*added, *_decoding(facts, read)])
+
+    def _items(self, facts: Facts, loop: Loop) -> bool:
+        """True for a loop over the work items of one block."""
+        return persistent(loop, facts.values) or bool(chunk_steps(facts, loop))
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
         """True when a `while` loop holds stores or finds out where they go. What threads search is
@@ -217,11 +273,21 @@ def _places(access: Access) -> list[str]:
     return [v for role, v in access.node.op.operands if role not in ("value", "mask")]
 
 
+def _found_by_loads(access: Access) -> bool:
+    """True when a loaded number says where an access goes."""
+    return any(index.has(AtomKind.LOADED) for index in access.index)
+
+
+def _own(access: Access) -> bool:
+    """True when a block id is a part of where an access goes."""
+    return any(index.has(AtomKind.BLOCK) for index in access.index)
+
+
 def _by_block(facts: Facts, access: Access) -> bool:
     """True when the place of an access depends on a block id."""
-    if any(index.has(AtomKind.BLOCK) for index in access.index):
-        return True
-    return any(facts.graph.roots(value, OpKind.BLOCK_ID) for value in _places(access))
+    return _own(access) or any(
+        facts.graph.roots(value, OpKind.BLOCK_ID) for value in _places(access)
+    )
 
 
 def _row_of_warp(access: Access) -> bool:

@@ -9,12 +9,8 @@ from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
-from kb.analysis.accesses import Mode
+from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.items import counted, walked
-from kb.analysis.loops import Loop, Role, persistent
-from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 _BLOCKED = vary(
@@ -25,7 +21,7 @@ _BLOCKED = vary(
         "for i in range(own * PER, min((own + 1) * PER, M)):",
     ),
 )
-_COUNTED = vary(
+CHUNK_COUNTED = vary(
     NORM_BACKWARD,
     ("TM: Int, TN: Int):", "TM: Int, TN: Int, PER: Int):"),
     (
@@ -77,7 +73,7 @@ class PersistentBlockedPartition(Pattern):
     source = "tilelore catalogue, P03"
     matches = (
         Case(_BLOCKED, "persistent blocked (contiguous chunk per CTA)"),
-        Case(_COUNTED, "persistent blocked (contiguous chunk per CTA)"),
+        Case(CHUNK_COUNTED, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_POINTER, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_THREADS, "persistent blocked (contiguous chunk per CTA)"),
     )
@@ -92,36 +88,7 @@ class PersistentBlockedPartition(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
-            chunk = self._chunk(facts, loop)
+            chunk = chunk_steps(facts, loop)
             if chunk:
                 value = "persistent blocked (contiguous chunk per CTA)"
                 yield self.decide(facts, value, (*chunk, loop.node))
-
-    def _chunk(self, facts: Facts, loop: Loop) -> list[Node]:
-        carried = loop.of(Role.SUM, Role.ACCUMULATOR)
-        if facts.contractions or (not carried and not self._stores(facts, loop)):
-            return []
-        bounds: list[str | None] = []
-        if facts.walks_chunk(loop):
-            bounds = [loop.low, loop.high]
-        elif persistent(loop, facts.values):
-            return []
-        else:
-            bounds += walked(loop, facts.values)
-        made = [facts.graph.producer(facts.graph.core(b)) for b in bounds]
-        bounded = [n for n in made if n is not None]
-        if bounded or not self._holds_lanes(facts, loop):
-            return bounded
-        return counted(facts.graph, facts.values, loop)[:1]
-
-    def _holds_lanes(self, facts: Facts, loop: Loop) -> bool:
-        """Items of a chunk are rows or tiles; single numbers one after the other are a row."""
-        return any(
-            index.has(AtomKind.LANE) or a.mode is not Mode.POINTER
-            for a in facts.accesses
-            if a.node.inside(loop.node)
-            for index in a.index
-        )
-
-    def _stores(self, facts: Facts, loop: Loop) -> bool:
-        return any(a.node.inside(loop.node) for a in facts.stores)

@@ -9,10 +9,14 @@ from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.flattened_outer_batch_grid_axis import outer_axes
+from extractors.patterns.multi_problem_walk import GROUPED_POINTER
+from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.block_steps import steps_by_tile, tile_extents
+from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
+from kb.analysis.problem_walks import problem_walk
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -63,25 +67,40 @@ class SeparateGridAxes(Pattern):
         Case(PRODUCT, "separate grid axes"),
         Case(PRODUCT_PERSISTENT, "linear persistent id"),
         Case(LAYER_NORM_POINTER, "one program per row"),
+        Case(CHUNK_COUNTED, "one id per chunk of work"),
+        Case(GROUPED_POINTER, "linear persistent id"),
+        Case(_SINGLE, "grid of one program"),
+        Case(_SINGLE_TILE, "grid of one program"),
         Case(PRODUCT_THREADS, "separate grid axes"),
         Case(_FLAT_THREADS, "one axis of tiles"),
     )
     near_misses = (
-        NearMiss(_SINGLE, why="no block id is read"),
-        NearMiss(_SINGLE_TILE, why="no block id is read"),
+        NearMiss(
+            _SINGLE.replace("tl.load(x) + 1", "tl.load(x) + tl.program_id(0)"),
+            why="the block id says nothing of where",
+        ),
+        NearMiss(
+            _SINGLE_TILE.replace("ct.gather(x, 0) + 1", "ct.gather(x, 0) + ct.bid(0)"),
+            why="the block id says nothing of where",
+        ),
         NearMiss(_SINGLE_THREADS, why="no block id is read"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._places(facts, n)]
         if not ids:
+            asks = facts.graph.of(OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.OPAQUE)
+            if facts.stores and not asks and not facts.of_threads:
+                yield self.decide(facts, "grid of one program", facts.stores)
             return
-        if any(persistent(loop, facts.values) for loop in facts.loops):
+        if any(persistent(loop, facts.values) for loop in facts.loops) or problem_walk(facts):
             yield self.decide(facts, "linear persistent id", ids)
             return
         chunks = [loop for loop in facts.loops if blocked(loop, facts.values)]
-        if chunks and not facts.contractions:
-            ends = [facts.graph.producer(v) for loop in chunks for v in (loop.low, loop.high)]
+        ends = [facts.graph.producer(v) for loop in chunks for v in (loop.low, loop.high)]
+        counted = [n for loop in facts.loops for n in chunk_steps(facts, loop)]
+        if (chunks or counted) and not facts.contractions:
+            ends += [n for n in counted if n not in ends]
             yield self.decide(facts, "one id per chunk of work", [*ids, *ends])
             return
         axes = {facts.values.expr(n.result) for n in ids}

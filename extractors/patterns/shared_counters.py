@@ -1,0 +1,152 @@
+"""Whole numbers that all blocks add to places which no block owns: how many of each kind there are,
+or which place in a list is the next free one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases_rows import PARTIAL_SUM
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.locks import spins
+from kb.analysis.symbolic import AtomKind
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.ATOMIC_INC})
+_COUNT = (
+    POINTER
+    + """
+@triton.jit
+def count(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    own = tl.load(x + at, mask=at < n)
+    tl.atomic_add(out + own, 1, mask=at < n)
+"""
+)
+_COUNT_TILE = (
+    TILE
+    + """
+@ct.kernel
+def count(x, out, T: Int):
+    own = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    ct.atomic_add(out, own, 1)
+"""
+)
+_COUNT_THREADS = """__global__ void count(const int* x, int* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) atomicAdd(out + x[at], 1);
+}
+"""
+_CLAIM = (
+    POINTER
+    + """
+@triton.jit
+def place(x, cursor, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    own = tl.load(x + at, mask=at < n)
+    to = tl.atomic_add(cursor + own, 1, mask=at < n)
+    tl.store(out + own * n + to, at, mask=at < n)
+"""
+)
+_CLAIM_TILE = (
+    TILE
+    + """
+@ct.kernel
+def place(x, cursor, out, T: Int):
+    own = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    to = ct.atomic_add(cursor, own, 1)
+    ct.scatter(out, to, own)
+"""
+)
+_CLAIM_THREADS = """__global__ void place(const int* x, int* cursor, int* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[atomicAdd(cursor + x[at], 1)] = at;
+}
+"""
+
+
+class SharedCounters(Pattern):
+    """An atomic adds a whole number at a place that the block id alone does not say; what the
+    counter held before is not asked for, or says where something is stored."""
+
+    name = "counters-that-all-blocks-add-to"
+    axis = "cross_cta_reduction"
+    source = "NVIDIA, CUDA C++ Programming Guide, atomic functions"
+    matches = (
+        Case(_COUNT, "atomics into counters"),
+        Case(_COUNT_TILE, "atomics into counters"),
+        Case(_COUNT_THREADS, "atomics into counters"),
+        Case(_CLAIM, "place claimed by an atomic on a counter"),
+        Case(_CLAIM_TILE, "place claimed by an atomic on a counter"),
+        Case(_CLAIM_THREADS, "place claimed by an atomic on a counter"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_COUNT, ("tl.atomic_add(out + own, 1,", "tl.store(out + own, 1,")),
+            why="marked, not counted",
+        ),
+        NearMiss(
+            vary(_COUNT, ("(out + own, 1,", "(out + own, 1.5,")),
+            why="numbers with a point are a sum, not a count",
+        ),
+        NearMiss(
+            vary(_COUNT_TILE, ("(out, own, 1)", "(out, ct.bid(0), 1)")),
+            why="every block has a counter of its own",
+        ),
+        NearMiss(
+            _COUNT_THREADS.replace("atomicAdd(out + x[at], 1)", "out[at] = x[at] + 1"),
+            why="no atomic",
+        ),
+        NearMiss(
+            vary(
+                _COUNT,
+                (
+                    "    tl.atomic_add(out + own, 1, mask=at < n)",
+                    "    tl.atomic_add(out, 1)\n    while tl.load(out) < n:\n        pass",
+                ),
+            ),
+            why="blocks wait for one another",
+        ),
+        NearMiss(PARTIAL_SUM, why="every block stores its own partial sum"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        added = [a for a in facts.stores if a.node.op.kind in _ADDS]
+        if not added:
+            return
+        waits = spins(facts)
+        counters = [
+            a
+            for a in added
+            if a.node not in waits and self._whole(facts, a.value) and not self._own(a)
+        ]
+        read = {a.array for a in facts.accesses if a not in counters}
+        counted = [
+            a for a in counters if a.array not in read and not facts.graph.users(a.node.result)
+        ]
+        if counted:
+            yield self.decide(facts, "atomics into counters", counted)
+        placing = [
+            v
+            for a in facts.stores
+            if a not in counters
+            for role, v in a.node.op.operands
+            if role not in ("value", "mask")
+        ]
+        claimed = [a for a in counters if any(facts.graph.rests_on(v, a.node) for v in placing)]
+        if claimed:
+            yield self.decide(facts, "place claimed by an atomic on a counter", claimed)
+
+    def _whole(self, facts: Facts, value: str | None) -> bool:
+        """True for a whole number, or a tile of them."""
+        if value is None:
+            return True
+        number = facts.number(value)
+        return isinstance(number, int) or facts.types.dtype(value).startswith(("i", "u"))
+
+    def _own(self, access: Access) -> bool:
+        """True when the block id, and no loaded number, says which counter it is."""
+        return any(i.has(AtomKind.BLOCK) and not i.has(AtomKind.LOADED) for i in access.index)

@@ -1,0 +1,70 @@
+"""Contiguous chunks of work items, one chunk to a block."""
+
+from __future__ import annotations
+
+from kb.analysis.accesses import Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.items import counted, walked
+from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.symbolic import AtomKind
+from kb.ops import OpKind
+
+
+def chunk_steps(facts: Facts, loop: Loop) -> list[Node]:
+    """What says where the chunk of a loop begins and ends; empty when the loop goes through no
+    chunk of rows or tiles that is the block's own."""
+    stores = _stores(facts, loop)
+    if facts.contractions:
+        return _tiles(facts, loop) if stores else []
+    if not stores and not (loop.of(Role.SUM, Role.ACCUMULATOR) and _sums_lanes(facts, loop)):
+        return []
+    bounds: list[str | None] = []
+    if facts.walks_chunk(loop):
+        bounds = [loop.low, loop.high]
+    elif persistent(loop, facts.values):
+        return []
+    else:
+        bounds += walked(loop, facts.values)
+    made = [facts.graph.producer(facts.graph.core(b)) for b in bounds]
+    bounded = [n for n in made if n is not None]
+    if bounded or not stores or not _holds_lanes(facts, loop):
+        return bounded
+    return counted(facts.graph, facts.values, loop)[:1]
+
+
+def _tiles(facts: Facts, loop: Loop) -> list[Node]:
+    """Where a chunk of tiles of products begins and ends; where other block ids choose the tile,
+    the loop runs over what shares it, as the heads of a group."""
+    ids = {facts.values.expr(n.result) for n in facts.graph.of(OpKind.BLOCK_ID)}
+    if len(ids) != 1 or not facts.walks_chunk(loop):
+        return []
+    made = [facts.graph.producer(facts.graph.core(b)) for b in (loop.low, loop.high)]
+    return [n for n in made if n is not None]
+
+
+def _holds_lanes(facts: Facts, loop: Loop) -> bool:
+    """Items of a chunk are rows or tiles; single numbers one after the other are a row."""
+    return any(
+        index.has(AtomKind.LANE) or a.mode is not Mode.POINTER
+        for a in facts.accesses
+        if a.node.inside(loop.node)
+        for index in a.index
+    )
+
+
+def _sums_lanes(facts: Facts, loop: Loop) -> bool:
+    """True when lanes of what is added up lie where the loop counts; where a loaded number says so,
+    as the row that an expert gave, the loop runs over what makes one result."""
+    return any(
+        atom.kind in (AtomKind.INDUCTION, AtomKind.COUNT) and index.has(AtomKind.LANE)
+        for a in facts.loads
+        if a.node.inside(loop.node)
+        for index in a.index
+        for atom in index.atoms()
+        if atom.value in (loop.induction, loop.node.result)
+    )
+
+
+def _stores(facts: Facts, loop: Loop) -> bool:
+    return any(a.node.inside(loop.node) for a in facts.stores)

@@ -1,0 +1,44 @@
+"""One launch that walks the tiles of several problems: a cursor that starts at the block id is
+carried over a loop of problems, and an inner loop moves it on up to the running end."""
+
+from __future__ import annotations
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import COPIES, Node
+from kb.analysis.loops import Carried, Loop, leads
+from kb.analysis.symbolic import AtomKind
+from kb.ops import OpKind
+
+_COMPARED = (OpKind.LT, OpKind.GE, OpKind.LE, OpKind.GT)
+
+
+def problem_walk(facts: Facts) -> list[Node]:
+    """The loop of problems, the inner loop, and the additions that move the end on; empty when
+    there is no such walk."""
+    inner = [loop for loop in facts.loops if loop.node.op.kind == OpKind.WHILE and loop.node.loops]
+    for problems in facts.loops if inner else ():
+        for cursor in problems.carried:
+            if not facts.values.expr(cursor.init).has(AtomKind.BLOCK):
+                continue
+            for walk in inner:
+                ends = _ends(facts, problems, walk, cursor)
+                if ends:
+                    return [problems.node, walk.node, *ends]
+    return []
+
+
+def _ends(facts: Facts, problems: Loop, inner: Loop, cursor: Carried) -> list[Node]:
+    """The additions that move on the end that the inner loop compares with."""
+    if not inner.node.inside(problems.node):
+        return []
+    if not any(c.init == cursor.argument for c in inner.carried):
+        return []
+    tests = [n for n in facts.graph.of(*_COMPARED) if n.parent is inner.node]
+    found = []
+    for end in problems.carried:
+        grown = [n for n in facts.graph.ends(end.next, COPIES) if n.op.kind == OpKind.ADD]
+        if end is cursor or not grown:
+            continue
+        if any(leads(facts.graph, v, end.argument) for t in tests for v in t.op.inputs):
+            found.append(grown[0])
+    return found
