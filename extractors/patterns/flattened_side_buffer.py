@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, TILE, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, POINTER, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
+from extractors.patterns.operand_under_flag import standing
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -36,6 +37,23 @@ def scale(x, out, G: int, S: int, L: int, T: Int):
     ct.scatter(out, (at,), v / ct.max(ct.abs(v), axis=0), check_bounds=True)
 """
 )
+_STATE = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, out, last, n, H, D, T: tl.constexpr, KEEP: tl.constexpr):
+    row = tl.program_id(0)
+    at = row * H * D + tl.program_id(1) * D + tl.arange(0, T)
+    h = tl.zeros([T, T], tl.float32)
+    for t in range(n):
+        v = tl.load(x + at + t * D)
+        h += v[:, None] * v[None, :]
+        tl.store(out + at + t * D, tl.sum(h, 0))
+    if KEEP:
+        place = tl.arange(0, T)[:, None] * T + tl.arange(0, T)[None, :]
+        tl.store(last + row * T * T + place, h)
+"""
+)
 
 
 class FlattenedSideBuffer(Pattern):
@@ -53,6 +71,7 @@ class FlattenedSideBuffer(Pattern):
         Case(BACKWARD_KEYS_THREADS, "1-D linear index scatter/gather"),
     )
     near_misses = (
+        NearMiss(_STATE, why="rows are what the kernel reads and writes, beside a state"),
         NearMiss(ATTENTION, why="every array is addressed by its own axes"),
         NearMiss(_FLAT, why="all there is lies in flat arrays, nothing is beside the tiles"),
         NearMiss(ROW_NORM, why="rows and columns are two indices"),
@@ -65,6 +84,9 @@ class FlattenedSideBuffer(Pattern):
         widest = max((len(facts.types.shape(a.value)) for a in facts.accesses), default=0)
         axes = max((len(a.index) for a in facts.accesses), default=0)
         flat = [a for a in facts.accesses if _beside(facts, a, widest, axes) and _linear(facts, a)]
+        rows = max((len(facts.types.shape(a.value)) for a in standing(facts)), default=0)
+        if flat and rows < widest:
+            flat = [a for a in flat if _beside(facts, a, rows, axes)]
         if flat:
             where: list[Where] = [*flat, *(n for a in flat for n in _made(facts, a))]
             yield self.decide(facts, "1-D linear index scatter/gather", where)

@@ -294,7 +294,7 @@ class FusedHalves(Pattern):
             return False
         moved = [d for d in _differences(first, second) if d != s.ZERO]
         lanes = [a for e in first.index for a in e.atoms() if a.kind is AtomKind.LANE]
-        if not lanes or any(a.args[0] in moved for a in lanes):
+        if not lanes or (facts.of_threads and any(a.args[0] in moved for a in lanes)):
             return False
         return len(moved) == 1 and (
             self._extent(facts, moved[0]) or self._strided(facts, moved[0], first)

@@ -65,6 +65,14 @@ _UPDATED = vary(
     ("tl.load(bias + at, mask=at < n)\n    tl.store",
      "tl.load(bias + at, mask=at < n)\n        tl.store(bias + at, v, mask=at < n)\n    tl.store"),
 )  # fmt: skip
+_EITHER = vary(
+    _FLAGGED,
+    ("SHIFT: tl.constexpr", "SHIFT: tl.constexpr, FIRST: tl.constexpr"),
+    (
+        "    if SHIFT:",
+        "    if SHIFT and FIRST:\n        v += tl.load(bias + at, mask=at < n)\n    v = tl.exp(v)\n    if SHIFT and not FIRST:",  # noqa: E501
+    ),
+)
 _STORED_TILE = vary(
     _FLAGGED_TILE,
     ("v = v + ct.load(bias, index=(i,), shape=(T,))", "ct.store(bias, index=(i,), tile=v + v)"),
@@ -103,6 +111,7 @@ class OperandUnderFlag(Pattern):
         Case(_MODES, "operand read under a constexpr flag"),
         Case(_EXPRESSION, _READ),
         Case(_UPDATED, _READ),
+        Case(_EITHER, _READ),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
     )
@@ -120,6 +129,14 @@ class OperandUnderFlag(Pattern):
         NearMiss(
             vary(_EXPRESSION, ("else 0.0", "else tl.load(bias + at + n)")),
             why="the array is read on both sides",
+        ),
+        NearMiss(
+            vary(
+                _EITHER,
+                ("if SHIFT and FIRST", "if SHIFT"),
+                ("if SHIFT and not FIRST", "if not SHIFT"),
+            ),
+            why="the array is read whatever the flags are",
         ),
         NearMiss(vary(_FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
         NearMiss(
@@ -202,6 +219,22 @@ def flagged(node: Node, chosen: set[Node]) -> dict[Node, int]:
     return found
 
 
+def standing(facts: Facts) -> list[Access]:
+    """Accesses that no compile-time flag can take out; all when every one can be."""
+    chosen = {branch.node for branch in branches(facts)}
+    return [a for a in facts.accesses if not flagged(a.node, chosen)] or [*facts.accesses]
+
+
+def _holding(facts: Facts, condition: str, side: int) -> list[str]:
+    """What a side of a branch says: its condition, and where that holds, all that it joins."""
+    found = [condition]
+    for value in found if side == 0 else ():
+        made = facts.graph.producer(value)
+        if made is not None and made.op.kind == OpKind.AND and len(found) < 16:
+            found += made.op.inputs
+    return found
+
+
 def one_side(facts: Facts, nodes: list[Node], chosen: set[Node]) -> set[str]:
     """Conditions of branches that all nodes stand on the same side of; empty when there are
     none."""
@@ -209,7 +242,11 @@ def one_side(facts: Facts, nodes: list[Node], chosen: set[Node]) -> set[str]:
     told = []
     for node in nodes:
         around = flagged(node, chosen)
-        sides = {(str(facts.values.expr(b.op.inputs[0])), side): b for b, side in around.items()}
+        sides = {
+            (str(facts.values.expr(value)), side): b
+            for b, side in around.items()
+            for value in _holding(facts, b.op.inputs[0], side)
+        }
         told.append(set(sides))
         for key, branch in sides.items():
             asked.setdefault(key, set()).add(branch.op.inputs[0])

@@ -37,21 +37,11 @@ def total(x, out, N: Int, T: Int):
     ct.scatter(out, (ct.bid(0),), ct.sum(ct.where(at < N, v, 0.0), axis=0))
 """
 )
-_COMPUTED = (
-    POINTER
-    + """
-@triton.jit
-def total(x, out, n, T: tl.constexpr):
-    at = tl.arange(0, T)
-    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
-    tl.store(out + tl.program_id(0), tl.sum(tl.where(at < n, tl.exp(v), 0.0)))
-"""
-)
 
 
 class RezeroPaddedLanes(Pattern):
-    """A choice by a tail mask, or a product with one, keeps a difference, or what was computed, or
-    a loaded tile that is not padded with zeros, and feeds a reduction or a running sum."""
+    """A choice by a tail mask, or a product with one, keeps a difference, or keeps a loaded tile
+    that is not padded with zeros, and feeds a reduction or a running sum."""
 
     name = "re-zero-padded-lanes-after-a-shift"
     axis = "boundary_handling"
@@ -69,7 +59,6 @@ class RezeroPaddedLanes(Pattern):
             "where(mask, x-mean, 0)",
         ),
         Case(_RUNNING, "padded lanes zeroed before a sum"),
-        Case(_COMPUTED, "padded lanes zeroed before a sum"),
         Case(_FLAT_ROWS, "padded lanes zeroed before a sum"),
     )
     near_misses = (
@@ -83,10 +72,6 @@ class RezeroPaddedLanes(Pattern):
         NearMiss(
             _FLAT_ROWS.replace("ct.where(at < N, v, 0.0)", "ct.where(v > 0.0, v, 0.0)"),
             why="values are chosen, no places",
-        ),
-        NearMiss(
-            vary(_COMPUTED, ("tl.sum(tl.where(at < n, tl.exp(v), 0.0))", "tl.sum(tl.exp(v))")),
-            why="padded lanes are summed as they are",
         ),
         NearMiss(BACKWARD_KEYS, why="probabilities are masked, by a causal mask"),
         NearMiss(ATTENTION, why="no difference is masked"),
@@ -106,11 +91,8 @@ class RezeroPaddedLanes(Pattern):
                 continue
             if made.op.kind == OpKind.SUB and facts.feeding(made.op.inputs[0]):
                 shifted.append(node)
-            elif node.op.kind == OpKind.SELECT:
-                access = facts.access(made)
-                if access is None:
-                    loaded += [] if facts.score_products else [node]
-                elif access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
+            elif node.op.kind == OpKind.SELECT and (access := facts.access(made)) is not None:
+                if access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
                     loaded.append(node)
         for node in shifted:
             yield self.decide(facts, "where(mask, x-mean, 0)", (node,))

@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.flattened_side_buffer import FlattenedSideBuffer
+from extractors.patterns.operand_under_flag import standing
 from extractors.patterns.side_strides import SideStrides
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import HELD, Facts
@@ -129,7 +130,7 @@ class SideIndex(Pattern):
             and _linear(a)
             and (_reduced(facts, a) if a.is_store else _scales(facts, a))
         ]
-        if not found:
+        if not found or max(_rank(facts, a) for a in standing(facts)) < widest:
             return
         others = (FlattenedSideBuffer(), SideStrides())
         told = {lines for p in others for d in p.find(facts) for lines in d.lines}

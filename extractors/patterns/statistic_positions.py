@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.flattened_side_buffer import FlattenedSideBuffer
+from extractors.patterns.operand_under_flag import standing
 from extractors.patterns.side_index import SideIndex, apart
 from extractors.patterns.side_strides import SideStrides
 from kb.analysis.accesses import Access, Mode
@@ -142,7 +143,7 @@ class StatisticPositions(Pattern):
         read = {a.node for value in _statistics(facts) for a in _scaled_loads(facts, value)}
         found = [a for a in narrow if a.node in read or (a.is_store and _made(facts, a))]
         values = {a: value for a in found if (value := _positions(facts, a)) is not None}
-        if not values:
+        if not values or max(widths[a] for a in standing(facts)) < widest:
             return
         others = (FlattenedSideBuffer(), SideStrides(), SideIndex())
         told = {lines for p in others for d in p.find(facts) for lines in d.lines}

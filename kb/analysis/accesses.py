@@ -185,20 +185,25 @@ class AccessReader:
         return name, rest
 
     def _merged(self, address: str) -> str | None:
-        """The one parameter that every pointer which branches and loops may hand on begins at."""
+        """The one parameter that every pointer which branches and loops may hand on begins at;
+        what a position is multiplied with is none."""
         found: set[str] = set()
+        numbers: set[str] = set()
         pending, seen = [address], {address}
         while pending and len(seen) < MAX_MERGED:
             current = pending.pop()
-            bases = self._candidates(self.values.expr(current))
+            offset = self.values.expr(current)
+            bases = self._candidates(offset)
             if bases:
                 found.update(a.value for a in bases if a.kind is AtomKind.PARAMETER)
+                numbers.update(a.value for f, _ in offset.terms if len(f) > 1 for a in f)
                 continue
             node = self.graph.producer(current)
             if node is None or node.op.kind in _MERGES:
                 new = [feed for feed in self.graph.feeds(current) if feed not in seen]
                 seen.update(new)
                 pending += new
+        found -= numbers
         return next(iter(found)) if len(found) == 1 else None
 
     def _moved(self, offset: Expr) -> Expr:
