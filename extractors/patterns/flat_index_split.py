@@ -67,6 +67,12 @@ def channel(x, w, out, n, size, count, T: tl.constexpr):
 """
 )
 
+_BIAS = """__global__ void shifted(const float* x, const float* bias, float* out, int m, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < m * n) out[at] = x[at] + bias[at % n];
+}
+"""
+
 
 class FlatIndexSplit(Pattern):
     """Positions of lanes are divided by an extent, and both quotient and remainder address memory,
@@ -76,6 +82,8 @@ class FlatIndexSplit(Pattern):
     axis = "index_derivation"
     source = "Warren, Hacker's Delight (2012), chapter 10: division by what does not change"
     matches = (
+        Case(_BIAS, "recomputed div"),
+        Case(vary(_CHANNEL, ("at // size % count", "at % count")), "recomputed div"),
         Case(_ROLL, "recomputed div"),
         Case(_ROLL_TILE, "recomputed div"),
         Case(_GROUPS, "recomputed div"),
@@ -85,6 +93,9 @@ class FlatIndexSplit(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(_BIAS, ("out[at] =", "out[at % n] =")), why="what is stored wraps around, too"
+        ),
+        NearMiss(
             vary(_ROLL, ("at // width", "tl.program_id(1)"), ("at % width", "at")),
             why="the row is a block id",
         ),
@@ -92,7 +103,6 @@ class FlatIndexSplit(Pattern):
             vary(_ROLL_TILE, ("at // width, (at % width + by) % width", "0, (at + by) % width")),
             why="a position is wrapped, nothing is taken apart",
         ),
-        NearMiss(vary(_CHANNEL, ("at // size % count", "at % count")), why="wrapped"),
         NearMiss(vary(_GROUPS, ("at // size", "at")), why="one weight per element"),
         NearMiss(
             vary(_TILES, ("range(0, n, T)", "range(n)"), ("i // T", "i")), why="tiles are counted"
@@ -121,7 +131,7 @@ class FlatIndexSplit(Pattern):
                 for n in (facts.graph.producer(facts.graph.core(node.op.inputs[0])), node)
                 if _middle(facts, node)
             ]
-            if inner:
+            if inner or (inner := [*_within(facts, parts)]):
                 yield self.decide(facts, "recomputed div", inner)
         divided = divided_positions(facts)
         if divided:
@@ -134,6 +144,16 @@ class FlatIndexSplit(Pattern):
         """A quotient or remainder of positions by a number that the program is given."""
         over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
         return over.has(AtomKind.LANE) and under.constant is None and not under.has(AtomKind.LANE)
+
+
+def _within(facts: Facts, parts: list[Node]) -> list[Node]:
+    """Remainders alone that place a load, of flat positions that a store goes to as they are: the
+    column of what one row is shared by, as a bias."""
+    written = {index for s in facts.stores for index in s.index}
+    found = [n for n in parts if n.op.kind == OpKind.MOD]
+    found = [n for n in found if facts.values.expr(n.op.inputs[0]) in written]
+    read = [v for a in facts.loads for v in a.address] if found else []
+    return [n for n in found if any(facts.graph.rests_on(v, n) for v in read)]
 
 
 def _middle(facts: Facts, node: Node) -> bool:

@@ -16,6 +16,8 @@ from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _THREADS = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 
+_ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
+_BOTH = (OpKind.AND, OpKind.BIT_AND)
 _STRIDED = """__global__ void twice(const float* x, float* out, int n) {
     for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < n; at += gridDim.x * blockDim.x)
         out[at] = x[at] + x[at];
@@ -33,6 +35,21 @@ _CHUNKS = """__global__ void twice(const float* x, float* out, int n) {
 }
 """
 
+_HELD = """__global__ void twice(const float* x, float* out, int n) {
+    for (int at = threadIdx.x, i = 0; at < n && i < 4; ++i) {
+        out[blockIdx.x * n + at] = 2.f * x[blockIdx.x * n + at];
+        at += blockDim.x;
+    }
+}
+"""
+_BESIDE = """__global__ void twice(const float* x, float* out, int n) {
+    for (int i = 0; blockDim.x * i + threadIdx.x < n; i++) {
+        int at = blockIdx.x * n + blockDim.x * i + threadIdx.x;
+        out[at] = 2.f * x[at];
+    }
+}
+"""
+
 
 class RoundsEndAtExtent(Pattern):
     """A loop that begins at the own thread and goes on by the number of threads accesses memory at
@@ -41,8 +58,14 @@ class RoundsEndAtExtent(Pattern):
     name = "rounds-of-threads-end-at-the-extent"
     axis = "boundary_handling"
     source = "NVIDIA, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops (2013)"
-    matches = (Case(_STRIDED, "loop bound"), Case(_DIAGONAL, "loop bound"))
+    matches = (
+        Case(_STRIDED, "loop bound"),
+        Case(_DIAGONAL, "loop bound"),
+        Case(_HELD, "loop bound"),
+        Case(_BESIDE, "loop bound"),
+    )
     near_misses = (
+        NearMiss(_HELD.replace("at < n && i < 4", "i < 4"), why="a number of rounds, no bound"),
         NearMiss(_STRIDED.replace("at < n", "at < 4096"), why="nothing lies outside"),
         NearMiss(_CHUNKS, why="all threads of a block go on together, past the end too"),
         NearMiss(
@@ -60,14 +83,22 @@ class RoundsEndAtExtent(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads:
             return
-        loops = [n for n in facts.threads.of(OpKind.FOR) if _ends_by_thread(facts, n)]
+        loops = {n: 0 for n in facts.threads.of(OpKind.FOR) if _ends_by_thread(facts, n)}
+        for node in facts.threads.of(OpKind.WHILE):
+            place = _held_by_thread(facts, node)
+            if place is not None:
+                loops[node] = place
         if loops:
             touching = [
                 n
                 for n in facts.threads.of(*READS, *WRITES, *ATOMICS)
                 if n.op.attribute("space") != "shared"
             ]
-            found = [loop for loop in loops if any(_along(facts, n, loop) for n in touching)]
+            found = [
+                loop
+                for loop, place in loops.items()
+                if any(_along(facts, n, loop, place) for n in touching)
+            ]
             if found and not padded(facts) and not any(ThreadGuard().find(facts)):
                 yield self.decide(facts, "loop bound", found)
 
@@ -82,12 +113,36 @@ def _ends_by_thread(facts: Facts, loop: Node) -> bool:
     low, high, step = (made.op.operand(role) for role in ("low", "high", "step"))
     if not graph.roots(low, *_THREADS) or _number(facts, step) == 1 or high is None:
         return False
-    if graph.roots(high, *_THREADS):
-        return False
+    return not graph.roots(high, *_THREADS) and _of_launch(facts, high)
+
+
+def _held_by_thread(facts: Facts, loop: Node) -> int | None:
+    """Which carried value of a `while` loop goes on from the own thread, or is counted beside it,
+    up to what only the launch tells; None when the loop asks something else."""
+    graph, test = facts.threads, loop.op.regions[0]
+    carried = [one.name for one in test.arguments]
+    inits = [value for role, value in loop.op.operands if role == "init"]
+    end = test.terminator
+    condition = end.inputs[0] if end is not None and end.inputs else ""
+    asked = graph.upstream(condition, lambda n: n.op.kind not in _BOTH)
+    for comparison in (n for n in asked if n.op.kind in _ORDERED):
+        for side, other in (comparison.op.inputs[:2], comparison.op.inputs[1::-1]):
+            if graph.roots(other, *_THREADS) or not _of_launch(facts, other):
+                continue
+            for place, (name, init) in enumerate(zip(carried, inits, strict=False)):
+                beside = graph.roots(side, *_THREADS) if side != name else []
+                if _reaches(facts, side, name) and (beside or graph.roots(init, *_THREADS)):
+                    return place
+    return None
+
+
+def _of_launch(facts: Facts, bound: str) -> bool:
+    """True for a bound that is made of what only the launch tells."""
+    graph = facts.threads
+    names = [bound] if graph.producer(bound) is None else []
+    names += [v for n in graph.upstream(bound) for v in n.op.inputs if graph.producer(v) is None]
     known = {*facts.constexprs}
-    names = [high] if graph.producer(high) is None else []
-    names += [v for n in graph.upstream(high) for v in n.op.inputs if graph.producer(v) is None]
-    of_grid = bool(graph.roots(high, OpKind.BLOCK_ID, *READS))
+    of_grid = bool(graph.roots(bound, OpKind.BLOCK_ID, *READS))
     return of_grid or any(name not in known for name in names)
 
 
@@ -96,7 +151,7 @@ def _number(facts: Facts, value: str | None) -> Literal:
     return made.op.attribute("value") if made is not None else None
 
 
-def _along(facts: Facts, access: Node, loop: Node) -> bool:
+def _along(facts: Facts, access: Node, loop: Node, place: int) -> bool:
     """True when an access moves with a loop, and no loop of run-time rounds lies between."""
     if not access.inside(loop):
         return False
@@ -104,7 +159,7 @@ def _along(facts: Facts, access: Node, loop: Node) -> bool:
     ranges = [facts.threads.producer(n.op.inputs[0]) if n.op.inputs else None for n in inner]
     if any(r is None or r.op.kind != OpKind.STATIC_RANGE for r in ranges):
         return False
-    index = loop.op.regions[-1].arguments[0].name
+    index = loop.op.regions[-1].arguments[place].name
     address = access.op.operand("pointer") or next(iter(access.op.inputs), "")
     return _reaches(facts, address, index)
 
