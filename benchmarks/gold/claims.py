@@ -39,7 +39,7 @@ CONSTRAINTS = {
 """Kinds of constraint that name no parameter: one kernel has one of a kind."""
 
 DEFECTS = {
-    "not read": re.compile(r"never (?:used|read)|unused|\bdead\b"),
+    "not read": re.compile(r"(?:never|not) (?:used|read)\b|unused|\bdead\b"),
     "index range": re.compile(r"int32|32[- ]bits?|uint32|overflow"),
     "padding": re.compile(r"padding|masked load|other="),
     "recompiled": re.compile(r"recompil|compiled? (?:anew|per)|Constants?\b"),
@@ -83,6 +83,7 @@ DEFECTS = {
     "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
     "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
     "by default": re.compile(r"default number of warps"),
+    "always searched": re.compile(r"\bturns? (?:\w+ )+off\b|\bnot consulted\b|DISABLE_AUTOTUNE"),
     "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),
 }
 """Kinds of defect, as texts speak of them."""

@@ -1,0 +1,119 @@
+"""A kernel computes a value and reads it nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.evidence import Finding, Lines, Severity
+from kb.ir import Op, Region
+from kb.ops import PROMISES, READS, Effect, OpKind, effect_of
+
+_SETTLED = frozenset({OpKind.CONST, OpKind.FULL, OpKind.ZEROS, OpKind.CALL}) | PROMISES
+"""What may stand there for the compiler: a name that a branch or a loop sets anew wants a first
+value, and a call may do more than give one."""
+
+_BOUNDS = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, out, ends, n, T: tl.constexpr, RAGGED: tl.constexpr):
+    row = tl.program_id(0)
+    if RAGGED:
+        first, last = tl.load(ends + row), tl.load(ends + row + 1)
+        n = last - first
+    else:
+        first, last = row * n, row * n + n
+    at = tl.arange(0, T)
+    v = tl.load(x + first + at, mask=at < n, other=0.0)
+    tl.store(out + first + at, v, mask=at < n)
+"""
+)
+_TILES = (
+    TILE
+    + """
+@ct.kernel
+def rows(x, out, n: int, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,))
+    half = n // 2
+    ct.store(out, index=(i,), tile=v)
+"""
+)
+
+
+class ValueNeverRead(Rule):
+    """A value with a name of its own is computed or loaded, and nothing reads it before the name
+    means something else. First values are none: a name that a branch or a loop sets wants one."""
+
+    name = "value-never-read"
+    matches = (
+        Case(_BOUNDS, "`last`"),
+        Case(_TILES, "`half`"),
+        Case(vary(_TILES, ("half = n // 2", "w = ct.load(x, index=(i + 1,), shape=(T,))")), "`w`"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_BOUNDS, ("mask=at < n, other", "mask=first + at < last, other")),
+            why="it is read after the branch",
+        ),
+        NearMiss(vary(_TILES, ("half = n // 2", "half = 0")), why="a number, which costs nothing"),
+        NearMiss(
+            vary(_TILES, ("half = n // 2", "_ = n // 2")), why="the name says that it is not used"
+        ),
+        NearMiss(
+            vary(_TILES, ("half = n // 2", "half = n // 2\n    if half > 4:\n        v = v * 2.0")),
+            why="a branch asks for it",
+        ),
+    )
+    seen = (
+        Seen("fla-core", "fla/ops/common/chunk_o.py", "chunk_fwd_kernel_o", 91),
+        Seen("liger-kernel", "liger_kernel/ops/kl_div.py", "_kldiv_kernel_backward", 114),
+    )
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        body = subject.facts.kernel.entry.body
+        rows = list(_ops(body))
+        unread = _unread(rows)
+        if not unread or subject.facts.kernel.dialect not in self.dialects:
+            return
+        kept = " ".join(str(op.attribute("what")) for op in rows if op.kind == OpKind.OPAQUE)
+        found: dict[str, list[Lines]] = {}
+        for name, lines in unread:
+            if not re.search(rf"\b{re.escape(name)}\b", kept):
+                found.setdefault(name, []).append(lines)
+        if found:
+            names = ", ".join(f"`{name}`" for name in found)
+            yield self.finding(
+                subject,
+                f"{names}: computed here and never read",
+                "drop it, or move it to the branch that reads it",
+                [one for places in found.values() for one in places],
+                Severity.NOTE,
+            )
+
+
+def _unread(rows: list[Op]) -> list[tuple[str, Lines]]:
+    """Names of values that nothing reads, with their lines."""
+    read = {value for op in rows for value in op.inputs}
+    found = []
+    for op in rows:
+        if op.regions or not op.results or op.kind in _SETTLED:
+            continue
+        if op.kind not in READS and effect_of(op.kind) is not Effect.PURE:
+            continue
+        name = op.results[0].name.partition(".")[0]
+        if name.strip("_") and not name.startswith("_"):
+            if not any(result.name in read for result in op.results):
+                found.append((name, op.span.lines))
+    return found
+
+
+def _ops(region: Region) -> Iterator[Op]:
+    """Every operation of a region and of those inside it."""
+    for op in region.ops:
+        yield op
+        for inner in op.regions:
+            yield from _ops(inner)
