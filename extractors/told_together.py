@@ -9,7 +9,7 @@ from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
-from extractors.told_backward import computed_again
+from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
@@ -72,6 +72,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         *detection.decisions,
         *laid_out(detection, facts),
         *computed_again(detection, facts.decisions),
+        *loss_beside(detection, facts.decisions),
     )
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents

@@ -69,7 +69,7 @@ _TWICE = vary(
         "    tl.store(grads + row * n + label, tl.exp(own) / total - 1.0)",
     ),
 )
-_BOTH = "loss and gradient in one kernel"
+BOTH = "loss and gradient in one kernel"
 
 
 class LossWithGradient(Pattern):
@@ -81,10 +81,10 @@ class LossWithGradient(Pattern):
     axis = "fusion"
     source = "Hsu et al., Liger Kernel (2024), fused cross entropy: gradient in the forward pass"
     matches = (
-        Case(_LOSS, _BOTH),
-        Case(_TWICE, _BOTH),
-        Case(_LOSS_TILE, _BOTH),
-        Case(_LOSS_THREADS, _BOTH),
+        Case(_LOSS, BOTH),
+        Case(_TWICE, BOTH),
+        Case(_LOSS_TILE, BOTH),
+        Case(_LOSS_THREADS, BOTH),
     )
     near_misses = (
         NearMiss(
@@ -120,7 +120,7 @@ class LossWithGradient(Pattern):
             apart = [(s, n) for s, n in losses if s.array not in {g.array for g in stores}]
             if apart:
                 found = [node, *stores, *(place for pair in apart for place in pair)]
-                yield self.decide(facts, _BOTH, dict.fromkeys(found))
+                yield self.decide(facts, BOTH, dict.fromkeys(found))
                 return
 
     def _subtracted(self, facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:

@@ -1,0 +1,55 @@
+"""A gradient that a forward pass saves, stored beside what that pass returns."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.detect import detect
+from extractors.host.samples import vary
+from extractors.patterns.loss_with_gradient import BOTH
+from extractors.told_together import told_together
+from tests.extractors.rules.support import subject
+
+TEXT = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def apart(x, y, loss, grad, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = row * n + tl.arange(0, T)
+    d = tl.load(x + at) - tl.load(y + at)
+    tl.store(loss + at, tl.abs(d))
+    tl.store(grad + at, tl.where(d > 0, 1.0, -1.0))
+
+class Apart(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        loss = torch.empty_like(x)
+        grad = torch.empty_like(x)
+        apart[(x.shape[0],)](x, y, loss, grad, x.shape[1], T=1024)
+        ctx.save_for_backward(grad)
+        return loss.sum()
+
+    @staticmethod
+    def backward(ctx, out):
+        (grad,) = ctx.saved_tensors
+        return grad * out, None
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), True, id="loss and gradient"),
+        pytest.param(
+            (("save_for_backward(grad)", "save_for_backward(x)"),), False, id="input kept"
+        ),
+        pytest.param((("    tl.store(loss + at, tl.abs(d))\n", ""),), False, id="gradient alone"),
+        pytest.param((("tl.abs(d)", "tl.zeros([T], tl.float32)"),), False, id="zeros beside"),
+    ],
+)
+def test_gradient_ahead(changes: tuple[tuple[str, str], ...], told: bool) -> None:
+    found = subject(vary(TEXT, *changes))
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert any(d.axis == "fusion" and d.value == BOTH for d in decisions) is told
