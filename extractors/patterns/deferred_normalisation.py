@@ -65,6 +65,17 @@ class DeferredNormalisation(Pattern):
         Case(FLASH_STAGED, "divide once in the epilogue"),
         Case(_IN_TWO_LOOPS, "divide once in the epilogue"),
         Case(MERGE, "divide once in the epilogue"),
+        Case(
+            vary(
+                SOFTMAX_TWICE_POINTER,
+                ("tl.exp(v - top) / tot", "tl.exp(v - top) * (1.0 / tot)"),
+            ),
+            "multiply by reciprocal",
+        ),
+        Case(
+            vary(ATTENTION_POINTER, ("acc / tot", "(acc * rate) / tot")),
+            "divide once in the epilogue",
+        ),
     )
     near_misses = (
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
@@ -77,6 +88,10 @@ class DeferredNormalisation(Pattern):
             why="divided by a number that no loop carried",
         ),
         NearMiss(PRODUCT, why="nothing is divided"),
+        NearMiss(
+            vary(ATTENTION_POINTER, ("acc / tot[:, None]", "(tot * tot)[:, None] / tot[:, None]")),
+            why="what is divided is no accumulator",
+        ),
         NearMiss(MERGE_LOOP_THREADS, why="told as one reciprocal per row"),
         NearMiss(
             SOFTMAX_POINTER,
@@ -95,6 +110,7 @@ class DeferredNormalisation(Pattern):
             if once:
                 yield self.decide(facts, "divide once in the epilogue", once)
             return
+        found: dict[str, list[Node]] = {}
         for loop in facts.loops:
             sums = loop.of(Role.RUNNING_SUM, Role.SUM)
             grown = loop.of(Role.ACCUMULATOR) + [
@@ -107,8 +123,9 @@ class DeferredNormalisation(Pattern):
                     facts, node, loop, [c.result for c in grown], [c.result for c in sums]
                 )
                 if value is not None:
-                    yield self.decide(facts, value, (node,))
-                    break
+                    found.setdefault(value, []).append(node)
+        for value, where in found.items():
+            yield self.decide(facts, value, dict.fromkeys(where))
 
     def _divides(
         self, facts: Facts, node: Node, loop: Loop, grown: list[str], sums: list[str]
@@ -124,7 +141,17 @@ class DeferredNormalisation(Pattern):
             return "divide once in the epilogue"
         scored = facts.contractions or score_sums(facts)
         once = bool(scored) and not facts.graph.rests_on(over, loop.node)
-        return "multiply by reciprocal" if once else None
+        return "multiply by reciprocal" if once or self._weighs(facts, node, under, sums) else None
+
+    def _weighs(self, facts: Facts, node: Node, under: str, sums: list[str]) -> bool:
+        """The reciprocal of the finished sum, which multiplies exponentials taken once more."""
+        if facts.values.literal(node.op.inputs[0]) != 1 or facts.graph.core(under) not in sums:
+            return False
+        raised = {e.node.result for e in facts.exponentials if e.node.loops}
+        for user in facts.graph.downstream(node.result, 8):
+            if user.op.kind == OpKind.MUL and {*map(facts.graph.core, user.op.inputs)} & raised:
+                return True
+        return False
 
     def _again(self, facts: Facts, over: str, under: str, sums: list[str]) -> bool:
         """An exponential that is taken once more in another loop, over the finished sum."""
@@ -149,8 +176,15 @@ def _whole(facts: Facts, quotient: Node, merge: Merge) -> bool:
 
 
 def _sides(facts: Facts, value: str, depth: int = 3) -> list[str]:
-    """The value below reshapes, casts and turns; what each side of a branch hands on."""
+    """The value below reshapes, casts, turns and products with a scalar; what each side of a branch
+    hands on."""
     core = facts.graph.through(value, VIEWS | CASTS | TURNS)
-    if core is None or not depth or facts.graph.kind_of(core) != OpKind.IF:
+    made = facts.graph.producer(core)
+    if core is None or made is None or not depth:
         return [core] if core is not None else []
-    return [v for end in facts.graph.feeds(core) for v in _sides(facts, end, depth - 1)]
+    if made.op.kind == OpKind.IF:
+        return [v for end in facts.graph.feeds(core) for v in _sides(facts, end, depth - 1)]
+    if made.op.kind == OpKind.MUL:
+        tiles = [v for v in made.op.inputs[:2] if facts.types.shape(v)]
+        return _sides(facts, tiles[0], depth - 1) if len(tiles) == 1 else [core]
+    return [core]

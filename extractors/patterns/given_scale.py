@@ -11,6 +11,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.quantised import narrowed
 from kb.evidence import Decision
+from kb.ir import Literal
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
 _LOOKS = VIEWS | CASTS
@@ -37,6 +38,23 @@ _CLAMPED = vary(
     _GIVEN_POINTER,
     ("tl.minimum(tl.maximum(v, -448.0), 448.0)", "tl.clamp(v, min=-448.0, max=448.0)"),
 )
+_BY_TYPE = vary(
+    _GIVEN_POINTER,
+    ("import triton.language as tl\n", """import triton.language as tl
+@triton.jit
+def bounded(v, dtype):
+    if dtype == tl.float8e4nv:
+        low = -448.0
+        high = 448.0
+    elif dtype == tl.float8e5:
+        low = -57344.0
+        high = 57344.0
+    else:
+        tl.static_assert(False, "no such type")
+    return tl.clamp(v, low, high)
+"""),
+    ("tl.minimum(tl.maximum(v, -448.0), 448.0)", "bounded(v, out.dtype.element_ty)"),
+)  # fmt: skip
 _RANGE = vary(
     _GIVEN_POINTER,
     ("scale, n,", "scale, n, low, high,"),
@@ -56,6 +74,7 @@ class GivenScale(Pattern):
     matches = (
         Case(_GIVEN, "given scale, clamped to the range of the type"),
         Case(_CLAMPED, "given scale, clamped to the range of the type"),
+        Case(_BY_TYPE, "given scale, clamped to the range of the type"),
         Case(_RANGE, "given scale, clamped to the range of the type"),
         Case(_SATURATED, "given scale before a cast to few bits"),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
@@ -65,6 +84,11 @@ class GivenScale(Pattern):
         NearMiss(
             vary(_GIVEN, ("-127.f", "0.f")),
             why="one bound is not the other's negative",
+            value="given scale, clamped to the range of the type",
+        ),
+        NearMiss(
+            vary(_BY_TYPE, ("low = -57344.0", "low = 0.0")),
+            why="one bound is not the other's negative for one of the types",
             value="given scale, clamped to the range of the type",
         ),
         NearMiss(
@@ -124,16 +148,24 @@ def _inside(facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
 
 
 def _opposite(facts: Facts, one: str, other: str) -> bool:
-    """Numbers of one size and different signs; or one value is the other's negative."""
-    numbers = [facts.values.literal(v) for v in (one, other)]
-    if all(isinstance(x, int | float) for x in numbers):
-        below, above = sorted(float(str(x)) for x in numbers)
-        return below < 0 < above and above <= -below <= above + 1
+    """Numbers of one size and different signs, on each side of a branch; or one value is the
+    other's negative."""
+    pairs = list(zip(*(_written(facts, v) for v in (one, other)), strict=False))
+    if pairs and all(isinstance(x, int | float) for pair in pairs for x in pair):
+        ordered = [sorted(float(str(x)) for x in pair) for pair in pairs]
+        return all(below < 0 < above and above <= -below <= above + 1 for below, above in ordered)
     for this, that in ((one, other), (other, one)):
         made = facts.graph.producer(facts.graph.through(this, _LOOKS))
         if made is not None and made.op.kind == OpKind.NEG:
             return facts.graph.core(made.op.inputs[0]) == facts.graph.core(that)
     return False
+
+
+def _written(facts: Facts, bound: str) -> list[Literal | None]:
+    """The number that a bound is; the one that each side of a branch gives, where it gives any."""
+    sides = facts.graph.ends(bound, _LOOKS) if facts.graph.kind_of(bound) == OpKind.IF else []
+    given = [n.result for n in sides if n.op.kind != OpKind.UNDEF]
+    return [facts.values.literal(v) for v in given or [bound]]
 
 
 def _range(facts: Facts, outer: Node, low: str, high: str) -> bool:

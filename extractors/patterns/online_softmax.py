@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from itertools import islice
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, BACKWARD_KEYS, POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    BACKWARD_KEYS,
+    POINTER,
+    TILE,
+    vary,
+)
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import PAIRS_THREADS, SOFTMAX_CHUNKS_THREADS
@@ -14,6 +21,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
+from kb.analysis.merging import LOGARITHMS
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -32,6 +40,39 @@ def softmax_kept(x, tops, sums, n, step, T: tl.constexpr):
     tl.store(sums + row, total)
 """
 )
+_IN_ONE = (
+    TILE
+    + """
+@ct.kernel
+def loss(x, out, COLS: Int, T: Int):
+    row = ct.bid(0)
+    top_tile = ct.full((1,), -math.inf, dtype=ct.float32)
+    tot_tile = ct.full((1,), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(COLS, T)):
+        at = j * T + ct.arange(T, dtype=ct.int32)
+        v = ct.astype(ct.gather(x, (row, at), padding_value=-math.inf), ct.float32)
+        top = ct.sum(top_tile, 0, keepdims=False)
+        tot = ct.sum(tot_tile, 0, keepdims=False)
+        now = ct.maximum(top, ct.max(v, 0, keepdims=False))
+        below = -now * 1.4426950408889634
+        fade = ct.exp2(top * 1.4426950408889634 + below)
+        tot = tot * fade + ct.sum(ct.exp2(v * 1.4426950408889634 + below), 0, keepdims=False)
+        top_tile = ct.full((1,), now, dtype=ct.float32)
+        tot_tile = ct.full((1,), tot, dtype=ct.float32)
+    top = ct.sum(top_tile, 0, keepdims=False)
+    ct.scatter(out, row, top + ct.log(ct.sum(tot_tile, 0, keepdims=False)))
+"""
+)
+_LOGARITHM = vary(
+    ATTENTION_POINTER,
+    ("new = tl.maximum(top, tl.max(s, 1))", "new = tl.maximum(lse, tl.max(s, 1))"),
+    ("        tot = tot * fade + tl.sum(p, 1)\n", ""),
+    ("        top = new\n",
+     "        top = new\n        lse = new + tl.log(tl.exp(lse - new) + tl.sum(p, 1))\n"),
+    ("    tot = tl.zeros([TM], tl.float32)\n",
+     "    lse = tl.full([TM], float(\"-inf\"), tl.float32)\n"),
+    ("acc = acc / tot[:, None]", "acc = acc * tl.exp(top - lse)[:, None]"),
+)  # fmt: skip
 _KEPT_THREADS = """__global__ void flash(const float* q, const float* k, float* tops, float* sums,
                       int d, int rounds, int T) {
     extern __shared__ float scores[];
@@ -69,6 +110,12 @@ class OnlineSoftmax(Pattern):
         Case(PAIRS_THREADS, "online 2-pass"),
         Case(_KEPT, "online (1 pass)"),
         Case(_KEPT_THREADS, "online (1 pass)"),
+        Case(_IN_ONE, "online (1 pass)"),
+        Case(_LOGARITHM, "online (1 pass)"),
+        Case(
+            vary(ATTENTION_POINTER, ("        top = new\n", "        top = new.to(tl.float32)\n")),
+            "online (1 pass)",
+        ),
     )
     near_misses = (
         NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
@@ -84,6 +131,14 @@ class OnlineSoftmax(Pattern):
             vary(_KEPT_THREADS, ("tops[row] = now", "tops[row] = sum")),
             why="no maximum is kept",
         ),
+        NearMiss(
+            vary(_LOGARITHM, ("lse = new + tl.log", "lse = new * tl.log")),
+            why="what is carried is no logarithm of a sum",
+        ),
+        NearMiss(
+            vary(_IN_ONE, ("full((1,), now,", "full((1,), tot,")),
+            why="the maximum does not run on",
+        ),
         NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
         NearMiss(SOFTMAX_CHUNKS_POINTER, why="the maximum is final before the sum begins"),
         NearMiss(SOFTMAX_CHUNKS_THREADS, why="the maximum is final before the sum begins"),
@@ -97,6 +152,8 @@ class OnlineSoftmax(Pattern):
             rescaled = [
                 c for c in loop.carried if _scaled(facts, c.next, factors) and c not in maxima
             ]
+            if not maxima:
+                found.setdefault("online (1 pass)", []).extend(_log_sums(facts, loop))
             if not maxima or not rescaled:
                 continue
             grows = [node for c in maxima for node in _growths(facts, c.next)]
@@ -107,11 +164,28 @@ class OnlineSoftmax(Pattern):
                 else "online 2-pass"
             )
             found.setdefault(value, []).extend((*grows, *factors, *scales))
-        if not found:
+        if not any(found.values()):
             found["online (1 pass)"] = _kept_in_memory(facts)
         for value, where in found.items():
             if where:
                 yield self.decide(facts, value, where)
+
+
+def _log_sums(facts: Facts, loop: Loop) -> list[Node]:
+    """A carried logarithm of a sum: the maximum of the old one and of new scores, and what is below
+    it, put together again."""
+    found: list[Node] = []
+    for c in loop.carried if facts.exponentials else ():
+        end = facts.graph.producer(facts.graph.core(c.next))
+        if end is None or end.op.kind != OpKind.ADD:
+            continue
+        sides = [n for v in end.op.inputs[:2] for n in facts.graph.ends(v, VIEWS | CASTS)]
+        tops = [n for n in sides if n.op.kind == OpKind.MAXIMUM]
+        before = {facts.graph.core(v) for n in tops for v in n.op.inputs[:2]}
+        if c.argument in before and any(n.op.kind in LOGARITHMS for n in sides):
+            below = [e.node for e in facts.exponentials if e.node.inside(loop.node)]
+            found += [*tops, *(n for n in below if facts.graph.rests_on(end.result, n)), end]
+    return found
 
 
 def _kept_in_memory(facts: Facts) -> list[Node]:

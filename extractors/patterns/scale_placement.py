@@ -19,6 +19,7 @@ from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.side_output import handed
+from kb.analysis.exponentials import is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -169,6 +170,14 @@ class ScalePlacement(Pattern):
             why="the scores are held below a bound, not scaled",
         ),
         NearMiss(
+            vary(
+                _CAPPED,
+                ("tl.trans(k)) * rate", "tl.trans(k))"),
+                ("tanh(s / cap)", "tanh(s * (1.0 / cap))"),
+            ),
+            why="the scores are held below a bound, not scaled",
+        ),
+        NearMiss(
             vary(_LINEAR, ("x * rate", "x * tl.load(out)")),
             why="the factor is loaded: a scale of what is stored in few bits",
         ),
@@ -217,7 +226,13 @@ class ScalePlacement(Pattern):
         after = [
             n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
         ]
-        folded = [e for e in facts.exponentials if e.product is not None and not e.rescale]
+        folded = [
+            e
+            for e in facts.exponentials
+            if e.product is not None
+            and not e.rescale
+            and not is_log2e(facts.values.literal(e.scale or ""))
+        ]
         if after and folded and not before:
             parts = [n for e in folded for n in (e.product, e.difference) if n is not None]
             yield "scale folded into (s*scale - m) FMA", [*after[:1], *parts]
@@ -235,8 +250,15 @@ class ScalePlacement(Pattern):
             caps = {facts.graph.core(_scaling(facts, n)) for n in last}
             first = [n for n in _scales(facts, inner) if _scaling(facts, n) is not None]
             found = [n for n in found if n not in last]
-            found += [n for n in first if facts.graph.core(_scaling(facts, n)) not in caps]
+            found += [n for n in first if self._divisor(facts, _scaling(facts, n)) not in caps]
         return found
+
+    def _divisor(self, facts: Facts, factor: str | None) -> str | None:
+        """A factor; of a reciprocal, what it divides by."""
+        made = _producer(facts, factor) if factor is not None else None
+        divided = made is not None and made.op.kind == OpKind.DIV
+        over = facts.values.literal(made.op.inputs[0]) if made is not None and divided else None
+        return facts.graph.core(made.op.inputs[1] if made is not None and over == 1 else factor)
 
     def _scores(self, facts: Facts, maximum: Node) -> bool:
         return any(facts.graph.rests_on(maximum.result, p) for p in facts.score_products)

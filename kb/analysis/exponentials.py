@@ -126,7 +126,19 @@ def _difference(graph: Graph, value: str | None) -> tuple[Node | None, str | Non
         return node, graph.through(node.op.inputs[0], _LOOKS), node.op.inputs[1]
     if node.op.kind == OpKind.FMA:
         return node, value, node.op.inputs[2]
+    if node.op.kind == OpKind.ADD:
+        for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            if _negated(graph, other) and not _negated(graph, this):
+                return node, graph.through(this, _LOOKS), other
     return None, value, None
+
+
+def _negated(graph: Graph, value: str) -> bool:
+    """True for a value with its sign turned, perhaps times a number."""
+    made = graph.producer(graph.through(value, _LOOKS))
+    if made is None or made.op.kind != OpKind.MUL:
+        return made is not None and made.op.kind == OpKind.NEG
+    return any(graph.kind_of(graph.through(v, _LOOKS)) == OpKind.NEG for v in made.op.inputs[:2])
 
 
 def _sides(graph: Graph, values: Values, product: Node) -> tuple[str | None, str | None]:

@@ -104,10 +104,12 @@ class Graph:
     _feeds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _masks: dict[str, int] = field(default_factory=dict)
     _of_kind: dict[str, list[Node]] = field(default_factory=dict)
+    alone: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._add(self.function.body, None, 0, ())
         self._close()
+        self.alone = dict(self._in_and_out())
 
     # -- structure
 
@@ -192,6 +194,33 @@ class Graph:
             for region in range(len(node.op.regions)):
                 found += self.handed(node, region)[position : position + 1]
         return tuple(found)
+
+    def _in_and_out(self) -> Iterator[tuple[str, str]]:
+        """Tiles of one element that a computed number fills, and reductions that take it out, each
+        with the value that it holds."""
+        fills = [n for n in self.of(OpKind.FULL) if self._of_one(n.op.operand("shape"))]
+        single = {n.result for n in fills}
+        for node in (*self.of(*LOOPS), *self.of(OpKind.IF)) if fills else ():
+            skipped = 1 if node.op.kind == OpKind.FOR else 0
+            names = [a.name for r in node.op.regions for a in r.arguments][skipped:]
+            for place, result in enumerate(node.op.results):
+                begun = self.feeds(result.name)
+                if {*(begun[:1] if node.op.kind in LOOPS else begun)} <= single:
+                    single |= {result.name, *names[place : place + 1]}
+        for node in fills:
+            value = node.op.operand("value")
+            if value is not None and self.kind_of(value) not in (OpKind.CONST, OpKind.NEG, ""):
+                yield node.result, value
+        for node in self.of(OpKind.REDUCE_SUM, OpKind.REDUCE_MAX, OpKind.REDUCE_MIN):
+            if node.op.inputs[0] in single:
+                yield node.result, node.op.inputs[0]
+
+    def _of_one(self, shape: str | None) -> bool:
+        """True for a shape whose extents are all written as 1, one or more."""
+        made = self.producer(shape)
+        items = made.op.inputs if made is not None and made.op.kind == OpKind.TUPLE else ()
+        ones = [n is not None and n.op.attribute("value") == 1 for n in map(self.producer, items)]
+        return bool(ones) and all(ones)
 
     # -- reach
 
@@ -288,7 +317,10 @@ class Graph:
         while value is not None:
             node = self.defs.get(value)
             if node is None or node.op.kind not in kinds or not node.op.inputs:
-                return value
+                if value not in self.alone or not kinds >= VIEWS:
+                    return value
+                value = self.alone[value]
+                continue
             if node.op.kind == OpKind.SUBSCRIPT and not is_view(node.op):
                 return value
             value = node.op.inputs[0]

@@ -7,16 +7,17 @@ from enum import StrEnum
 
 from kb.analysis import symbolic as s
 from kb.analysis.butterflies import mirrored
-from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Node
+from kb.analysis.carried_sums import accumulating, leads, scaled
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import OpKind
 
 _ABOVE: dict[str, int] = {OpKind.GT: 1, OpKind.GE: 1, OpKind.LT: -1, OpKind.LE: -1}
 """1 where a comparison holds when its left side is the larger, -1 where its right side is."""
 _ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.SELECT, OpKind.IF, OpKind.FMA}
 _PLACING = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.CONST, OpKind.POINTER_CAST})
-_KEEPING = CASTS | TURNS | {OpKind.MUL, OpKind.COPY}
+_HANDED_ON = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF}
 
 
 class Role(StrEnum):
@@ -123,78 +124,6 @@ def updates(graph: Graph, argument: str, next_: str) -> list[Node]:
     return found
 
 
-def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
-    """True when a value is computed from a carried argument within one iteration."""
-    pending, seen = [value], {value}
-    for current in pending:
-        if current == argument:
-            return True
-        if len(seen) > limit:
-            return False
-        if current in graph.arguments and current != value:
-            loop = graph.arguments[current][0]
-            holder = graph.arguments.get(argument)
-            if holder is None or not (loop is holder[0] or loop.inside(holder[0])):
-                continue
-            if loop is holder[0]:
-                continue
-        for feed in graph.feeds(current):
-            if feed not in seen:
-                seen.add(feed)
-                pending.append(feed)
-    return False
-
-
-def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
-    """The contraction that adds into a carried value: as its third operand, or through an
-    addition."""
-    if not graph.roots(next_, *CONTRACTIONS):
-        return None
-    for node in graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS):
-        if node.op.kind in CONTRACTIONS:
-            acc = node.op.operand("acc")
-            if acc is not None and (acc == argument or leads(graph, acc, argument)):
-                return node
-            if acc is None or not leads(graph, acc, argument):
-                added = _added(graph, node)
-                if added is not None and _only_scales(graph, added, argument):
-                    return node
-    return None
-
-
-def _added(graph: Graph, contraction: Node) -> Node | None:
-    """The addition that takes the product in, possibly scaled by an elementwise factor, turned, or
-    one side of a branch."""
-    value = contraction.result
-    for _ in range(6):
-        users = graph.users(value)
-        adds = [user for user in users if user.op.kind in (OpKind.ADD, OpKind.FMA)]
-        if adds:
-            return adds[0]
-        steps = [u for u in users if u.op.kind in _KEEPING or _side_of_branch(u)]
-        if len(steps) != 1:
-            return None
-        handed_on = graph.onward(steps[0], value)
-        if not handed_on:
-            return None
-        value = handed_on[0]
-    return None
-
-
-def _side_of_branch(node: Node) -> bool:
-    """True where a side of a branch hands its values on."""
-    parent = node.parent
-    return node.op.kind == OpKind.YIELD and parent is not None and parent.op.kind == OpKind.IF
-
-
-def _only_scales(graph: Graph, added: Node, argument: str) -> bool:
-    return any(
-        value == argument or graph.through(value, VIEWS | CASTS) == argument
-        or (graph.kind_of(value) == OpKind.MUL and leads(graph, value, argument))
-        for value in added.op.inputs
-    )  # fmt: skip
-
-
 def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
     if accumulating(graph, argument, next_) is not None:
         return True
@@ -221,7 +150,7 @@ def _extends(graph: Graph, argument: str, next_: str, extreme: OpKind = OpKind.M
     """next = maximum(argument, something), possibly guarded by a select; or the one of the two that
     a comparison of them finds larger."""
     for node in graph.upstream(
-        next_, lambda n: n.op.kind not in VIEWS | {OpKind.SELECT, OpKind.IF}
+        next_, lambda n: n.op.kind not in _HANDED_ON and n.result not in graph.alone
     ):
         if node.op.kind == extreme:
             return any(graph.core(value) == argument for value in node.op.inputs[:2])
@@ -277,8 +206,10 @@ def _same(graph: Graph, one: str | None, other: str | None, depth: int = 4) -> b
 def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
     """next = argument * factor + something is a rescaled sum; without a factor a plain one. A
     choice of a sum or a difference is a step of a butterfly."""
-    stops = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF, OpKind.ADD}
-    for node in graph.upstream(next_, lambda n: n.op.kind not in stops):
+    stops = _HANDED_ON | {OpKind.ADD}
+    for node in graph.upstream(
+        next_, lambda n: n.op.kind not in stops and n.result not in graph.alone
+    ):
         if node.op.kind == OpKind.SELECT and mirrored(graph, node):
             return None
         if node.op.kind == OpKind.FMA:
@@ -288,13 +219,9 @@ def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
         if node.op.kind != OpKind.ADD:
             continue
         for value in node.op.inputs[:2]:
-            core = graph.core(value)
-            if core == argument:
-                return Role.SUM
-            made = graph.producer(core)
-            if made is not None and made.op.kind == OpKind.MUL:
-                if any(graph.core(v) == argument for v in made.op.inputs[:2]):
-                    return Role.RUNNING_SUM
+            factor = scaled(graph, value, argument)
+            if factor is not None:
+                return Role.RUNNING_SUM if factor else Role.SUM
     return None
 
 
