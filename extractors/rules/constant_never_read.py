@@ -23,7 +23,13 @@ class ConstantNeverRead(Rule):
     neither the module reads nor another one takes from it."""
 
     name = "constant-never-read"
-    matches = (Case(_POINTER, "`LIMIT`"), Case(_TILED, "`LN2`"))
+    matches = (
+        Case(_POINTER, "`LIMIT`"),
+        Case(_TILED, "`LN2`"),
+        Case(
+            vary(_POINTER, ("= 65536", "= 65536 if torch.version.hip is None else 4096")), "`LIMIT`"
+        ),
+    )
     near_misses = (
         NearMiss(vary(_POINTER, ("x.numel()", "min(LIMIT, x.numel())")), why="it is read"),
         NearMiss(
@@ -91,13 +97,15 @@ def _unread(material: Material) -> dict[str, Lines]:
 
 
 def _plain(value: ast.expr) -> bool:
-    """A number or text, or computed from numbers."""
+    """A number or text, computed from numbers, or one of two such."""
     if isinstance(value, ast.Constant):
         return isinstance(value.value, int | float | str) and value.value != ""
     if isinstance(value, ast.UnaryOp):
         return _plain(value.operand)
     if isinstance(value, ast.BinOp):
         return _plain(value.left) and _plain(value.right)
+    if isinstance(value, ast.IfExp):
+        return _plain(value.body) and _plain(value.orelse)
     if isinstance(value, ast.Call) and ast.unparse(value.func).startswith("math."):
         return all(_plain(one) for one in value.args)
     return False

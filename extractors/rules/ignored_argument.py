@@ -1,27 +1,50 @@
-"""A host function on the way to the launch accepts an argument and never reads it."""
+"""A host function around the launch accepts an argument and never reads it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
 
-from extractors.host.callers import called, leading
-from extractors.host.facts import read_names
+from extractors.host.callers import MAX_CALLERS, called, leading
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material, functions_of, read_names
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
+from extractors.syntax.nodes import nodes_of
 from kb.evidence import Finding, Severity
 
 _ACCEPTED = vary(AUTOTUNED, ("def run(x):", "def run(x, wide=False):"))
 _TILED = vary(SEARCHED, ("def run(x):", "def run(x, **options):"))
+_METHOD = (
+    AUTOTUNED
+    + """
+class Move(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, wide=False):
+        return run(x)
+"""
+)
+_HELPER = (
+    vary(AUTOTUNED, ("n = x.numel()", "n = rows(x, True)"))
+    + """
+def rows(x, wide):
+    return x.numel()
+"""
+)
 
 
 class IgnoredArgument(Rule):
-    """A parameter of a host function that leads to the launch, which its body never reads: whoever
-    passes it changes nothing."""
+    """A parameter of a host function that leads to the launch, or of a helper that such a function
+    calls, which its body never reads: whoever passes it changes nothing."""
 
     name = "ignored-argument"
-    matches = (Case(_ACCEPTED, "`wide`"), Case(_TILED, "`options`"))
+    matches = (
+        Case(_ACCEPTED, "`wide`"),
+        Case(_TILED, "`options`"),
+        Case(_METHOD, "`forward` accepts `wide`"),
+        Case(_HELPER, "`rows` accepts `wide`"),
+    )
     near_misses = (
         NearMiss(AUTOTUNED, why="every argument is read"),
         NearMiss(
@@ -33,6 +56,11 @@ class IgnoredArgument(Rule):
             vary(_ACCEPTED, ("    n = x.numel()", "    n = [x.numel() for _ in [wide]][0]")),
             why="a comprehension reads it",
         ),
+        NearMiss(vary(_METHOD, ("return run(x)", "return x.clone()")), why="it launches nothing"),
+        NearMiss(
+            _HELPER + "TABLE = {'rows': rows}\n",
+            why="a table hands the helper on, which may ask for such parameters",
+        ),
     )
     seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 847),)
 
@@ -40,7 +68,7 @@ class IgnoredArgument(Rule):
         material = subject.host.material
         told: set[ast.arg] = set()
         for launch in material.sites() if material is not None else ():
-            for function in leading(material, launch) if material is not None else ():
+            for function in _around(material, launch) if material is not None else ():
                 ignored = [arg for arg in _ignored(function) if arg not in told]
                 told.update(ignored)
                 if ignored:
@@ -54,6 +82,36 @@ class IgnoredArgument(Rule):
                         [(arg.lineno, arg.end_lineno or arg.lineno) for arg in ignored],
                         Severity.NOTE,
                     )
+
+
+def _around(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
+    """The functions on the way to a launch, those of the module that call them, and helpers of the
+    module that they call and that nothing hands on."""
+    found = leading(material, launch)
+    own = {node.name: node for node in material.tree.body if isinstance(node, ast.FunctionDef)}
+    functions = functions_of(material.tree)
+    for _ in range(MAX_CALLERS):
+        names = {node.name for node in found} & own.keys()
+        more = [node for node in functions if node not in found and called(node) & names]
+        if not more:
+            break
+        found += more
+    helped = dict.fromkeys(name for node in found for name in sorted(called(node) & own.keys()))
+    helpers = [own[name] for name in helped if not own[name].decorator_list]
+    unread = [node for node in helpers if node not in found and any(_ignored(node))]
+    return [*found, *(node for node in unread if _only_called(material, node))]
+
+
+def _only_called(material: Material, function: ast.FunctionDef) -> bool:
+    """Whether the module names a function in calls of it alone, so that its parameters are its
+    author's."""
+    names = calls = 0
+    for node in nodes_of(material.tree):
+        if isinstance(node, ast.Name) and node.id == function.name:
+            names += 1
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls += node.func.id == function.name
+    return names == calls
 
 
 def _ignored(function: ast.FunctionDef) -> Iterator[ast.arg]:
