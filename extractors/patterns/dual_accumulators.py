@@ -4,6 +4,7 @@ state that the other adds to."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
@@ -16,9 +17,11 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
-from kb.analysis.loops import Role, accumulating
+from kb.analysis.loops import Role
 from kb.evidence import Decision
 
 _TWIN = vary(
@@ -84,11 +87,25 @@ def chunks(w, k, v, out, n, K: Int, V: Int, C: Int):
         h = ct.mma(c, ct.astype(b, k.dtype), h)
 """
 )
+_APART = (
+    POINTER
+    + """
+@triton.jit
+def both(m, k, w, u, v, T: tl.constexpr):
+    at = tl.arange(0, T)[:, None] * T + tl.arange(0, T)[None, :]
+    a = tl.load(m + at)
+    x = tl.load(k + at)
+    y = tl.load(w + at)
+    tl.store(u + at, tl.dot(a, x))
+    tl.store(v + at, tl.dot(a, y))
+"""
+)
 
 
 class DualAccumulators(Pattern):
     """Two carried products whose left (or right) operand is the same load; or a carried matrix that
-    one product of the loop reads and another adds to."""
+    one product of the loop reads and another adds to; or two products with such an operand that go
+    into two arrays."""
 
     name = "dual-accumulators-sharing-one-operand"
     axis = "fusion"
@@ -97,11 +114,14 @@ class DualAccumulators(Pattern):
         Case(_TWIN, "one loop, two MMAs"),
         Case(_TWIN_POINTER, "one loop, two MMAs"),
         Case(_TWIN_THREADS, "one loop, two MMAs"),
+        Case(_APART, "two GEMMs"),
         Case(_STATE, "one loop, two MMAs"),
         Case(_STATE_TILE, "one loop, two MMAs"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one product"),
+        NearMiss(vary(_APART, ("dot(a, y)", "dot(y, a)")), why="one on the left, one on the right"),
+        NearMiss(vary(_APART, ("store(v + at", "store(u + at")), why="one array takes both"),
         NearMiss(ATTENTION, why="the second product takes the first one's result"),
         NearMiss(BACKWARD_KEYS, why="the products have no operand in common"),
         NearMiss(PRODUCT_POINTER, why="one product"),
@@ -136,6 +156,24 @@ class DualAccumulators(Pattern):
                 if adding is not None and reading:
                     yield self.decide(facts, "one loop, two MMAs", [*reading, adding])
                     return
+        if twins := self._twins(facts):
+            yield self.decide(facts, "two GEMMs", twins)
+
+    def _twins(self, facts: Facts) -> list[Node | Access]:
+        """Products with one loaded operand in common of which each goes into an array of its own,
+        with the stores."""
+        stored = {p: facts.stored_in(p.result) for p in facts.contractions}
+        for role in ("lhs", "rhs"):
+            sharing: dict[Node, list[Node]] = {}
+            for product in (p for p, stores in stored.items() if stores):
+                loads = facts.held_loads(product.op.operand(role))
+                for load in loads if len(loads) == 1 else ():
+                    sharing.setdefault(load.node, []).append(product)
+            for first, second in (p for ps in sharing.values() for p in combinations(ps, 2)):
+                arrays = {s.array for s in stored[first]} & {s.array for s in stored[second]}
+                if not arrays and not first.excludes(second):
+                    return [first, second, *stored[first], *stored[second]]
+        return []
 
 
 def _reads(facts: Facts, product: Node, state: str) -> bool:
