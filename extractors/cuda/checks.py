@@ -42,12 +42,13 @@ _POWER = re.compile(r"\((\w+(?:\.\w+)*) & \(?\1 - 1\)?\) == 0")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition that holds after a place of the host, or inside a kernel; `handed` are the names
-    of a function that checks, with what is handed to it."""
+    """A condition that holds after a place of the host, or inside a kernel; `handed` are names that
+    it speaks of with what they are elsewhere, one step after the other: parameters of a function
+    that checks with what they are given, or what a caller gives with the names that it gets."""
 
     condition: n.Expr
     at: n.Place
-    handed: tuple[tuple[str, str], ...] = ()
+    handed: tuple[tuple[tuple[str, str], ...], ...] = ()
 
 
 def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
@@ -134,8 +135,8 @@ def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constr
     names of the host that a launch is made of by themselves."""
     for check in checks:
         text = shown(check.condition)
-        if check.handed:
-            renamed = in_words(text, dict(check.handed), whole=True)
+        for step in check.handed:
+            renamed = in_words(text, dict(step), whole=True) if text else None
             text = renamed if renamed is not None else ""
         told = in_words(text, words) if text else None
         if told is not None:

@@ -22,7 +22,7 @@ def by_the_host(
     grids: dict[int, tuple[str, ...]] = {}
     for mine in launches:
         for other in every:
-            apart = other.function == mine.function and other.guards != mine.guards
+            apart = other.top == mine.top and other.guards != mine.guards
             if apart and _differs(mine, other, grids):
                 test = _parted(mine, other)
                 if test is not None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from extractors.cuda import nodes as n
 from extractors.cuda.held import Holding, Known, Way, kernels_behind
-from extractors.cuda.launch_site import LaunchSite, Names
+from extractors.cuda.launch_site import LaunchSite, Names, both
 from extractors.cuda.render import shown
-
-_T = TypeVar("_T")
 
 MAX_HANDED = 3
 """Functions that hand a kernel on, one to the other, until one launches it."""
@@ -56,8 +53,8 @@ def launched(launch: Open, handed: Handed, known: Known) -> Iterator[LaunchSite]
     here = replace(around, shape=shape, names=names, at=at)
     here = replace(here, arguments=tuple(_arguments(launch, call, given)))
     here = replace(
-        here, guards=_both(around.guards, site.guards), tests=_both(around.tests, site.tests),
-        cases=_both(around.cases, site.cases), checks=_both(around.checks, site.checks),
+        here, guards=both(around.guards, site.guards), tests=both(around.tests, site.tests),
+        cases=both(around.cases, site.cases), checks=both(around.checks, site.checks),
     )  # fmt: skip
     for name, way in kernels_behind(kernel, handed.held, known):
         yield under(replace(here, kernel=name), way)
@@ -67,14 +64,10 @@ def under(site: LaunchSite, way: Way) -> LaunchSite:
     """A launch under the conditions that chose its kernel, besides its own."""
     for step in way:
         site = replace(
-            site, guards=_both(site.guards, step.guards), tests=_both(site.tests, step.tests),
-            cases=_both(site.cases, step.cases),
+            site, guards=both(site.guards, step.guards), tests=both(site.tests, step.tests),
+            cases=both(site.cases, step.cases),
         )  # fmt: skip
     return site
-
-
-def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
-    return (*first, *(one for one in second if one not in first))
 
 
 def _arguments(launch: Open, call: n.Call, given: Mapping[str, n.Expr]) -> Iterator[n.Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from extractors.cuda import nodes as n
 from extractors.cuda.checks import Check
@@ -13,6 +14,9 @@ from kb.space import Binding, Launch, Scalar
 MAX_NAMES = 200
 """Names that one launch is followed to."""
 
+MAX_STEPS = 4
+"""Names behind names that a template argument is followed through."""
+
 Names = dict[str, n.Expr | n.Variable]
 _AXES = ("x", "y", "z")
 _POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
@@ -21,7 +25,9 @@ _POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
 
 @dataclass(frozen=True, slots=True)
 class LaunchSite:
-    """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions."""
+    """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions;
+    `root` is the function that leads to it through others, `entered` where it calls them, and
+    `handed` what the parameters of the launching function are then."""
 
     kernel: n.Name
     shape: tuple[n.Expr | n.Variable | None, ...]
@@ -33,6 +39,19 @@ class LaunchSite:
     checks: tuple[Check, ...] = ()
     cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
     tests: tuple[n.Expr, ...] = ()
+    root: str = ""
+    entered: n.Place | None = None
+    handed: tuple[tuple[str, n.Expr], ...] = ()
+
+    @property
+    def top(self) -> str:
+        """The outermost function that is known to lead here."""
+        return self.root or self.function
+
+    @property
+    def reached(self) -> n.Place:
+        """Where that function launches the kernel, or calls another to do it."""
+        return self.entered or self.at
 
     def words(self, definition: n.Definition) -> dict[str, str]:
         """Parameters of the kernel by what the host calls them here."""
@@ -47,7 +66,7 @@ class LaunchSite:
             value = constant(given, self.names)
             chosen = [text for text, label in held.items()
                       if value is not None and constant(label, self.names) == value]  # fmt: skip
-            tensor = _owner(given, self.names)
+            tensor = owner(given, self.names)
             found |= dict.fromkeys([shown(given), *chosen, *tensor], parameter)
         return found
 
@@ -63,7 +82,7 @@ class LaunchSite:
                     pending.append(self.names.get(node.text))
 
 
-def _owner(given: n.Expr | n.CType, names: Names) -> list[str]:
+def owner(given: n.Expr | n.CType, names: Names) -> list[str]:
     """The tensor whose elements a pointer is of, in a list of its own; empty for others."""
     node: object = given
     for _ in range(MAX_NAMES):
@@ -118,24 +137,27 @@ def _value(node: n.Expr | n.Variable, names: Names) -> n.Expr | n.Variable:
     return node
 
 
-def _extents(node: n.Expr | n.Variable | None, names: Names) -> Iterator[str]:
-    """Extents of a grid or block, x first: a dim3, or one number."""
+def _extents(node: n.Expr | n.Variable | None, names: Names) -> list[str]:
+    """Extents of a grid or block, x first: a dim3, or one number. Their numbers where all are
+    known, else their texts."""
     if node is None:
-        yield "?"
-        return
+        return ["?"]
     found = _value(node, names)
+    given: Sequence[n.Expr | n.Variable]
     if isinstance(found, n.Variable):
         parts = [names.get(f"{found.name}.{axis}") for axis in _AXES]
-        given = found.arguments or [one for one in parts if one is not None]
-        yield from map(shown, given or [n.Name(found.at, found.name)])
+        set_ = [one for one in parts if one is not None]
+        given = found.arguments or set_ or [n.Name(found.at, found.name)]
     elif isinstance(found, n.Braces):
-        yield from (shown(one) for one in found.items)
+        given = found.items
     elif isinstance(found, n.Call) and shown(found.function) == "dim3":
-        yield from (shown(one) for one in found.arguments)
-    elif isinstance(node, n.Name) and isinstance(found, n.Constant):
-        yield shown(found)
+        given = found.arguments
     else:
-        yield shown(node)
+        given = [node]
+    values = [None if isinstance(one, n.Variable) else constant(one, names) for one in given]
+    if all(isinstance(value, int) for value in values):
+        return [str(value) for value in values]
+    return [shown(one) for one in given]
 
 
 def _argument(given: n.CType | n.Expr, names: Names) -> str:
@@ -145,11 +167,19 @@ def _argument(given: n.CType | n.Expr, names: Names) -> str:
 
 def constant(given: n.CType | n.Expr, names: Names) -> Scalar:
     """The number or truth value that a template argument surely is."""
-    if isinstance(given, n.CType):
-        plain = not given.pointers and not given.arguments
-        found = names.get(given.name) if plain else None
-        return constant(found, names) if isinstance(found, n.Constant) else None
-    if isinstance(given, n.Name):
-        held = names.get(given.text)
-        return held.value if isinstance(held, n.Constant) else None
-    return given.value if isinstance(given, n.Constant) else None
+    if isinstance(given, n.CType) and (given.pointers or given.arguments):
+        return None
+    held = names.get(given.name) if isinstance(given, n.CType) else given
+    for _ in range(MAX_STEPS):
+        if not isinstance(held, n.Name):
+            break
+        held = names.get(held.text)
+    return held.value if isinstance(held, n.Constant) else None
+
+
+_T = TypeVar("_T")
+
+
+def both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
+    """The items of two tuples, those of the first one once."""
+    return (*first, *(one for one in second if one not in first))

@@ -234,6 +234,8 @@ class StatementBuilder(ExpressionBuilder):
         arguments = declared.arguments
         if declared.parameters is not None:
             arguments = self._constructor(declared.parameters)
+            if arguments is None and declared.value is not None:
+                return n.Variable(place, declared.name, n.CType("auto"), declared.value)
             if arguments is None:
                 return n.Skipped(place, f"declaration of {declared.name}")
         return n.Variable(place, declared.name, declared.type, declared.value, arguments, words)

@@ -48,7 +48,7 @@ def _bounded(at: int, launches: Sequence[LaunchSite]) -> Iterator[Lines]:
         for place_, guard in enumerate(site.guards):
             text = next((t for t in bounds if guard in (t, f"not ({t})")), None)
             if text is not None:
-                key = (site.function, site.guards[:place_], text)
+                key = (site.top, site.guards[:place_], text)
                 held = sides.setdefault(key, (bounds[text], []))
                 held[1].append((guard == text, value, place(site.kernel.at)))
     for test, held_ in sides.values():

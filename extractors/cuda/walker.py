@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.called import Called, meant, through
 from extractors.cuda.checks import Check, checked
 from extractors.cuda.handed import MAX_HANDED, Handed, Open, launched, under
 from extractors.cuda.held import (
@@ -56,6 +57,9 @@ class Walker:
     held: Holding = field(default_factory=dict)
     open: dict[str, list[Open]] = field(default_factory=dict)
     handed: list[Handed] = field(default_factory=list)
+    called: list[Called] = field(default_factory=list)
+    local: dict[str, tuple[n.Lambda, list[LaunchSite]]] = field(default_factory=dict)
+    replaced: list[LaunchSite] = field(default_factory=list)
     given: frozenset[str] = frozenset()
     _known: Known = field(init=False)
 
@@ -76,11 +80,15 @@ class Walker:
         self.checks = self.cases = self.tests = ()
         self.held, before = {}, len(self.found)
         self.given = _openly(function)
+        self.local, self.replaced = {}, []
         self._walk(function.body)
+        others = {id(one) for one in self.replaced}
+        self.found[before:] = [one for one in self.found[before:] if id(one) not in others]
         self._opened(function.name, function.parameters, before)
 
     def finish(self) -> None:
-        """Let the kernels that functions are given be launched by them."""
+        """Let the kernels that functions are given be launched by them, and every launch mean what
+        the callers of its function make of it."""
         for _ in range(MAX_HANDED):
             calls, self.handed = self.handed, []
             for one in calls:
@@ -93,6 +101,7 @@ class Walker:
                     self._opened(function.name, function.parameters, before)
             if not self.handed:
                 break
+        self.found = meant(self.found, self.called, self.functions)
 
     def _opened(self, name: str, parameters: tuple[n.Variable, ...], before: int) -> None:
         """Keep the launches of what a function is given until it is called."""
@@ -187,8 +196,10 @@ class Walker:
         parts of a launch configuration in order."""
         self.held.pop(node.name, None)
         self.open.pop(node.name, None)
+        self.local.pop(node.name, None)
         if isinstance(node.value, n.Lambda):
             self._opened(node.name, node.value.parameters, before)
+            self.local[node.name] = (node.value, self.found[before:])
         value = node.value
         if value is None and node.arguments is not None and len(node.arguments) == 1:
             value = node.arguments[0]
@@ -235,6 +246,7 @@ class Walker:
         place = _LAUNCHERS.get(name)
         if place is None or len(node.arguments) < 2:
             self._hands(node)
+            self._means(node, name)
             return
         for kernel, way in self._kernels(node.arguments[place]):
             if place:
@@ -264,6 +276,19 @@ class Walker:
         elif len(self.handed) < MAX_LAUNCHES:
             self.handed.append(handed)
 
+    def _means(self, node: n.Call, name: str) -> None:
+        """A call of a lambda or of a function that may launch kernels."""
+        last = name.rpartition("::")[2]
+        if name in self.local:
+            code, sites = self.local[name]
+            here = Called(name, node, self._site(n.Name(node.at, name), (), (), node.at))
+            self.replaced += sites
+            self.found += [through(one, here, code) for one in sites]
+        elif self.kernels and last in self.functions and last not in self.kernels:
+            if len(self.called) < MAX_LAUNCHES:
+                here_ = self._site(n.Name(node.at, name), (), (), node.at)
+                self.called.append(Called(last, node, here_))
+
     def _asked(self, node: n.Call) -> None:
         """What the runtime is asked of the device or of a kernel, and where the answer goes."""
         name = node.function.text if isinstance(node.function, n.Name) else ""
@@ -284,7 +309,7 @@ class Walker:
         for statement in called[0].body.body:
             inner = statement.value if isinstance(statement, n.Do) else statement
             for check in checked(inner):
-                yield replace(check, handed=handed)
+                yield replace(check, handed=(handed,))
 
     def _pointed(self, given: Sequence[n.Expr]) -> tuple[n.Expr, ...]:
         """What the addresses in an array of arguments point to."""

@@ -1,0 +1,111 @@
+"""Launches in functions and lambdas of the host, as their callers mean them."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from extractors.host.facts import HostFacts
+
+_KERNEL = """template <int N> __global__ void k(float* x, int n) { if (threadIdx.x < n) x[N] = n; }
+"""
+
+
+def _facts(host: str) -> HostFacts:
+    (found,) = host_facts(read_cuda(_KERNEL + host, "k.cu")).values()
+    return found
+
+
+_HELPER = """template <int W> void run(float* x, int cols) { k<W><<<1, W>>>(x, cols); }
+"""
+
+
+def test_template_arguments_that_callers_give() -> None:
+    found = _facts(
+        _HELPER
+        + """void all(float* x, int cols) {
+  if (cols <= 512) run<64>(x, cols);
+  else run<256>(x, cols);
+}"""
+    )
+    assert [(s.when, s.points) for s in found.tuning.spaces] == [
+        ("cols <= 512", ((("N", 64),),)), ("not (cols <= 512)", ((("N", 256),),)),
+    ]  # fmt: skip
+    warps = [d for d in found.decisions if d.axis == "num_warps"]
+    assert [d.value for d in warps] == ["2 or 8"]
+    assert {(4, 4), (5, 5)} <= set(warps[0].lines)
+
+
+def test_functions_one_calling_the_other() -> None:
+    found = _facts(
+        _HELPER
+        + """template <int V> void more(float* x, int n) { run<V>(x, n); }
+void all(float* x, int n) { if (n > 7) more<32>(x, n); else more<96>(x, n); }"""
+    )
+    assert [(one.when, dict(one.hints)["block_x"]) for one in found.launches] == [
+        ("n > 7", 32), ("not (n > 7)", 96),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [("std::integral_constant<int, 4>{}", 4), ("Number<8>{}", 8), ("std::true_type{}", 1)],
+)
+def test_constants_that_a_lambda_is_called_with(given: str, value: int) -> None:
+    found = _facts(
+        f"""void all(float* x, int n) {{
+  auto run = [&](auto size) {{ constexpr int W = decltype(size)::value; k<W><<<1, 32>>>(x, n); }};
+  if (n % 4 == 0) run({given});
+  else run(std::integral_constant<int, 2>{{}});
+}}"""
+    )
+    first, second = found.tuning.spaces
+    assert (first.when, first.points) == ("n % 4 == 0", ((("N", value),),))
+    assert second.points == ((("N", 2),),)
+
+
+def test_what_a_lambda_sees_is_what_it_is_when_called() -> None:
+    found = _facts(
+        """void all(float* x, int n) {
+  int threads = 0;
+  auto run = [&]() { k<1><<<1, threads>>>(x, n); };
+  threads = 128;
+  run();
+}"""
+    )
+    assert [dict(one.hints)["block_x"] for one in found.launches] == [128]
+
+
+def test_checks_of_a_caller() -> None:
+    found = _facts(
+        _HELPER
+        + """void all(torch::Tensor t) {
+  TORCH_CHECK(t.numel() % 8 == 0);
+  const int cols = 3;
+  run<64>(t.data_ptr<float>(), t.numel());
+}"""
+    )
+    assert "n % 8 == 0" in {c.expression for c in found.constraints}
+
+
+def test_a_check_of_another_name_than_what_is_handed_on() -> None:
+    found = _facts(
+        _HELPER
+        + """void all(float* x, int n, int m) {
+  TORCH_CHECK(n % 8 == 0);
+  run<64>(x, m);
+}"""
+    )
+    assert not [c for c in found.constraints if "% 8" in c.expression]
+
+
+def test_a_pointer_to_a_kernel() -> None:
+    found = _facts(
+        """void all(float* x, int n, bool wide) {
+  void (*code)(float*, int) = k<1>;
+  if (wide) code = k<4>;
+  code<<<1, 32>>>(x, n);
+}"""
+    )
+    assert [s.points for s in found.tuning.spaces] == [((("N", 1),),), ((("N", 4),),)]
