@@ -15,13 +15,14 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, TURN
-from extractors.patterns.cases_rows_pointer import LEAST, TURN_POINTER
+from extractors.patterns.cases_rows_pointer import LEAST, RECURRENT, TURN_POINTER
 from extractors.patterns.cases_rows_threads import TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun
-from kb.analysis.loops import Carried, Loop, Role, accumulating, takes_least, updates
+from kb.analysis.loops import Carried, Loop, Role, takes_least, updates
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ir import TypeKind
@@ -94,6 +95,22 @@ _TURNED = vary(
      "        if TM < TN:\n            part = tl.trans(tl.dot(tl.trans(y), tl.trans(x)))\n"
      "        else:\n            part = tl.dot(x, y)\n        acc += part * 0.5\n"),
 )  # fmt: skip
+_FADED = vary(
+    RECURRENT,
+    ("        state += a[None, :] * b[:, None]\n",
+     "        if TK > TV:\n            state *= tl.exp(a)[None, :]\n        else:\n            state *= tl.exp(b)[:, None]\n"  # noqa: E501
+     "        if TK > 64:\n            state += a[None, :] * b[:, None]\n        else:\n            state += b[:, None] * a[None, :]\n"),  # noqa: E501
+)  # fmt: skip
+_FADED_TILE = vary(
+    PRODUCT,
+    ("        acc = ct.mma(x, y, acc)\n",
+     "        if TM > 64:\n            acc = acc * 0.5\n        acc = acc + ct.mma(x, y, ct.zeros((TM, TN), ct.float32)) * 2.0\n"),  # noqa: E501
+)  # fmt: skip
+_BOTH_ADDED = vary(
+    PRODUCT_POINTER,
+    ("        acc += tl.dot(x, y)\n",
+     "        if TM < TN:\n            acc *= 0.5\n        acc += tl.dot(x, y) * 2.0 - tl.dot(y, x)\n"),  # noqa: E501
+)  # fmt: skip
 _BESIDE = """__global__ void both(const float* x, float* rows, float* all, int n, int m) {
     float total[2] = {};
     for (int row = blockIdx.x; row < n; row += gridDim.x) {
@@ -156,6 +173,9 @@ class AccumulatorCarried(Pattern):
         Case(_COLUMNS, "single accumulator"),
         Case(_BESIDE, "single accumulator"),
         Case(_TURNED, "single accumulator"),
+        Case(_FADED, "single accumulator"),
+        Case(_FADED_TILE, "single accumulator"),
+        Case(_BOTH_ADDED, "single accumulator"),
     )
     near_misses = (
         NearMiss(
@@ -167,6 +187,7 @@ class AccumulatorCarried(Pattern):
             vary(_LEAST_TILE, ("ct.minimum(top, v)", "ct.minimum(v, 0.0)")),
             why="nothing is carried",
         ),
+        NearMiss(vary(RECURRENT, ("state += a", "state = a")), why="every round begins anew"),
         NearMiss(TURN, why="nothing is carried"),
         NearMiss(ROW_NORM, why="the sum is taken at once, in no loop"),
         NearMiss(TURN_POINTER, why="nothing is carried"),

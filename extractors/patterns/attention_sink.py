@@ -10,9 +10,10 @@ from extractors.patterns.cases_merges import MERGE_PAIR_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
-from kb.analysis.loops import Role, leads
+from kb.analysis.loops import Role
 from kb.analysis.merging import merge_of, sinks
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind

@@ -66,6 +66,18 @@ def scan(x, out, n, T: tl.constexpr, W: tl.constexpr):
         tl.store(out + i * W + cols, tl.load(x + i * W + cols) * 2.0)
 """
 )
+WRITTEN = (
+    POINTER
+    + """
+@triton.jit
+def pairs(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T
+    own = tl.load(x + at + tl.arange(0, T))
+    for i in range(0, tl.minimum(T, n - at)):
+        picked = tl.sum(tl.where(tl.arange(0, T) == i, own, 0.0), axis=0)
+        tl.store(out + (at + tl.arange(0, T)) * T + i, own * picked)
+"""
+)
 PIECE = vary(
     SPLIT,
     ("PER: Int)", "PER: Int, size: int)"),

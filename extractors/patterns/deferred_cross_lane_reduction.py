@@ -14,9 +14,10 @@ from extractors.patterns.cases_rows_pointer import (
     STEPS,
 )
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, leads, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 

@@ -10,9 +10,10 @@ from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Carried, leads, updates
+from kb.analysis.loops import Carried, updates
 from kb.analysis.symbolic import ONE, AtomKind, Expr, sub
 from kb.evidence import Decision
 from kb.ops import OpKind

@@ -32,6 +32,7 @@ from extractors.patterns.cases_bounds import (
     TOKENS,
     UNCLIPPED,
     WINDOW,
+    WRITTEN,
 )
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_split import SPLIT
@@ -79,6 +80,7 @@ class LoopBoundsClipped(Pattern):
         Case(REST, _LOWER),
         Case(ALL, "full extent + mask"),
         Case(PIECE, "clipped to valid range"),
+        Case(WRITTEN, "clipped to valid range"),
         Case(LATER, _LOWER),
         Case(RAGGED, "upper bound clipped (causal)"),
         Case(DOWN, "clipped to valid range"),
@@ -336,8 +338,8 @@ def _stages(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def _least(facts: Facts, loop: Loop) -> list[Node]:
-    """The minimum of a range of the block and what is left, as the end of a loop that reads."""
-    if loop.high is None or not any(a.node.inside(loop.node) for a in facts.loads):
+    """The minimum of a range of the block and what is left, as the end of a loop over memory."""
+    if loop.high is None or not any(a.node.inside(loop.node) for a in facts.accesses):
         return []
     return [
         n

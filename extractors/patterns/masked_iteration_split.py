@@ -9,6 +9,7 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_EVERY,
     BACKWARD_KEYS,
+    POINTER,
     PRODUCT_POINTER,
     vary,
 )
@@ -42,6 +43,36 @@ _ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
 
 _AFTER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("))
 _LOWER_WHOLE = vary(LOWER, ("at, mask=at < n, other=0.0)", "at)"), (", mask=at < n)", ")"))
+
+
+_PEELED = (
+    POINTER
+    + """
+@triton.jit
+def decode(q, k, out, n, T: tl.constexpr, W: tl.constexpr, H: tl.constexpr):
+    rows = tl.program_id(0) * H + tl.arange(0, H)
+    at = tl.arange(0, T)
+    cols = tl.arange(0, W)
+    own = tl.load(q + rows[:, None] * W + cols[None, :])
+    top = tl.full((H,), float("-inf"), dtype=tl.float32)
+    acc = tl.zeros((H, W), dtype=tl.float32)
+    for i in range(n // T):
+        x = tl.load(k + (i * T + at)[:, None] * W + cols[None, :])
+        s = tl.dot(own, tl.trans(x))
+        new = tl.maximum(top, tl.max(s, axis=1))
+        p = tl.exp(s - new[:, None])
+        acc = tl.dot(p.to(x.dtype), x, acc * tl.exp(top - new)[:, None])
+        top = new
+    rest = n // T * T + at
+    if n % T:
+        x = tl.load(k + rest[:, None] * W + cols[None, :], mask=rest[:, None] < n, other=0.0)
+        s = tl.where(rest[None, :] < n, tl.dot(own, tl.trans(x)), float("-inf"))
+        new = tl.maximum(top, tl.max(s, axis=1))
+        p = tl.exp(s - new[:, None])
+        acc = tl.dot(p.to(x.dtype), x, acc * tl.exp(top - new)[:, None])
+    tl.store(out + rows[:, None] * W + cols[None, :], acc)
+"""
+)
 
 
 class MaskedIterationSplit(Pattern):
@@ -86,6 +117,7 @@ class MaskedIterationSplit(Pattern):
         ),
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(_AFTER, "once, outside of the loops"),
+        Case(_PEELED, "masked in a peeled last tile"),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
@@ -121,6 +153,29 @@ class MaskedIterationSplit(Pattern):
             vary(_LOWER_WHOLE, ("where(at <= row, v, 0.0)", "where(v <= 1.0, v, 0.0)")),
             why="numbers are compared, not places",
         ),
+        NearMiss(
+            vary(
+                _PEELED,
+                (
+                    "        s = tl.dot(own, tl.trans(x))\n",
+                    "        s = tl.dot(own, tl.trans(x))\n"
+                    "        s = tl.where(i * T + at[None, :] < n, s, -1e6)\n",
+                ),
+            ),
+            why="the loop masks every tile, too",
+            value="masked in a peeled last tile",
+        ),
+        NearMiss(
+            vary(
+                _PEELED,
+                (
+                    "acc * tl.exp(top - new)[:, None])\n    tl.store",
+                    "tl.zeros((H, W), dtype=tl.float32))\n    tl.store",
+                ),
+            ),
+            why="what is masked does not go on with the sum of the loop",
+            value="masked in a peeled last tile",
+        ),
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_THREADS, why="rows are padded, no mask is evaluated"),
@@ -134,6 +189,10 @@ class MaskedIterationSplit(Pattern):
         if once and facts.contractions:
             nodes = [node for m in once for node in (m.node, *m.comparisons, m.combined)]
             yield self.decide(facts, "once, outside of the loops", nodes)
+        peeled = [] if inside else self._peeled(facts, every)
+        if peeled:
+            yield self.decide(facts, "masked in a peeled last tile", peeled)
+            return
         if not inside:
             tails: list[Where] = [a for a in facts.loads if self._tail(facts, a)]
             kept = [n for group in kept_sides(facts).values() for n in group if n.loop is not None]
@@ -167,6 +226,23 @@ class MaskedIterationSplit(Pattern):
             return
         nodes = [node for m in inside for node in (m.node, m.combined)]
         yield self.decide(facts, "mask every iteration", nodes)
+
+    def _peeled(self, facts: Facts, every: list[Mask]) -> list[Node]:
+        """Masks of a product outside of the loops that goes on with what a loop summed without a
+        mask, with the branch around them."""
+        loops = [loop.node for loop, _ in facts.accumulators()]
+        after = [p for p in facts.contractions if p.loop is None] if loops else []
+        ends = [p for p in after if self._goes_on(facts, p, loops)]
+        found = [m for m in every if any(facts.graph.rests_on(p.result, m.node) for p in ends)]
+        guards = [g for m in found for g in facts.guards(m.node)[:1]]
+        return [*guards, *(n for m in found for n in (m.node, *m.comparisons))]
+
+    def _goes_on(self, facts: Facts, product: Node, loops: list[Node]) -> bool:
+        """True for a product that is added to what a loop leaves."""
+        added = [n for n in facts.graph.users(product.result) if n.op.kind == OpKind.ADD]
+        others = [v for n in added for v in n.op.inputs[:2] if v != product.result]
+        given = [product.op.operand("acc"), *others]
+        return any(facts.graph.rests_on(v, n) for v in given if v is not None for n in loops)
 
     def _tail(self, facts: Facts, access: Access) -> bool:
         """A load in a loop whose lanes are held below an extent that comes nearer, or that they

@@ -20,10 +20,11 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_CHUNKS_THREADS,
     ROW_NORM_THREADS,
 )
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.loops import Carried, Loop, Role, leads, updates
+from kb.analysis.loops import Carried, Loop, Role, updates
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind

@@ -9,9 +9,10 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.accesses import Access
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, leads
+from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind

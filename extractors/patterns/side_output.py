@@ -14,9 +14,10 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
 from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.loops import Loop, leads
+from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
 from kb.analysis.specialise import branches

@@ -14,9 +14,10 @@ from extractors.patterns.cases_rows_pointer import (
     STEPS,
 )
 from kb.analysis.accesses import Access
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, leads
+from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 
 CHUNKS = (

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks, sides
-from kb.analysis.loops import leads
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding, Severity
 

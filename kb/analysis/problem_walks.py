@@ -3,9 +3,10 @@ carried over a loop of problems, and an inner loop moves it on up to the running
 
 from __future__ import annotations
 
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
-from kb.analysis.loops import Carried, Loop, leads
+from kb.analysis.loops import Carried, Loop
 from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
