@@ -116,6 +116,10 @@ class OverlappingWindows(Pattern):
             vary(_POOL, ("range(K)", "range(n)")),
             why="the number of rounds is known at run time only",
         ),
+        NearMiss(
+            vary(_POOL, ("x + (at + i) * n", "x + (at * K + i) * n")),
+            why="every lane has rows of its own",
+        ),
         NearMiss(_HALVES, why="whole tiles side by side"),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),
@@ -153,7 +157,8 @@ class OverlappingWindows(Pattern):
 
     def _tap(self, facts: Facts, loop: Loop, access: Access) -> bool:
         """True when every round moves the positions of all lanes on by less than a tile, along the
-        axis of the lanes, a number of times that is known beforehand."""
+        axis of the lanes, a number of times that is known beforehand and that goes past what a lane
+        has of its own."""
         high, low = facts.values.expr(loop.high), facts.values.expr(loop.low)
         step = facts.values.expr(loop.induction).atom
         if loop.step is not None and facts.values.expr(loop.step) != s.ONE:
@@ -166,7 +171,8 @@ class OverlappingWindows(Pattern):
                 if lane.kind is not AtomKind.LANE or (along := index.coefficient(lane)) == s.ZERO:
                     continue
                 tile = s.mul(along, lane.args[0])
-                if tile == by or (high.constant or 2) < 2:
+                own = s.mul(by, s.sub(high, low)) == along
+                if own or tile == by or (high.constant or 2) < 2:
                     continue
                 strides = [
                     {a for f, _ in e.terms for a in f if not facts.values.compile_time(s.of(a))}

@@ -76,6 +76,8 @@ def _read(graph: Graph, values: Values, node: Node, argument: str | None) -> Exp
             score = score_side
     origin = _origin(graph, statistic)
     rescale = origin is Statistic.REDUCED and _is_state(graph, score)
+    if rescale and difference is not None and _element(graph, difference.op.inputs[0]):
+        rescale = False
     return Exponential(
         node,
         node.op.kind == OpKind.EXP2,
@@ -155,6 +157,18 @@ def _is_state(graph: Graph, value: str | None) -> bool:
     made = graph.kind_of(value)
     states = (OpKind.MAXIMUM, OpKind.REDUCE_MAX, OpKind.FOR, OpKind.WHILE)
     return made in states or (value is not None and value in graph.arguments)
+
+
+def _element(graph: Graph, value: str) -> bool:
+    """True for an element of an array in registers that starts undefined, and that no maximum went
+    into."""
+    held = graph.producer(graph.through(value, CASTS))
+    if held is None or held.op.kind not in (OpKind.EXTRACT, OpKind.COPY):
+        return False
+    raised = (OpKind.EXP, OpKind.EXP2)
+    above = graph.upstream(held.op.inputs[0], lambda n: n.op.kind in raised)
+    made = {n.op.kind for n in above}
+    return OpKind.UNDEF in made and not made & {OpKind.MAXIMUM, OpKind.REDUCE_MAX}
 
 
 def _origin(graph: Graph, statistic: str | None) -> Statistic:

@@ -14,6 +14,7 @@ from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Graph, Node
 from kb.analysis.loops import Loop, Role
+from kb.analysis.stages import of_elements
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ops import COMPARISONS, CONTRACTIONS, EFFECT, REDUCTIONS, OpKind
 
@@ -331,7 +332,7 @@ def partial_reductions(facts: Facts) -> list[Node]:
     )
     if wide or facts.contractions or not facts.stores:
         return []
-    return [
+    found = [
         node
         for node in facts.reductions
         if not is_wide(facts, node.result)
@@ -341,6 +342,7 @@ def partial_reductions(facts: Facts) -> list[Node]:
             or _over_own_part(facts, node)
         )
     ]
+    return [] if found and any(of_elements(facts, s) for s in facts.stores) else found
 
 
 def _over_own_part(facts: Facts, reduction: Node) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from kb.analysis.accesses import Access
 from kb.analysis.exchanges import combined_shuffle, reduction_kind
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
-from kb.analysis.symbolic import sub
+from kb.analysis.symbolic import AtomKind, sub
 from kb.ops import COMPARISONS, REDUCTIONS, OpKind
 
+_REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 _LOGIC = (OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT)
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
@@ -123,3 +125,10 @@ def _readers(facts: Facts, load: Node) -> Iterator[Node]:
                 yield user
             elif user.op.kind in _LOOKS and user.result not in pending:
                 pending.append(user.result)
+
+
+def of_elements(facts: Facts, store: Access) -> bool:
+    """True for a store of what single elements become, perhaps by what was reduced."""
+    nodes = facts.graph.upstream(store.value or "", lambda n: n.op.kind in _REDUCED)
+    found = [a for n in nodes if (a := facts.access(n)) is not None and not a.is_store]
+    return any(index.has(AtomKind.LANE) for a in found for index in a.index)
