@@ -237,7 +237,8 @@ class DivisibilitySpecialisation(Pattern):
             return False
         sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
         named = [{a.value for a in e.atoms() if a.kind is AtomKind.PARAMETER} for e in sides]
-        return bool(named[0] & facts.tile_extents) != bool(named[1] & facts.tile_extents)
+        tiles = [bool(names & facts.tile_extents) for names in named]
+        return all(named) and tiles[0] != tiles[1]
 
     def _tails(self, facts: Facts) -> list[Node]:
         """Comparisons of positions with an extent, in masks of scores and of accesses."""

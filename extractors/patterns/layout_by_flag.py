@@ -85,6 +85,19 @@ def move(x, out, n, m, T: tl.constexpr):
     tl.store(to, tl.load(own))
 """
 )
+_FOLDED = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, angle, out, D: tl.constexpr, BY: tl.constexpr):
+    at = tl.arange(0, D)
+    if BY:
+        w = tl.load(angle + at // 2)
+    else:
+        w = tl.load(angle + at % (D // 2))
+    tl.store(out + at, tl.load(x + at) * w)
+"""
+)
 
 
 class LayoutByFlag(Pattern):
@@ -99,10 +112,13 @@ class LayoutByFlag(Pattern):
         Case(_STATE, "order of the axes by a flag"),
         Case(_TILE_TURNED, "order of the axes by a flag"),
         Case(_PAIRS, "neighbours or halves by a flag"),
+        Case(_FOLDED, "neighbours or halves by a flag"),
         Case(_TILES, "order of the axes by a flag"),
         Case(_ORDERED, "order of the axes by a flag"),
     )
     near_misses = (
+        NearMiss(vary(_FOLDED, ("BY: tl.constexpr", "BY")), why="asked at run time"),
+        NearMiss(vary(_FOLDED, ("at // 2", "at % 4")), why="two ways to begin again"),
         NearMiss(vary(_TILES, ("TURNED: Bool", "TURNED")), why="asked at run time"),
         NearMiss(
             vary(_TILES, ("(part, row), shape=(T, 1)", "(row, part + 1), shape=(1, T)")),
@@ -144,6 +160,7 @@ class LayoutByFlag(Pattern):
         for branch in branches(facts):
             node = branch.node
             turned += _reindexed(facts, node)
+            apart += _halved(facts, node)
             for ends in _ends(facts, node):
                 sides = [_steps(facts.values.expr(end)) for end in ends]
                 if len(sides) != 2 or sides[0] == sides[1] or sides[0].keys() != sides[1].keys():
@@ -181,6 +198,31 @@ def _reindexed(facts: Facts, node: Node) -> list[Where]:
                 if one.index != other.index and Counter(one.index) == Counter(other.index):
                     found += [node.head, one, other]
     return found
+
+
+def _halved(facts: Facts, node: Node) -> list[Where]:
+    """Pointers into one array on the two sides of a branch, of which one goes to the same place for
+    every two neighbouring lanes and the other for lanes further apart."""
+    rows = [a for a in facts.accesses if a.mode is Mode.POINTER and a.node.parent is node]
+    return [
+        place
+        for one in rows
+        for other in rows
+        if one.node.branch < other.node.branch and one.array == other.array
+        if sorted((_folded(one), _folded(other))) == [AtomKind.FLOOR_DIV, AtomKind.MOD]
+        for place in (node.head, one, other)
+    ]
+
+
+def _folded(access: Access) -> str:
+    """Whether lanes are counted by two, or begin again behind a number of them."""
+    for atom in (a for index in access.index for a in index.atoms()):
+        if atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
+            if atom.args[0].has(AtomKind.LANE):
+                return atom.kind
+        elif atom.kind is AtomKind.MOD and atom.args[0].has(AtomKind.LANE):
+            return atom.kind
+    return ""
 
 
 def _ends(facts: Facts, node: Node) -> Iterable[list[str]]:

@@ -15,6 +15,7 @@ from kb.evidence import Decision
 _FIXED = vary(
     PRODUCT_POINTER, ("sa, sb, so, TM", "sa: tl.constexpr, sb: tl.constexpr, so: tl.constexpr, TM")
 )
+_ONE = vary(ROW_NORM_POINTER, ("sx, so,", "s,"), ("* sx", "* s"), ("* so", "* s"))
 
 
 class RowStrides(Pattern):
@@ -29,6 +30,7 @@ class RowStrides(Pattern):
         Case(LAYER_NORM_POINTER, "strides as arguments"),
         Case(ROW_NORM_POINTER, "strides as arguments"),
         Case(_FIXED, "strides as arguments"),
+        Case(_ONE, "strides as arguments"),
     )
     near_misses = (
         NearMiss(
@@ -47,7 +49,8 @@ class RowStrides(Pattern):
         if facts.program is not facts.source:
             return
         names = row_strides(facts)
-        names -= free_strides(facts) | shared_strides(facts) if names else set()
+        shared = shared_strides(facts) if names else set()
+        names -= free_strides(facts) | (shared if len(shared) > 1 else set()) if names else set()
         if names:
             where: list[Where] = [*facts.declared(*names), *placed_with(facts, names)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))

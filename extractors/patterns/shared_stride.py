@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT_POINTER
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, SOFTMAX_CHUNKS_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.strides import row_strides, shared_strides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -31,6 +32,10 @@ def plus(x, y, out, step, n, T: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 """
 )
+_WEIGHED = vary(
+    _ONE_STRIDE,
+    ("    y += row * step\n", ""),
+)
 
 
 class SharedStride(Pattern):
@@ -41,9 +46,18 @@ class SharedStride(Pattern):
     source = "PyTorch documentation, tensor views: stride"
     matches = (
         Case(_ONE_STRIDE, "one row stride for all arrays"),
+        Case(_WEIGHED, "one row stride for all arrays"),
         Case(SOFTMAX_CHUNKS_THREADS, "one row stride for all arrays"),
     )
     near_misses = (
+        NearMiss(
+            vary(_WEIGHED, ("row * step", "row * n")),
+            why="rows lie one after the other: their length is no stride that was handed in",
+        ),
+        NearMiss(
+            vary(_ONE_STRIDE, ("step, n,", "step, far, n,"), ("+ at", "+ at * far")),
+            why="one set of strides, told as such",
+        ),
         NearMiss(LAYER_NORM_POINTER, why="every array has its own stride"),
         NearMiss(PRODUCT_POINTER, why="every array has its own stride"),
         NearMiss(LAYER_NORM, why="every array has its own stride"),
@@ -61,8 +75,11 @@ class SharedStride(Pattern):
             if access.mode is Mode.POINTER and access.array is not None:
                 for name in _strides(access.index[0].terms, runtime):
                     users.setdefault(name, set()).add(access.array)
+        if not users or len(shared_strides(facts)) > 1:
+            return
         for name, arrays in users.items():
-            if len(arrays) > 1 and len(arrays) == len({a.array for a in facts.accesses}):
+            every = len(arrays) == len({a.array for a in facts.accesses})
+            if len(arrays) > 1 and (every or (len(users) == 1 and name in row_strides(facts))):
                 where = self._scaled(facts, name)
                 yield self.decide(facts, "one row stride for all arrays", where, name)
 
