@@ -145,7 +145,7 @@ class DeferredNormalisation(Pattern):
 
     def _weighs(self, facts: Facts, node: Node, under: str, sums: list[str]) -> bool:
         """The reciprocal of the finished sum, which multiplies exponentials taken once more."""
-        if facts.values.literal(node.op.inputs[0]) != 1 or facts.graph.core(under) not in sums:
+        if facts.number(node.op.inputs[0]) != 1 or facts.graph.core(under) not in sums:
             return False
         raised = {e.node.result for e in facts.exponentials if e.node.loops}
         for user in facts.graph.downstream(node.result, 8):

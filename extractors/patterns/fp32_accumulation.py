@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
+from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun as first_value
-from kb.analysis.loops import Role, accumulating, updates
+from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
@@ -32,6 +33,13 @@ def soft(x, out, n, T: tl.constexpr):
     tl.store(out + row * n + at, e / tl.sum(e, axis=0), mask=at < n)
 """
 )
+_BY_CALLER = vary(
+    PRODUCT_POINTER,
+    ("TM: tl.constexpr,", "KIND: tl.constexpr, TM: tl.constexpr,"),
+    ("dtype=tl.float32", "dtype=KIND"),
+    ("acc.to(tl.float16)", "acc"),
+)
+_WHOLE_NUMBERS = vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"))
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 
@@ -50,11 +58,23 @@ class Fp32Accumulation(Pattern):
         Case(SOFTMAX, "fp32, one narrowing cast before the store"),
         Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
+        Case(_BY_CALLER, "type given by the caller"),
+        Case(_WHOLE_NUMBERS, "int32"),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
         Case(MERGE_PAIR_THREADS, "fp32"),
     )
     near_misses = (
         NearMiss(GATED_THREADS, why="a softplus: no parts are weighed and added"),
+        NearMiss(
+            vary(_WHOLE_NUMBERS, ("tl.dot(x, y)", "tl.dot(x, y, out_dtype=tl.float32)")),
+            why="the product says its type",
+            value="int32",
+        ),
+        NearMiss(
+            vary(_BY_CALLER, ("dtype=KIND", "dtype=tl.float32")),
+            why="the type is written in the kernel",
+            value="type given by the caller",
+        ),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
         NearMiss(COPY_THREADS, why="nothing is summed"),
@@ -65,9 +85,14 @@ class Fp32Accumulation(Pattern):
         for product in facts.contractions:
             dtype = facts.types.dtype(product.result)
             begin = [n for n in (self._begin(facts, product),) if n is not None]
+            if self._given(facts, [product, *begin]):
+                dtype = _GIVEN
+            elif begin and not product.op.operand("out_dtype"):
+                whole = facts.types.dtype(begin[0].result)
+                dtype = whole if whole in _WHOLE else dtype
             added = self._added(facts, product)
             places.setdefault(dtype, []).append(product)
-            held = facts.types.dtype(added[0].result) if added else dtype
+            held = facts.types.dtype(added[0].result) if added and dtype not in _HELD else dtype
             places.setdefault(held, []).extend([*begin, *added])
         for dtype, nodes in self._sums(facts):
             places.setdefault(dtype, []).extend(nodes)
@@ -75,7 +100,7 @@ class Fp32Accumulation(Pattern):
         if promoted:
             places[promoted[0]] += places.pop("f32", [])
         casts = self._narrowing(facts)
-        if casts:
+        if casts and ("f32" in places or not facts.contractions):
             wide = places.pop("f32", [])
             where = [*wide, *casts] if wide else [*self._widened(facts), *casts]
             yield self.decide(facts, "fp32, one narrowing cast before the store", where)
@@ -84,6 +109,11 @@ class Fp32Accumulation(Pattern):
                 yield self.decide(facts, _NAMES[dtype], nodes)
             elif dtype in promoted:
                 yield self.decide(facts, "fp32 by promotion in the reduction", nodes)
+
+    def _given(self, facts: Facts, nodes: list[Node]) -> bool:
+        """A product or the fill of its accumulator that takes its type from a parameter."""
+        operands = (n.op.operand(role) for n in nodes for role in ("out_dtype", "dtype"))
+        return any(facts.graph.core(v) in facts.constexprs for v in operands if v is not None)
 
     def _factor(self, facts: Facts, value: str | None) -> str | None:
         """Of a product with a loaded tile, the computed factor."""
@@ -197,7 +227,13 @@ class Fp32Accumulation(Pattern):
         return found
 
 
+_GIVEN = "type given by the caller"
+_WHOLE = frozenset({"i32", "i64"})
+_HELD = _WHOLE | {_GIVEN}
+"""Types of products that what adds them up shows: a matrix product without one may be of whole
+numbers."""
 _NAMES = {
+    _GIVEN: _GIVEN,
     "f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 
