@@ -67,9 +67,30 @@ def other(x):
 )
 
 
+_TURNED = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def turn(q, n, SEQ: tl.constexpr, H: tl.constexpr, D: tl.constexpr):
+    pid = tl.program_id(0).to(tl.int64)
+    batch, at = pid // SEQ, pid % SEQ
+    lane = tl.arange(0, H)[:, None] * D + tl.arange(0, D)[None, :]
+    place = q + (batch * SEQ + at) * n + lane
+    tl.store(place, -tl.load(place, mask=lane < n, other=0.0), mask=lane < n)
+
+def run(q):
+    b, s, h, d = q.shape
+    turn[(b * s,)](q, h * d, s, triton.next_power_of_2(h), triton.next_power_of_2(d))
+    return q
+"""
+)
+
+
 class CompiledPerSize(Rule):
     """A compile-time parameter follows a size that the number of programs follows too, and the
-    kernel only computes or compares with it."""
+    kernel only computes or compares with it; or it is the batch, or the length of sequences whose
+    heads are a tile."""
 
     name = "compiled-per-size"
     matches = (
@@ -92,8 +113,34 @@ class CompiledPerSize(Rule):
             ),
             "`ROWS`",
         ),
+        Case(_TURNED, "`SEQ`"),
+        Case(
+            vary(
+                _TURNED,
+                ("(q, h * d, s,", "(q, h * d, b,"),
+                ("pid // SEQ, pid % SEQ", "pid % SEQ, pid // SEQ"),
+                ("(batch * SEQ + at)", "(at * SEQ + batch)"),
+            ),
+            "`SEQ`",
+        ),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _TURNED,
+                ("(b * s,)", "(b * h,)"),
+                ("(q, h * d, s,", "(q, s * d, h,"),
+                ("next_power_of_2(h)", "cdiv(128, d)"),
+            ),
+            why="heads, of which a model has one number",
+        ),
+        NearMiss(
+            vary(_TURNED, ("    lane = tl", "    if SEQ > 64:\n        at += 1\n    lane = tl")),
+            why="a branch is compiled by it",
+        ),
+        NearMiss(
+            vary(_TURNED, ("    turn[", "    s = 64\n    turn[")), why="the host passes a constant"
+        ),
         NearMiss(
             vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
         ),
@@ -150,9 +197,11 @@ class CompiledPerSize(Rule):
         for launch in material.launches:
             counted = set(_counted(launch.grid))
             for name, value in launch.args:
-                if name not in free or name in told:
+                if name in told or name not in facts.constexprs or not facts.graph.uses.get(name):
                     continue
-                if shares_work(material, launch, value, counted):
+                if (name in free and shares_work(material, launch, value, counted)) or (
+                    _of_run(material, launch, value) and not _compiles(facts, name)
+                ):
                     told.add(name)
                     text = material.names(launch).text(value)
                     yield self.finding(
@@ -176,13 +225,46 @@ def shares_work(
     return (rows and not all(_innermost(material, one) for one in sizes)) or _shared(value)
 
 
+def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
+    """Whether a value is the batch, the first of three axes or more, or the length of sequences: a
+    middle axis of four of which the other, the heads, is rounded up to a tile. The grid has one
+    program for each."""
+    if not isinstance(value, Expr) or value.op != "dim" or value not in _multiplied(launch.grid):
+        return False
+    array, axis = value.args
+    rank = _rank(material, array) or 0
+    if axis == 0:
+        return rank > 2
+    rounded = {one.args[0] for _, arg in launch.args for one in parts(arg) if one.op == "npow2"}
+    return rank == 4 and axis in (1, 2) and Expr("dim", (array, 3 - axis)) in rounded
+
+
+def _multiplied(grid: Value) -> list[Expr]:
+    """Extents that a grid has one program each for, perhaps for each of another number."""
+    pending, found = [grid], []
+    for part in pending:
+        if isinstance(part, tuple):
+            pending.extend(part)
+        elif isinstance(part, Choice):
+            pending.extend((part.then, part.other))
+        elif isinstance(part, Expr) and part.op == "*":
+            pending.extend(part.args)
+        elif isinstance(part, Expr) and part.op == "dim":
+            found.append(part)
+    return found
+
+
+def _rank(material: Material, array: Value) -> int | None:
+    fact = material.machine.tensors.get(array)
+    said = material.machine.ranks.get(array)
+    return fact.rank if fact is not None and fact.rank is not None else said
+
+
 def _innermost(material: Material, extent: Value) -> bool:
     """Whether an extent is of the last axis of its array: the length of rows."""
     if not isinstance(extent, Expr) or extent.op != "dim":
         return False
-    fact = material.machine.tensors.get(extent.args[0])
-    said = material.machine.ranks.get(extent.args[0])
-    rank = fact.rank if fact is not None and fact.rank is not None else said
+    rank = _rank(material, extent.args[0])
     return extent.args[1] == -1 or (rank is not None and extent.args[1] == rank - 1)
 
 
@@ -228,6 +310,16 @@ def needed(facts: Facts, name: str) -> bool:
         left, right = (facts.values.expr(value) for value in node.op.inputs[:2])
         if left.has(AtomKind.BLOCK) and any(atom.value == name for atom in right.top()):
             return True
+    return _decides(facts, name)
+
+
+def _compiles(facts: Facts, name: str) -> bool:
+    """Whether a parameter is the extent of a tile, or decides what is compiled."""
+    return name in facts.tile_extents or _decides(facts, name)
+
+
+def _decides(facts: Facts, name: str) -> bool:
+    graph = facts.graph
     readers = graph.node_set(graph.users(name))
     asking = (OpKind.STATIC_RANGE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.STATIC_ASSERT)
     return any(

@@ -148,6 +148,8 @@ class IndexOverflow(Rule):
         Case(_WARPS, "`x`"),
         Case(_FIELD, "`x`"),
         Case(_PACKED, "`out`"),
+        Case(vary(_PACKED, ("lanes<T>::value", "4")), "`out`"),
+        Case(vary(_FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
         NearMiss(

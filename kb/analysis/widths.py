@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,6 +25,10 @@ _INDEX = frozenset({
 _WIDE = frozenset({"i64", "u64"})
 _SHORT = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32"})
 _SUMS = COPIES | VIEWS | {OpKind.ADD, OpKind.SUB, OpKind.ADVANCE}
+WIDEST_VECTOR = 16
+"""Elements of the widest access of one thread: 16 bytes of one byte each (CUDA C++ Programming
+Guide, device memory accesses)."""
+
 MAX_DEPTH = 150
 """Operations that one offset is followed through; past that its width is not known."""
 
@@ -191,6 +195,20 @@ def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -
         and (_runtime(facts, other) or (_whole(one) and any(a.value in sizes for a in other.top())))
         for one, other in ((left, right), (right, left))
         if (moved or not columns) and not _undone(one, other)
+    ) or any(
+        _rows_of_blocks(facts, one) and facts.values.compile_time(other)
+        for one, other in ((left, right), (right, left))
+        if not columns
+    )
+
+
+def _rows_of_blocks(facts: Facts, expr: Expr) -> bool:
+    """Whether a place counts rows: a block index times a size that is known at the launch only."""
+    return any(
+        any(atom.kind is AtomKind.BLOCK for atom in factors)
+        and any(_runtime(facts, of(atom)) for atom in factors if atom.kind is not AtomKind.BLOCK)
+        for factors, _ in expr.terms
+        if len(factors) > 1
     )
 
 
@@ -247,13 +265,36 @@ def _share(facts: Facts, value: str) -> bool:
     return atom is not None and atom.kind is AtomKind.PARAMETER and _runtime(facts, of(atom))
 
 
+def _of_type(atom: Atom, kinds: Mapping[str, ParameterKind]) -> bool:
+    """Whether a name is a member of a type, which is known when the kernel is compiled."""
+    owner, _, member = atom.value.partition(".")
+    known = kinds.get(owner, ParameterKind.CONSTEXPR) is ParameterKind.CONSTEXPR
+    return atom.kind is AtomKind.PARAMETER and bool(member) and known
+
+
+def _packed(facts: Facts, size: Expr, by: Expr) -> bool:
+    """Whether a quotient counts vectors of a size that is passed: of a few elements, or of as many
+    as a type says."""
+    few = by.constant is not None and 0 < by.constant <= WIDEST_VECTOR
+    kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
+    typed = not _runtime(facts, by) and any(
+        atom.kind is AtomKind.OPAQUE or _of_type(atom, kinds) for atom in by.atoms()
+    )
+    atom = size.atom
+    passed = atom is not None and atom.kind is AtomKind.PARAMETER and _runtime(facts, size)
+    return passed and (few or typed)
+
+
 def _runtime(facts: Facts, expr: Expr) -> bool:
     kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
     return any(
         (atom.kind is AtomKind.EXTENT and "[" in atom.text)
         or (atom.kind is AtomKind.OPAQUE and _share(facts, atom.value))
+        or (atom.kind is AtomKind.FLOOR_DIV and _packed(facts, *atom.args[:2]))
         or (
-            atom.kind is AtomKind.PARAMETER and kinds.get(atom.value) is not ParameterKind.CONSTEXPR
+            atom.kind is AtomKind.PARAMETER
+            and kinds.get(atom.value) is not ParameterKind.CONSTEXPR
+            and not _of_type(atom, kinds)
         )
         for atom in expr.top()
     )
