@@ -54,6 +54,14 @@ class MaskRealisation(Pattern):
             ),
             "select large finite",
         ),
+        Case(
+            vary(
+                ATTENTION_POINTER,
+                ('s = tl.where(keep, s, float("-inf"))', "s = tl.where(keep, s, LEAST)"),
+                ("TRI: tl.constexpr", "TRI: tl.constexpr, LEAST: tl.constexpr"),
+            ),
+            "select large finite",
+        ),
         Case(BACKWARD_KEYS, "zero P after exp"),
         Case(_LOWER, "zero the product"),
         Case(SOFTMAX_POINTER, "padding -inf before max"),

@@ -82,11 +82,13 @@ def _walked(facts: Facts, comparison: Node) -> bool:
 
 def against_extent(facts: Facts, comparison: Node) -> bool:
     """True when positions of one axis are held below something that has no lanes, as a tail mask
-    does; that one position is picked out is none."""
+    does; that one position is picked out is none, nor how far two axes are apart."""
     if comparison.op.kind in (OpKind.EQ, OpKind.NE):
         return False
-    left, right = sides(facts, comparison)
-    return left.has(AtomKind.LANE) != right.has(AtomKind.LANE)
+    counted = [side for side in sides(facts, comparison) if side.has(AtomKind.LANE)]
+    terms = [row for side in counted for row in side.terms]
+    signs = {n > 0 for factors, n in terms if any(a.kind is AtomKind.LANE for a in factors)}
+    return len(counted) == 1 and len(signs) < 2
 
 
 def masks(facts: Facts) -> list[Mask]:
@@ -129,10 +131,11 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
 
 
 def _filled(facts: Facts, value: str | None) -> object:
-    """The number that a constant tile holds."""
-    node = facts.graph.producer(facts.graph.plain(value))
+    """The number that a constant tile holds; a compile-time parameter is one that leaves out."""
+    plain = facts.graph.plain(value)
+    node = facts.graph.producer(plain)
     if node is None:
-        return None
+        return -LARGE if plain in facts.constexprs else None
     if node.op.kind in (OpKind.ZEROS, OpKind.ZEROS_LIKE):
         return 0.0
     return facts.values.literal(node.op.operand("value")) if node.op.kind == OpKind.FULL else None
