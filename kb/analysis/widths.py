@@ -198,7 +198,6 @@ def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -
     ) or any(
         _rows_of_blocks(facts, one) and facts.values.compile_time(other)
         for one, other in ((left, right), (right, left))
-        if not columns
     )
 
 
