@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from extractors.host.callers import MAX_CALLERS, called, leading
 from extractors.host.events import LaunchRecord
@@ -11,7 +12,7 @@ from extractors.host.facts import Material, functions_of, read_names
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Finding, Severity
 
 _ACCEPTED = vary(AUTOTUNED, ("def run(x):", "def run(x, wide=False):"))
@@ -56,6 +57,9 @@ class IgnoredArgument(Rule):
             vary(_ACCEPTED, ("    n = x.numel()", "    n = [x.numel() for _ in [wide]][0]")),
             why="a comprehension reads it",
         ),
+        NearMiss(
+            vary(_METHOD, ("return run(x)", "return x.run(x)")), why="a method of the same name"
+        ),
         NearMiss(vary(_METHOD, ("return run(x)", "return x.clone()")), why="it launches nothing"),
         NearMiss(
             _HELPER + "TABLE = {'rows': rows}\n",
@@ -89,17 +93,24 @@ def _around(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
     module that they call and that nothing hands on."""
     found = leading(material, launch)
     own = {node.name: node for node in material.tree.body if isinstance(node, ast.FunctionDef)}
-    functions = functions_of(material.tree)
+    functions = [f for f in functions_of(material.tree) if f.name not in material.kernels]
     for _ in range(MAX_CALLERS):
         names = {node.name for node in found} & own.keys()
-        more = [node for node in functions if node not in found and called(node) & names]
+        more = [node for node in functions if node not in found and _calls(node) & names]
         if not more:
             break
         found += more
-    helped = dict.fromkeys(name for node in found for name in sorted(called(node) & own.keys()))
+    helped = dict.fromkeys(name for node in found for name in sorted(_calls(node) & own.keys()))
     helpers = [own[name] for name in helped if not own[name].decorator_list]
     unread = [node for node in helpers if node not in found and any(_ignored(node))]
     return [*found, *(node for node in unread if _only_called(material, node))]
+
+
+@lru_cache(maxsize=4096)
+def _calls(function: ast.FunctionDef) -> frozenset[str]:
+    """Names that a function calls as they stand: no methods, nor functions of another module."""
+    functions = [item.func for item in walk(function) if isinstance(item, ast.Call)]
+    return frozenset(func.id for func in functions if isinstance(func, ast.Name))
 
 
 def _only_called(material: Material, function: ast.FunctionDef) -> bool:
