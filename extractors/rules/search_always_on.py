@@ -36,8 +36,8 @@ class SearchAlwaysOn(Rule):
     name = "search-always-on"
     dialects = ("cutile",)
     matches = (
-        Case(SEARCHED, "nothing turns it off"),
-        Case(_GIVEN + _FIXED.replace("move, (", "other, ("), "nothing turns it off"),
+        Case(SEARCHED, "turns it off"),
+        Case(_GIVEN + _FIXED.replace("move, (", "other, ("), "turns it off"),
     )
     near_misses = (
         NearMiss(_GIVEN + _FIXED, why="an argument leads to the same kernel without a search"),
@@ -69,8 +69,8 @@ class SearchAlwaysOn(Rule):
             if not any(_switch(material, guard) for guard in search.path.guards):
                 yield self.finding(
                     subject,
-                    "the search runs at the first call of each new key: neither the environment "
-                    "nor an argument is asked, so that nothing turns it off",
+                    "the search runs at the first call of each new key: the environment is not "
+                    "asked, so that nothing outside the call turns it off",
                     "ask a switch before the search, and take one configuration where it is off",
                     [search.lines, *_asked(material, search)],
                     Severity.NOTE,
