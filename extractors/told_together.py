@@ -265,7 +265,8 @@ def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     """Decisions without repeats, by kind, first line and axis.
 
     Program and host code may both tell of one decision: same axis, value, pattern and file, and no
-    two different subjects. Such become one with the lines of both.
+    two different subjects, unless several flags decide the axis. Such become one with the lines of
+    both.
     """
     kept: list[Decision] = []
     for decision in decisions:
@@ -285,9 +286,11 @@ def _same(one: Decision, other: Decision) -> bool:
         return True
     if one.value != other.value:
         return False
+    if one.axis in FLAGGED:
+        return True
     if one.subject == other.subject:
         return one.lines == other.lines or one.axis in HINTED
-    near = bool({*one.lines} & {*other.lines}) or one.axis in FLAGGED
+    near = bool({*one.lines} & {*other.lines})
     return None in (one.subject, other.subject) and near
 
 

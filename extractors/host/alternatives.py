@@ -142,13 +142,18 @@ def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
                     sorted(
                         {
                             *_lines(material, launch, name),
-                            dict(launch.arg_lines).get(name, launch.lines),
+                            *(rule_lines(material, launch, name) or _given(launch, name)),
                         }
                     )
                 ),
                 kind=AxisKind.DESIGN,
                 subject=name,
             )
+
+
+def _given(launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+    """Where a launch gives a parameter."""
+    return (dict(launch.arg_lines).get(name, launch.lines),)
 
 
 def _no_rest(node: Expr) -> bool:
