@@ -15,13 +15,17 @@ from extractors.patterns.cases_rows import (
     SOFTMAX,
 )
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, SOFTMAX_POINTER
-from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
+from extractors.patterns.cases_rows_threads import (
+    NORM_BACKWARD_SHARED,
+    ROW_NORM_THREADS,
+    SOFTMAX_THREADS,
+)
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rebuilt import coefficients, normalised
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -54,6 +58,7 @@ class AffineAfterNorm(Pattern):
         Case(NORM_BACKWARD, "weight"),
         Case(vary(NORM_BACKWARD_LOCKED, ("wdy = dy * g", "wdy = (dy + dy) * g")), "weight"),
         Case(NORM_BACKWARD_LOCKED, "weight"),
+        Case(NORM_BACKWARD_SHARED, "weight"),
     )
     near_misses = (
         NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
@@ -63,6 +68,10 @@ class AffineAfterNorm(Pattern):
                 ("wdy = dy * g", "wdy = dy"),
             ),
             why="the gradient takes no weight in",
+        ),
+        NearMiss(
+            vary(NORM_BACKWARD_SHARED, ("w[i] * dy", "w[row * n + i] * dy")),
+            why="every row has factors of its own",
         ),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
@@ -91,7 +100,7 @@ class AffineAfterNorm(Pattern):
         """A loaded row of the block's own times one that every block reads alike."""
         for row, gain in (node.op.inputs[:2], node.op.inputs[1::-1]):
             held, own = facts.held_loads(gain), facts.feeding(row)
-            still = held and not any(_of_block(a) for a in held)
+            still = held and all(not _of_block(a) or _column(a, own) for a in held)
             if still and facts.types.shape(gain) and any(_of_block(a) for a in own):
                 return True
         return False
@@ -155,6 +164,18 @@ class AffineAfterNorm(Pattern):
                 ):
                     return "weight + offset", [made, gain]
         return "weight", [*gains]
+
+
+def _column(gain: Access, rows: list[Access]) -> bool:
+    """True for a load that a loop moves as it moves one along the own row: that of the column."""
+    if len(gain.index) != 1 or gain.index[0].has(AtomKind.BLOCK):
+        return False
+    walked = {a for a in gain.index[0].atoms() if a.kind is AtomKind.INDUCTION}
+    starts = [sub(a.index[0], gain.index[0]) for a in rows if len(a.index) == 1]
+    moved = (AtomKind.BLOCK, AtomKind.INDUCTION)
+    return any(
+        any(start.has(kind) for kind in moved) and not walked & {*start.atoms()} for start in starts
+    )
 
 
 def _of_block(access: Access) -> bool:

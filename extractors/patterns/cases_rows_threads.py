@@ -277,3 +277,25 @@ __global__ void order(float* x, int* index, int n) {
 }
 """
 """A row that the threads of a block sort, with where its numbers stood."""
+
+NORM_BACKWARD_SHARED = """__global__ void back(const float* x, const float* dy, const float* w, const float* mean, const float* rstd, float* dx, float* dw, int rows, int n) {
+    extern __shared__ float sums[];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) sums[i] = 0.f;
+    __syncthreads();
+    int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    for (int row = blockIdx.x * warps + threadIdx.x / 32; row < rows; row += gridDim.x * warps) {
+        float m = mean[row], r = rstd[row], part = 0.f;
+        for (int i = lane; i < n; i += 32)
+            part += w[i] * dy[row * n + i] * ((x[row * n + i] - m) * r);
+        for (int o = 16; o > 0; o /= 2) part += __shfl_xor_sync(0xffffffff, part, o);
+        for (int i = lane; i < n; i += 32) {
+            float hat = (x[row * n + i] - m) * r;
+            atomicAdd(&sums[i], hat * dy[row * n + i]);
+            dx[row * n + i] = (w[i] * dy[row * n + i] - hat * part / n) * r;
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(dw + i, sums[i]);
+}
+"""
+"""Gradient of a normalisation, a row per warp; the weight's part gathers in shared memory."""

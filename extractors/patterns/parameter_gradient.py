@@ -8,13 +8,15 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
-from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
+from extractors.patterns.cases_rows_threads import NORM_BACKWARD_SHARED, NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
 from kb.analysis.rebuilt import normalised
+from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -60,8 +62,8 @@ def back(x, gy, w, mean, rstd, gx, gw, n, k, T: tl.constexpr, kind: tl.constexpr
 
 
 class ParameterGradient(Pattern):
-    """A sum over the rows of a block is stored for a second stage, or added to one row by an
-    atomic."""
+    """A sum over the rows of a block, in registers or in shared memory, is stored for a second
+    stage, or added to one row by an atomic."""
 
     name = "weight-gradient-summed-over-rows"
     axis = "parameter_gradient"
@@ -73,12 +75,26 @@ class ParameterGradient(Pattern):
         Case(NORM_BACKWARD_THREADS, "per-CTA partials then reduce"),
         Case(LOCKED, "lock + accumulate"),
         Case(_CHANNELS, "atomics"),
+        Case(NORM_BACKWARD_SHARED, "atomics"),
+        Case(
+            vary(
+                NORM_BACKWARD_SHARED,
+                ("atomicAdd(dw + i, sums[i])", "dw[blockIdx.x * n + i] = sums[i]"),
+            ),
+            "per-CTA partials then reduce",
+        ),
     )
     near_misses = (
         NearMiss(_CLAIMED, why="the last block's sum stays", value="lock + accumulate"),
         NearMiss(
             vary(_CHANNELS, ("tl.atomic_add(gw + c, total.to(kind))", "tl.store(gw + c, total)")),
             why="one block owns the channel",
+        ),
+        NearMiss(
+            vary(
+                NORM_BACKWARD_SHARED, ("(x[row * n + i] - m) * r", "(x[row * n + i] - 1.f) * 2.f")
+            ),
+            why="sums of columns of no normalised rows",
         ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
@@ -113,6 +129,28 @@ class ParameterGradient(Pattern):
             yield self.decide(facts, "atomics", atomics)
         elif own:
             yield self.decide(facts, "per-CTA partials then reduce", own)
+        else:
+            yield from self._in_shared(facts)
+
+    def _in_shared(self, facts: Facts) -> Iterable[Decision]:
+        """Sums over rows that are normalised anew, kept in shared memory and handed on from
+        there."""
+        if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE) or not normalised(facts):
+            return
+        graph, shared, kept = facts.threads, SharedMemory(facts.threads), kept_sums(facts)
+        places = {shared.place(n.op) for n in kept}
+        loads = [n for n in graph.of(OpKind.LOAD) if kept and shared.place(n.op) in places]
+        handed = [
+            n
+            for n in graph.of(OpKind.STORE, OpKind.ATOMIC_ADD)
+            if loads
+            if not shared.holds(n.op)
+            and any(graph.rests_on(n.op.operand("value") or "", load) for load in loads)
+        ]
+        if handed:
+            added = any(n.op.kind == OpKind.ATOMIC_ADD for n in handed)
+            value = "atomics" if added else "per-CTA partials then reduce"
+            yield self.decide(facts, value, [*kept, *handed])
 
     def _added(self, facts: Facts) -> list[Access]:
         """Atomic additions of reductions, where rows are stored that were normalised anew."""

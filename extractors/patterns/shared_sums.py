@@ -88,20 +88,26 @@ class SharedSums(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
-            return
-        graph, shared = facts.threads, SharedMemory(facts.threads)
-        where: list[Node] = []
-        for atomic in graph.of(OpKind.ATOMIC_ADD):
-            made = graph.producer(graph.through(atomic.op.operand("value"), _HELD))
-            counted = made is None or made.op.kind == OpKind.CONST
-            if atomic.loops and shared.holds(atomic.op) and not counted:
-                where.append(atomic)
-        for store in graph.of(OpKind.STORE):
-            if store.loops and shared.holds(store.op):
-                where += _added(facts, shared, store)
+        where = kept_sums(facts)
         if where:
             yield self.decide(facts, "sums in shared memory", where)
+
+
+def kept_sums(facts: Facts) -> list[Node]:
+    """Where loops add to what lies in shared memory."""
+    if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
+        return []
+    graph, shared = facts.threads, SharedMemory(facts.threads)
+    where: list[Node] = []
+    for atomic in graph.of(OpKind.ATOMIC_ADD):
+        made = graph.producer(graph.through(atomic.op.operand("value"), _HELD))
+        counted = made is None or made.op.kind == OpKind.CONST
+        if atomic.loops and shared.holds(atomic.op) and not counted:
+            where.append(atomic)
+    for store in graph.of(OpKind.STORE):
+        if store.loops and shared.holds(store.op):
+            where += _added(facts, shared, store)
+    return where
 
 
 def _added(facts: Facts, shared: SharedMemory, store: Node) -> list[Node]:

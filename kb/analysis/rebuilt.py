@@ -29,7 +29,7 @@ def _varies(index: Expr) -> bool:
     for the warp."""
     return any(
         a.kind is AtomKind.LANE
-        or (a.kind is not AtomKind.FLOOR_DIV and any(x.has(AtomKind.LANE) for x in a.args))
+        or (a.kind is not AtomKind.FLOOR_DIV and any(_varies(x) for x in a.args))
         for a in index.top()
     )
 
