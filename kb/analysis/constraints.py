@@ -15,7 +15,13 @@ from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
-from kb.analysis.whole_parts import asserted, quotients, sizes_of_arrays
+from kb.analysis.whole_parts import (
+    asserted,
+    divided_by,
+    quotients,
+    shared_heads,
+    sizes_of_arrays,
+)
 from kb.dialects.registry import contracted_bytes
 from kb.evidence import Lines
 from kb.ir import ParameterKind
@@ -47,6 +53,8 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         agreements,
         asserted,
         quotients,
+        shared_heads,
+        divided_by,
         sizes_of_arrays,
         resources,
     ):

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
+from kb.analysis.parameters import parameters_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.knowledge import ParameterRole
 from kb.ops import COMPARISONS, OpKind
 from kb.space import Constraint, implied
 
@@ -81,6 +83,48 @@ def quotients(facts: Facts) -> Iterator[Constraint]:
                 f"{size} is divided by {part} to give {what}, and nothing takes a rest",
                 "check it before the launch, or round up and mask the rest",
                 lines,
+            )
+
+
+def shared_heads(facts: Facts) -> Iterator[Constraint]:
+    """An index divided by the quotient of two numbers: so many of the first share one of the
+    second, which must divide it."""
+    for node in facts.graph.of(OpKind.FLOOR_DIV):
+        shared = facts.values.expr(node.op.inputs[1]).atom
+        if shared is None or shared.kind is not AtomKind.FLOOR_DIV:
+            continue
+        count, of = shared.args[0].atom, shared.args[1].atom
+        if count is None or of is None or count == of:
+            continue
+        if count.kind is AtomKind.PARAMETER and of.kind is AtomKind.PARAMETER:
+            yield implied(
+                f"{count.text} % {of.text} == 0",
+                f"as many of {count.text} share one of {of.text} as the quotient says; with a rest "
+                "the last ones would take one past the end",
+                "check it before the launch",
+                node.lines,
+            )
+
+
+def divided_by(facts: Facts) -> Iterator[Constraint]:
+    """Numbers that are handed over to divide elements by on every path: a temperature. What a sum
+    or one is divided by is a count."""
+    divisions = facts.graph.of(OpKind.DIV)
+    roles = {fact.name: fact.role for fact in parameters_of(facts)} if divisions else {}
+    for node in divisions:
+        value, by = node.op.inputs[:2]
+        divisor = facts.values.expr(by).atom
+        if divisor is None or divisor.kind is not AtomKind.PARAMETER or facts.guards(node):
+            continue
+        if roles.get(divisor.value) not in (ParameterRole.SCALE, ParameterRole.SCALAR):
+            continue
+        summed = any(facts.graph.rests_on(value, one) for one in facts.reductions)
+        if not summed and facts.values.literal(value) is None:
+            yield implied(
+                f"{divisor.text} != 0",
+                f"the kernel divides by {divisor.text}",
+                "refuse zero before the launch, or leave the division out where it is not wanted",
+                node.lines,
             )
 
 

@@ -33,6 +33,18 @@ def scaled(x, out, m, n, TM: Int, TN: Int):
             ct.store(out, index=(i, j), tile=ct.load(x, index=(i, j), shape=(TM, TN)))
 """
 )
+_HEADS = (
+    POINTER
+    + """
+@triton.jit
+def heads(q, k, out, t, HQ: tl.constexpr, H: tl.constexpr, n, D: tl.constexpr):
+    head = tl.program_id(0) % HQ
+    at = tl.arange(0, D)
+    s = tl.load(q + head * D + at) * tl.load(k + head // (HQ // H) * D + at) / t
+    tl.store(out + head * D + at, s)
+    tl.store(out + head, tl.sum(s, axis=0) / n)
+"""
+)
 
 
 def _told(text: str) -> dict[str, tuple[int, int] | None]:
@@ -47,6 +59,8 @@ def _told(text: str) -> dict[str, tuple[int, int] | None]:
         pytest.param(_PACKED, "T % 8 == 0", 7, id="extent of a tile"),
         pytest.param(_PACKED, "k % P == 0", 9, id="rounds of a loop"),
         pytest.param(_TILED, "n == x.shape[1]", 8, id="size beside its array"),
+        pytest.param(_HEADS, "HQ % H == 0", 8, id="heads that share one"),
+        pytest.param(_HEADS, "t != 0", 8, id="elements divided by a number"),
     ],
 )
 def test_what_is_relied_on(text: str, expression: str, line: int) -> None:
@@ -61,6 +75,15 @@ def test_what_is_relied_on(text: str, expression: str, line: int) -> None:
     ("text", "old", "new", "expression"),
     [
         pytest.param(_PACKED, "k // P", "tl.cdiv(k, P)", "k % P == 0", id="rounded up"),
+        pytest.param(_HEADS, "(HQ // H)", "H", "HQ % H == 0", id="a number of its own"),
+        pytest.param(_HEADS, " / t", " / (t + 1.0)", "t != 0", id="more than the number"),
+        pytest.param(_HEADS, " / t", " / n", "t != 0", id="not divided by it"),
+        pytest.param(
+            _HEADS, " / t\n", "\n    s = tl.sum(s, axis=0) / t\n", "t != 0", id="divides a sum"
+        ),
+        pytest.param(
+            _HEADS, " / t\n", "\n    if n > 0:\n        s = s / t\n", "t != 0", id="on one path"
+        ),
         pytest.param(
             _PACKED,
             "    tl.store(",
