@@ -3,19 +3,20 @@ them: with what it hands on, under its conditions, after its checks."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.checks import Check
-from extractors.cuda.launch_site import LaunchSite, Names, both, constant, owner
+from extractors.cuda.launch_site import LaunchSite, Level, Names, both, constant, owner
 from extractors.cuda.render import shown
 
 MAX_LEVELS = 3
 """Functions of the host, one calling the other, down to a launch."""
 
-MAX_CALLS = 32
-"""Calls of one function that its launches are told for."""
+MAX_TOLD = 32
+"""Launches in one function times its calls: with more, they are told once each."""
 
 MAX_SITES = 200
 """Launches of one file, as their callers mean them."""
@@ -49,11 +50,13 @@ def meant(
             break
         told: list[LaunchSite] = []
         again = False
+        inside = Counter(site.top for site in found)
         for site in found:
             here = [one for one in by_name.get(site.top, ()) if one.site.top != site.top]
             several = functions.get(site.top, ())
             fitting = [(one, made) for one in here if (made := _of(one, site, several))]
-            room = len(fitting) <= MAX_CALLS and len(told) + len(fitting) <= MAX_SITES
+            room = len(fitting) * inside[site.top] <= MAX_TOLD
+            room = room and len(told) + len(fitting) <= MAX_SITES
             more = [through(site, one, made) for one, made in fitting] if room else []
             told += more or [site]
             again = again or bool(more)
@@ -92,7 +95,7 @@ def through(site: LaunchSite, called: Called, function: n.Definition | n.Lambda)
         site, names=names | bound, guards=both(around.guards, site.guards),
         tests=both(around.tests, site.tests), cases=both(around.cases, site.cases),
         checks=both(tuple(checks), site.checks), root=around.top, entered=called.call.at,
-        handed=site.handed or tuple(handed),
+        levels=(*site.levels, Level(dict(handed), known)) if handed else site.levels,
     )  # fmt: skip
 
 
@@ -111,7 +114,9 @@ def _bound(
         elif one.name in names:
             yield one.name, names[one.name]
     written = called.call.function
-    arguments = written.arguments if isinstance(written, n.Name) else ()
+    arguments: tuple[n.CType | n.Expr, ...] = ()
+    if isinstance(written, n.Name):
+        arguments = written.arguments or (written.scope.arguments if written.scope else ())
     for place, parameter in enumerate(function.template):
         argument = arguments[place] if place < len(arguments) else parameter.default
         found = constant(argument, names) if argument is not None else None

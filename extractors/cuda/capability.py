@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import followed, place
+from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.library import Library
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import Kernel, kernel_ops
 
 _ATTRIBUTES = frozenset({"cudaDevAttrComputeCapabilityMajor", "cudaDevAttrComputeCapabilityMinor"})
-"""Source: CUDA Runtime API, device attributes."""
+_MAJOR, _MINOR = "major", "minor"
+_PROPERTIES = frozenset({"cudaDeviceProp", "cudaGetDeviceProperties", "getCurrentDeviceProperties",
+                         "getDeviceProperties"})  # fmt: skip
+"""How the device says its compute capability, and the structs that keep it. Source: CUDA Runtime
+API, device attributes and properties; PyTorch, ATen/cuda/CUDAContext.h."""
 
-Names = Mapping[str, n.Expr | n.Variable]
 
-
-def by_capability(
-    launches: Sequence[tuple[Sequence[n.Expr], Names]], library: Library
-) -> Iterator[Decision]:
-    """Conditions around launches that rest on a function which asks the device for its compute
-    capability."""
+def by_capability(launches: Sequence[LaunchSite], library: Library) -> Iterator[Decision]:
+    """Conditions around launches that rest on the compute capability of the device: a function
+    that asks for it, or its properties."""
     lines: set[Lines] = set()
-    for tests, names in launches:
-        for test in tests:
-            for one in n.inside(test):
-                made, places = followed(one, names) if isinstance(one, n.Expr) else (None, [])
-                if isinstance(made, n.Call) and _asks(made, library):
-                    lines |= {place(test.at), *places}
+    for site in launches:
+        for test in site.tests:
+            asked = {place(one.at) for one in site.behind(test)
+                     if isinstance(one, n.Expr) and _asks(one, site, library)}  # fmt: skip
+            if asked:
+                _, places = followed(test, site.names)
+                lines |= {place(test.at), *places, *asked}
     if lines:
         yield Decision(
             axis="arch_dispatch", value="if capability", pattern="kernel-chosen-by-the-target",
@@ -62,12 +64,30 @@ def _between(kernel: Kernel, first: int, last: int) -> bool:
     )
 
 
-def _asks(call: n.Call, library: Library) -> bool:
-    """Whether a function asks for the compute capability."""
-    if not isinstance(call.function, n.Name):
+def _asks(node: n.Expr, site: LaunchSite, library: Library) -> bool:
+    """Whether an expression of the host is the compute capability, or a call that asks for it."""
+    if isinstance(node, n.Name):
+        answer = site.names.get(f"&{node.text}")
+        return answer is not None and _tells(answer)
+    if isinstance(node, n.Field) and node.name in (_MAJOR, _MINOR):
+        return any(map(_keeps, site.behind(node.operand)))
+    if not isinstance(node, n.Call) or not isinstance(node.function, n.Name):
         return False
-    return any(
-        isinstance(one, n.Name) and one.text in _ATTRIBUTES
-        for function in library.functions(call.function.text)
-        for one in n.inside(function.body)
-    )
+    return any(_tells(one.body) for one in library.functions(node.function.text))
+
+
+def _tells(made: object) -> bool:
+    """Whether code asks for the compute capability."""
+    inside = list(n.inside(made))
+    if any(isinstance(one, n.Name) and one.text in _ATTRIBUTES for one in inside):
+        return True
+    fields = any(isinstance(one, n.Field) and one.name in (_MAJOR, _MINOR) for one in inside)
+    return fields and any(map(_keeps, inside))
+
+
+def _keeps(node: object) -> bool:
+    """Whether the properties of a device are asked for, or a struct of them stands here."""
+    name = node.type.name if isinstance(node, n.Variable) else ""
+    if isinstance(node, n.Call) and isinstance(node.function, n.Name):
+        name = node.function.text
+    return name.rpartition("::")[2] in _PROPERTIES

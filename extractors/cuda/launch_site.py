@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,15 +19,24 @@ MAX_STEPS = 4
 
 Names = dict[str, n.Expr | n.Variable]
 _AXES = ("x", "y", "z")
-_POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
+POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
 """Methods that give the place of a tensor's elements. Source: PyTorch, ATen/core/TensorBase.h."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A call on the way to a launch: what the parameters of the function are given, in the words of
+    its caller, and what names were given there."""
+
+    given: Mapping[str, n.Expr]
+    names: Names
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSite:
     """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions;
     `root` is the function that leads to it through others, `entered` where it calls them, and
-    `handed` what the parameters of the launching function are then."""
+    `levels` what the functions between hand on, that of the launch first."""
 
     kernel: n.Name
     shape: tuple[n.Expr | n.Variable | None, ...]
@@ -41,7 +50,7 @@ class LaunchSite:
     tests: tuple[n.Expr, ...] = ()
     root: str = ""
     entered: n.Place | None = None
-    handed: tuple[tuple[str, n.Expr], ...] = ()
+    levels: tuple[Level, ...] = ()
 
     @property
     def top(self) -> str:
@@ -70,6 +79,23 @@ class LaunchSite:
             found |= dict.fromkeys([shown(given), *chosen, *tensor], parameter)
         return found
 
+    def behind(self, made: object) -> Iterator[object]:
+        """The nodes of an expression of the launch and of what its names were given, up to the
+        outermost caller that is known."""
+        scopes = [self.names, *(one.names for one in self.levels)]
+        pending: list[tuple[object, int]] = [(made, 0)]
+        seen: set[tuple[str, int]] = set()
+        for node, level in pending:
+            for one in n.inside(node):
+                yield one
+                if isinstance(one, n.Name) and (one.text, level) not in seen:
+                    seen.add((one.text, level))
+                    inner = self.levels[level].given if level < len(self.levels) else {}
+                    if len(seen) < MAX_NAMES and one.text in inner:
+                        pending.append((inner[one.text], level + 1))
+                    elif len(seen) < MAX_NAMES:
+                        pending.append((scopes[level].get(one.text), level))
+
     def _fed(self) -> Iterator[str]:
         """Names of the host that the launch is made of: its grid, its block, its arguments."""
         pending: list[object] = [self.shape, self.arguments, self.kernel.arguments]
@@ -92,7 +118,7 @@ def owner(given: n.Expr | n.CType, names: Names) -> list[str]:
             case n.Name(text=text) if text in names:
                 node = names[text]
             case n.Call(function=n.Field(operand=n.Name(text=text), name=name)):
-                return [text] if name in _POINTERS else []
+                return [text] if name in POINTERS else []
             case _:
                 break
     return []

@@ -31,6 +31,7 @@ from extractors.cuda.resident import (
 from extractors.cuda.routes import Routes
 from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
+from extractors.cuda.tensors import handed_twice, layouts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
 from extractors.host.facts import HostFacts
@@ -70,7 +71,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         made = origins.lines(mine) if warps else set()
         warps = tuple(replace(w, lines=tuple(sorted({*w.lines, *made}))) for w in warps)
         grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
-        chosen = by_capability([(one.tests, one.names) for one in mine], found.library)
+        chosen = by_capability(mine, found.library)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         parts = parts_by_count(mine, found.library, counters)
@@ -89,10 +90,12 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = tiles_by_size(definition, mine)
+        given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches,
             decisions=tuple(dict.fromkeys(
-                (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles)
+                (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
+                 *given)
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

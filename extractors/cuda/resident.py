@@ -12,12 +12,15 @@ from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.library import Library
 from kb.evidence import AxisKind, Decision, Lines
 
-QUERIES = frozenset({
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-})  # fmt: skip
-"""Functions that tell how many blocks of a kernel, their second argument, fit on a multiprocessor.
-Source: CUDA Runtime API, occupancy."""
+QUERIES = {
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor": 1,
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": 1,
+    "cudaOccupancyMaxPotentialBlockSize": 2, "cudaOccupancyMaxPotentialBlockSizeWithFlags": 2,
+    "cudaOccupancyMaxPotentialBlockSizeVariableSMem": 2,
+}  # fmt: skip
+"""Functions that tell how many blocks of a kernel fit on a multiprocessor, or which size of a block
+fills it best, with the place of the kernel among the arguments. Source: CUDA Runtime API,
+occupancy."""
 
 ASKED = "cudaDeviceGetAttribute"
 _COUNT = "cudaDevAttrMultiProcessorCount"
@@ -72,8 +75,8 @@ def _asked_about(
     call: n.Call, found: Mapping[str, Mapping[int, Lines]]
 ) -> Iterator[tuple[n.Expr, tuple[Lines, ...]]]:
     name = call.function.text.rpartition("::")[2] if isinstance(call.function, n.Name) else ""
-    if name in QUERIES and len(call.arguments) > 1:
-        yield call.arguments[1], ()
+    if name in QUERIES and len(call.arguments) > QUERIES[name]:
+        yield call.arguments[QUERIES[name]], ()
     for at, lines in found.get(name, {}).items():
         if at < len(call.arguments):
             yield call.arguments[at], (lines,)

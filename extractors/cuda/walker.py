@@ -35,6 +35,7 @@ _POINTED = frozenset({"cudaLaunchKernelExC"})
 
 _CONFIG = ("gridDim", "blockDim", "dynamicSmemBytes")
 _NONE: Mapping[str, n.Expr] = {}
+_NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -143,7 +144,8 @@ class Walker:
                         self.held.pop(one.name, None)
                         self.held |= {one.name: outer[one.name]} if one.name in outer else {}
                 told = {key: value for key, value in self.names.items() if key.startswith("&")}
-                self.names = before | told | self._set_again(node, before)
+                own = frozenset(one.name for one in body if isinstance(one, n.Variable))
+                self.names = before | told | self._set_again(before, own)
             case n.Variable(name=name):
                 before_ = len(self.found)
                 self._walk((node.value, node.arguments))
@@ -215,22 +217,18 @@ class Walker:
         names, before, checks = dict(self.names), self.guards, self.checks
         self.guards, self.checks = (*before, *guards), (*checks, *passed)
         self._walk(node)
-        self.names = names | self._set_again(node, names)
+        self.names = names | self._set_again(names)
         self.guards, self.checks = before, checks
 
-    def _set_again(self, node: object, before: Names) -> dict[str, n.Expr | n.Variable]:
-        """Names that had a value and that a branch or a loop gives another one, which holds after
-        it or not: variables without a value, where that is written."""
-        found: dict[str, n.Expr | n.Variable] = {}
-        own: set[str] = set()
-        for one in n.inside(node):
-            if isinstance(one, n.Variable):
-                own.add(one.name)
-            elif isinstance(one, n.Assign) and isinstance(one.target, n.Name):
-                name = one.target.text
-                if name in before and name not in own:
-                    found[name] = n.Variable(one.at, name, n.CType("auto"))
-        return found
+    def _set_again(self, before: Names, own: frozenset[str] = _NOTHING) -> Names:
+        """Names that had a value and that a branch or a loop, just walked, gave another one, which
+        holds after it or not: variables without a value, where that is written; not its `own`."""
+        return {
+            key: n.Variable(now.at, key, n.CType("auto"))
+            for key, former in before.items()
+            if (now := self.names.get(key)) is not None and now is not former
+            and key not in own and key.isidentifier()
+        }  # fmt: skip
 
     def _call(self, node: n.Call) -> None:
         self._walk((node.function, node.arguments))
@@ -241,6 +239,7 @@ class Walker:
                 self._keep(kernel, shape, node.arguments, node.at, way)
             return
         self._asked(node)
+        self._written(node)
         name = node.function.text if isinstance(node.function, n.Name) else ""
         self.checks += tuple(self._checked_by(name, node.arguments))
         place = _LAUNCHERS.get(name)
@@ -298,6 +297,14 @@ class Walker:
             self.queries += [
                 Query(kernel.text.rpartition("::")[2], lines) for kernel, _ in self._kernels(given)
             ]
+
+    def _written(self, node: n.Call) -> None:
+        """A number whose address a call is given is no longer known."""
+        for given in node.arguments:
+            if isinstance(given, n.Unary) and given.operator == "&":
+                name = shown(given.operand)
+                if isinstance(self.names.get(name), n.Constant):
+                    self.names[name] = n.Variable(node.at, name, n.CType("auto"))
 
     def _checked_by(self, name: str, arguments: Sequence[n.Expr]) -> Iterator[Check]:
         """What a function of the host that is called checks before anything else can end it."""
