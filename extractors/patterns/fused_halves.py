@@ -176,6 +176,7 @@ class FusedHalves(Pattern):
         NearMiss(
             vary(_SLICES, ("H: Int", "H")), why="how the row is cut is known at run time alone"
         ),
+        NearMiss(vary(_HALVES, ("(0) * s", "(0) * H")), why="the next row, no other half"),
         NearMiss(_THIRDS, why="three pieces of a block, no halves"),
         NearMiss(
             vary(
@@ -294,6 +295,8 @@ class FusedHalves(Pattern):
             return False
         moved = [d for d in _differences(first, second) if d != s.ZERO]
         lanes = [a for e in first.index for a in e.atoms() if a.kind is AtomKind.LANE]
+        if any(e.coefficient(a) in moved for e in first.index for a in set(e.top())):
+            return False
         if not lanes or (facts.of_threads and any(a.args[0] in moved for a in lanes)):
             return False
         return len(moved) == 1 and (

@@ -22,6 +22,7 @@ _SAME = frozenset(
 )  # fmt: skip
 _LOGIC = frozenset({OpKind.NOT, OpKind.AND, OpKind.OR}) | COMPARISONS
 _TURNED = frozenset({OpKind.TRANSPOSE, OpKind.PERMUTE})
+_STEPS = frozenset({OpKind.ADD, OpKind.SUB, OpKind.ADVANCE, OpKind.COPY})
 
 
 @dataclass(eq=False, slots=True)
@@ -120,26 +121,26 @@ class Values:
             self._region(inner)
 
     def _step(self, argument: str, next_: str, loop: Node) -> Expr | None:
-        """What a carried integer grows by every iteration, when that does not change in the
-        loop."""
+        """What a carried integer grows by in every round; None when that changes."""
         total = s.ZERO
         value = next_
         for _ in range(16):
             if value == argument:
                 return total
             node = self.graph.producer(value)
-            if node is None or node.op.kind not in (OpKind.ADD, OpKind.ADVANCE, OpKind.COPY):
+            if node is None or node.op.kind not in _STEPS:
                 return None
             if node.op.kind == OpKind.COPY:
                 value = node.op.inputs[0]
                 continue
             left, right = node.op.inputs[:2]
-            grows = right if self._from(left, argument) else left
+            less = node.op.kind == OpKind.SUB
+            grows = right if less or self._from(left, argument) else left
             value = left if grows == right else right
             term = self._outer(grows, loop)
             if term is None:
                 return None
-            total = s.add(total, term)
+            total = s.sub(total, term) if less else s.add(total, term)
         return None
 
     def _from(self, value: str, argument: str) -> bool:
@@ -147,14 +148,13 @@ class Values:
             if value == argument:
                 return True
             node = self.graph.producer(value)
-            if node is None or node.op.kind not in (OpKind.ADD, OpKind.ADVANCE, OpKind.COPY):
+            if node is None or node.op.kind not in _STEPS:
                 return False
             value = node.op.inputs[0]
         return False
 
     def _outer(self, value: str, loop: Node) -> Expr | None:
-        """Meaning of a value that is known before the loop, or a product of such values inside
-        it."""
+        """Meaning of a value known before the loop, or of a product of such values inside it."""
         node = self.graph.producer(value)
         if value in self.exprs and (node is None or not node.inside(loop)):
             return self.exprs[value]
