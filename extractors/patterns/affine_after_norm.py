@@ -29,14 +29,39 @@ from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
-                             OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
+_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.INSERT, OpKind.COPY, OpKind.MUL, OpKind.ADD,
+                             OpKind.SUB, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
 
 
 _SHIFTED = (
     ("TN: Int):", "TN: Int, offset: ct.Constant[float]):"),
     ("dy * g\n", "dy * (g + offset)\n"),
 )
+
+
+_VECTORS = """struct Four { float at[4]; };
+__global__ void norm(const Four* x, const Four* w, Four* out, int n, float eps) {
+    float part = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) {
+        Four v = x[blockIdx.x * n + i];
+        #pragma unroll
+        for (int k = 0; k < 4; k++) part += v.at[k] * v.at[k];
+    }
+    for (int o = 16; o > 0; o /= 2) part += __shfl_xor_sync(0xffffffff, part, o);
+    float r = rsqrtf(part / (4 * n) + eps);
+    for (int i = threadIdx.x; i < n; i += 32) {
+        Four v = x[blockIdx.x * n + i], u;
+        if (w != nullptr) {
+            #pragma unroll
+            for (int k = 0; k < 4; k++) u.at[k] = w[i].at[k] * (r * v.at[k]);
+        } else {
+            #pragma unroll
+            for (int k = 0; k < 4; k++) u.at[k] = r * v.at[k];
+        }
+        out[blockIdx.x * n + i] = u;
+    }
+}
+"""
 
 
 class AffineAfterNorm(Pattern):
@@ -59,6 +84,7 @@ class AffineAfterNorm(Pattern):
         Case(vary(NORM_BACKWARD_LOCKED, ("wdy = dy * g", "wdy = (dy + dy) * g")), "weight"),
         Case(NORM_BACKWARD_LOCKED, "weight"),
         Case(NORM_BACKWARD_SHARED, "weight"),
+        Case(_VECTORS, "weight"),
     )
     near_misses = (
         NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
@@ -128,7 +154,7 @@ class AffineAfterNorm(Pattern):
         own = norm.row
         found = []
         for store in stores:
-            for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _THROUGH):
+            for node in facts.graph.upstream(store.value, lambda n: not _passes(facts, n)):
                 if node.op.kind != kind:
                     continue
                 sides = [
@@ -164,6 +190,14 @@ class AffineAfterNorm(Pattern):
                 ):
                     return "weight + offset", [made, gain]
         return "weight", [*gains]
+
+
+def _passes(facts: Facts, node: Node) -> bool:
+    """True for what hands single elements on: also a loop over the elements of a vector."""
+    if node.op.kind != OpKind.FOR:
+        return node.op.kind in _THROUGH
+    walked = facts.graph.producer(node.op.inputs[0])
+    return walked is not None and walked.op.kind == OpKind.STATIC_RANGE
 
 
 def _column(gain: Access, rows: list[Access]) -> bool:

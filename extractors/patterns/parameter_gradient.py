@@ -15,7 +15,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
-from kb.analysis.rebuilt import normalised
+from kb.analysis.rebuilt import coefficients, normalised
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -135,7 +135,9 @@ class ParameterGradient(Pattern):
     def _in_shared(self, facts: Facts) -> Iterable[Decision]:
         """Sums over rows that are normalised anew, kept in shared memory and handed on from
         there."""
-        if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE) or not normalised(facts):
+        if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
+            return
+        if not normalised(facts) and not coefficients(facts):
             return
         graph, shared, kept = facts.threads, SharedMemory(facts.threads), kept_sums(facts)
         places = {shared.place(n.op) for n in kept}

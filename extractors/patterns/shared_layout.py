@@ -20,6 +20,7 @@ PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
 _PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
+_FOUND = (OpKind.OPAQUE, OpKind.LOAD, OpKind.EXTERN_MATH)
 
 _PLAIN = vary(TURN_THREADS, ("tile[T][T + 1]", "tile[T][T]"))
 _SWIZZLED = vary(
@@ -54,6 +55,15 @@ class SharedLayout(Pattern):
         Case(_PLAIN, "no padding, no swizzle"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _SWIZZLED,
+                ("threadIdx.x ^ threadIdx.y]", "__ffs(threadIdx.x ^ threadIdx.y)]"),
+                ("threadIdx.y ^ threadIdx.x]", "__ffs(threadIdx.y ^ threadIdx.x)]"),
+            ),
+            why="which bit is set says where, no number is mixed into the place",
+            value="xor swizzle",
+        ),
         NearMiss(ADD_THREADS, why="there is no shared array"),
         NearMiss(_TURNED_OVER, why="the buffer is chosen, no position", value="xor swizzle"),
         NearMiss(_PLAIN, why="rows are as wide as the tile", value="padded rows"),
@@ -82,7 +92,11 @@ class SharedLayout(Pattern):
             yield self.decide(facts, PLAIN, arrays)
 
     def _mixing(self, facts: Facts, node: Node) -> list[Node]:
-        return facts.threads.roots(node.op.operand("pointer"), OpKind.BIT_XOR)
+        """Where an address is mixed by arithmetic; what a call finds in a mixed number is no
+        place."""
+        pointer = node.op.operand("pointer") or ""
+        above = facts.threads.upstream(pointer, lambda n: n.op.kind in _FOUND)
+        return [n for n in above if n.op.kind == OpKind.BIT_XOR]
 
     def _padded(self, values: Values, node: Node) -> bool:
         """True when the innermost extent of several is a little more than a name or whole banks."""

@@ -10,7 +10,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.shared import SharedMemory
-from kb.analysis.stages import tree_steps
+from kb.analysis.symbolic import sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -62,6 +62,7 @@ _SCAN = """__global__ void totals(float* x, int n) {
     }
 }
 """
+_POINTERS = (OpKind.POINTER_CAST, OpKind.ALLOCATE, OpKind.ADD, OpKind.COPY)
 _HELD = CASTS | {OpKind.COPY, OpKind.EXTRACT, OpKind.BITCAST, OpKind.INSERT}
 
 
@@ -121,7 +122,9 @@ def _added(facts: Facts, shared: SharedMemory, store: Node) -> list[Node]:
     own = [n for n in sums if any(graph.rests_on(n.result, load) for load in loads)]
     if len(loads) != 1 or not own or loads[0].loop is not store.loop:
         return []
-    if store in tree_steps(facts):
+    places = [facts.thread_values.expr(n.op.inputs[0]) for n in (loads[0], store)]
+    apart = sub(*places)
+    if apart.terms and not any(graph.kind_of(a.value) in _POINTERS for a in apart.atoms()):
         return []
     if any(n.op.kind == OpKind.SHUFFLE and graph.rests_on(n.result, loads[0]) for n in above):
         return []

@@ -9,6 +9,7 @@ from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, ROW_NORM_THREADS
+from extractors.patterns.welford_running import WelfordRunning
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import alike
@@ -55,7 +56,7 @@ class VarianceFormulation(Pattern):
                 for n in facts.graph.roots(square.op.inputs[0], OpKind.SUB)
                 if facts.graph.roots(n.op.inputs[1], OpKind.REDUCE_SUM)
             ]
-            if centred:
+            if centred and not any(WelfordRunning().find(facts)):
                 yield self.decide(facts, "two-pass centred", [*centred, square, total])
                 return
             less = [
