@@ -135,6 +135,15 @@ class CompiledPerSize(Rule):
             why="heads, of which a model has one number",
         ),
         NearMiss(
+            vary(
+                _TURNED,
+                ("(b * s,)", "(b * h, s // 8)"),
+                ("(q, h * d, s,", "(q, s * d, h,"),
+                ("next_power_of_2(h)", "next_power_of_2(s)"),
+            ),
+            why="heads beside sequences, whose tiles the grid counts",
+        ),
+        NearMiss(
             vary(_TURNED, ("    lane = tl", "    if SEQ > 64:\n        at += 1\n    lane = tl")),
             why="a branch is compiled by it",
         ),
@@ -226,31 +235,43 @@ def shares_work(
 
 
 def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
-    """Whether a value is the batch, the first of three axes or more, or the length of sequences: a
-    middle axis of four of which the other, the heads, is rounded up to a tile. The grid has one
-    program for each."""
-    if not isinstance(value, Expr) or value.op != "dim" or value not in _multiplied(launch.grid):
+    """Whether a value is the batch, the first of three axes or more that the grid has one program
+    for each of; or the length of sequences, a middle axis of four that one axis of the grid has
+    together with the batch: the other, the heads, is rounded up to a tile and not in the grid."""
+    if not isinstance(value, Expr) or value.op != "dim":
         return False
     array, axis = value.args
+    rows = _multiplied(launch.grid)
+    mine = next((row for row in rows if value in row), None)
     rank = _rank(material, array) or 0
-    if axis == 0:
-        return rank > 2
-    rounded = {one.args[0] for _, arg in launch.args for one in parts(arg) if one.op == "npow2"}
-    return rank == 4 and axis in (1, 2) and Expr("dim", (array, 3 - axis)) in rounded
+    if mine is None or axis == 0 or rank != 4 or axis not in (1, 2):
+        return mine is not None and axis == 0 and rank > 2
+    heads = Expr("dim", (array, 3 - axis))
+    tiles = [arg for _, arg in launch.args if isinstance(arg, Expr) and arg.op in ("npow2", "max")]
+    rounded = Expr("npow2", (heads,))
+    grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
+    counted = any(heads in parts(axis) for axis in grid)
+    return (
+        Expr("dim", (array, 0)) in mine
+        and not counted
+        and any(rounded in (tile, *tile.args) for tile in tiles)
+    )
 
 
-def _multiplied(grid: Value) -> list[Expr]:
-    """Extents that a grid has one program each for, perhaps for each of another number."""
-    pending, found = [grid], []
-    for part in pending:
-        if isinstance(part, tuple):
-            pending.extend(part)
-        elif isinstance(part, Choice):
-            pending.extend((part.then, part.other))
-        elif isinstance(part, Expr) and part.op == "*":
-            pending.extend(part.args)
-        elif isinstance(part, Expr) and part.op == "dim":
-            found.append(part)
+def _multiplied(grid: Value) -> list[list[Expr]]:
+    """For each axis of a grid the extents that it has one program each for."""
+    axes = grid if isinstance(grid, tuple) else (grid,)
+    found = []
+    for axis in axes:
+        pending, row = [axis], []
+        for part in pending:
+            if isinstance(part, Choice):
+                pending.extend((part.then, part.other))
+            elif isinstance(part, Expr) and part.op == "*":
+                pending.extend(part.args)
+            elif isinstance(part, Expr) and part.op == "dim":
+                row.append(part)
+        found.append(row)
     return found
 
 
