@@ -92,7 +92,9 @@ class ParameterGradient(Pattern):
         ),
         NearMiss(
             vary(
-                NORM_BACKWARD_SHARED, ("(x[row * n + i] - m) * r", "(x[row * n + i] - 1.f) * 2.f")
+                NORM_BACKWARD_SHARED,
+                ("(x[row * n + i] - m) * r", "(x[row * n + i] - 1.f) * 2.f"),
+                ("hat * part / n) * r", "hat * part / n) * 3.f"),
             ),
             why="sums of columns of no normalised rows",
         ),
