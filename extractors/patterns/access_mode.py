@@ -32,6 +32,15 @@ _WEIGHED = vary(
     ("eps: ct.Constant[float]", "eps"),
     ("+ eps)", "+ ct.load(eps, 0, shape=()))"),
 )
+FILLED = (
+    POINTER
+    + """
+@triton.jit
+def fill(out, n, number, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, number, mask=at < n)
+"""
+)
 _SCALAR = (
     POINTER
     + """
@@ -53,6 +62,7 @@ class AccessMode(Pattern):
         Case(ATTENTION_LSE, "element gather/pointer"),
         Case(ROW_NORM, "element gather/pointer"),
         Case(ADD_POINTER, "element gather/pointer"),
+        Case(FILLED, "element gather/pointer"),
         Case(ROW_NORM_THREADS, "element gather/pointer"),
         Case(ONE_THREAD, "element gather/pointer"),
         Case(
@@ -79,7 +89,7 @@ class AccessMode(Pattern):
             facts.program is not facts.source or self._placed(facts)
         )
         for access in facts.accesses:
-            if alone or facts.types.shape(access.value) or access.mode not in _SINGLE:
+            if alone or moved(facts, access) or access.mode not in _SINGLE:
                 found.setdefault(_VALUES[access.mode], []).append(access)
         for value, members in found.items():
             places = [node for access in members for node in _address(facts, access)]
@@ -93,6 +103,15 @@ class AccessMode(Pattern):
             if access.mode is Mode.POINTER
             for index in access.index
         )
+
+
+def moved(facts: Facts, access: Access) -> tuple[str, ...]:
+    """The extents of what an access moves: of one number that is stored in many places, those of
+    the places."""
+    shape = facts.types.shape(access.value)
+    if shape or not access.is_store or access.mode is not Mode.POINTER:
+        return shape
+    return facts.types.shape(access.node.op.operand("pointer") or "")
 
 
 def _address(facts: Facts, access: Access) -> list[Node]:

@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
 from kb.analysis.facts import Facts
-from kb.analysis.strides import free_strides, loaded_strides, shared_strides
+from kb.analysis.strides import free_strides, loaded_strides, promised, shared_strides
 from kb.evidence import Decision
 
 _GIVEN = vary(
@@ -62,7 +62,7 @@ class ArgumentStrides(Pattern):
             return
         names = free_strides(facts)
         if not names <= shared_strides(facts):
-            where: list[Where] = [*facts.declared(*names)]
+            where: list[Where] = [*facts.declared(*names), *promised(facts)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))
         made = [facts.graph.producer(name) for name in loaded_strides(facts)]
         if made:

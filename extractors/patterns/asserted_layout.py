@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.argument_strides import ArgumentStrides
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
+from extractors.patterns.row_strides import RowStrides
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.strides import promised
 from kb.evidence import Decision
-from kb.ops import OpKind
 
-_PROMISES = (OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS)
 _WRAPPED = vary(
     PRODUCT_POINTER,
+    ("* sa", "* K"),
+    ("* sb", "* N"),
+    ("* so", "* N"),
     (
         "    k = tl.arange(0, TK)\n",
         "    m = tl.max_contiguous(tl.multiple_of(m % M, TM), TM)\n    k = tl.arange(0, TK)\n",
@@ -34,7 +36,8 @@ def move(x, out, n, T: tl.constexpr):
 
 
 class AssertedLayout(Pattern):
-    """Positions of lanes, on their way to an address, are declared multiples or contiguous."""
+    """Positions of lanes, on their way to an address, are declared multiples or contiguous, where
+    no strides are handed in; else that is told with the strides."""
 
     name = "contiguity-and-divisibility-asserted-by-hints"
     axis = "layout_contract"
@@ -43,20 +46,15 @@ class AssertedLayout(Pattern):
     near_misses = (
         NearMiss(vary(_WRAPPED, ("tl.max_contiguous(tl.multiple_of(m % M, TM), TM)", "m % M")),
                  why="the positions stand as they were computed"),
+        NearMiss(
+            vary(_WRAPPED, ("m[:, None] * K", "m[:, None] * sa")), why="told with the stride"
+        ),
         NearMiss(_COUNTED, why="a loop that counts by the tile says as much itself"),
         NearMiss(PRODUCT_POINTER, why="nothing is promised"),
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found = [
-            node
-            for node in facts.graph.of(*_PROMISES)
-            if facts.values.expr(node.op.inputs[0]).has(AtomKind.LANE) and _addresses(facts, node)
-        ]
-        if found:
+        found = promised(facts)
+        strides = (RowStrides(), ArgumentStrides()) if found else ()
+        if found and not any(True for p in strides for _ in p.find(facts)):
             yield self.decide(facts, "asserted by hints", found)
-
-
-def _addresses(facts: Facts, node: Node) -> bool:
-    """True when an address rests on the promise."""
-    return any(facts.graph.rests_on(v, node) for a in facts.accesses for v in a.address)

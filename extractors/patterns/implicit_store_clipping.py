@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.access_mode import FILLED, moved
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
@@ -28,6 +29,7 @@ class ImplicitStoreClipping(Pattern):
     matches = (
         Case(ATTENTION, "implicit clip by array bounds"),
         Case(_STORE_MASK, "explicit store mask"),
+        Case(FILLED, "explicit store mask"),
         Case(TURN_THREADS, "explicit store mask"),
         Case(
             vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False")),
@@ -62,10 +64,7 @@ class ImplicitStoreClipping(Pattern):
         masked = [
             a
             for a in stores
-            if a.mask is not None
-            and not beside
-            and a.mask not in around
-            and facts.types.shape(a.value)
+            if a.mask is not None and not beside and a.mask not in around and moved(facts, a)
         ]
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)

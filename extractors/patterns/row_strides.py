@@ -9,7 +9,7 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from kb.analysis.facts import Facts
-from kb.analysis.strides import free_strides, placed_with, row_strides, shared_strides
+from kb.analysis.strides import free_strides, placed_with, promised, row_strides, shared_strides
 from kb.evidence import Decision
 
 _FIXED = vary(
@@ -53,4 +53,5 @@ class RowStrides(Pattern):
         names -= free_strides(facts) | (shared if len(shared) > 1 else set()) if names else set()
         if names:
             where: list[Where] = [*facts.declared(*names), *placed_with(facts, names)]
+            where += promised(facts)
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))

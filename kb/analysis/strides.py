@@ -11,6 +11,7 @@ from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind
 
+_PROMISES = (OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS)
 _PLACING = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT}
 _MEASURING = frozenset({OpKind.DIV, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.RANGE,
                         OpKind.STATIC_RANGE, OpKind.MINIMUM, OpKind.MAXIMUM})  # fmt: skip
@@ -120,6 +121,17 @@ def joined_at(facts: Facts, access: Access) -> list[Node]:
 def blocks_of_pointers(facts: Facts) -> list[Node]:
     """What makes the blocks of pointers and the descriptors that are accessed."""
     return list(dict.fromkeys(a.made for a in facts.accesses if a.made is not None))
+
+
+def promised(facts: Facts) -> list[Node]:
+    """Where positions of lanes, on their way to an address, are declared multiples or
+    contiguous."""
+    return [
+        node
+        for node in facts.graph.of(*_PROMISES)
+        if facts.values.expr(node.op.inputs[0]).has(AtomKind.LANE)
+        and any(facts.graph.rests_on(v, node) for a in facts.accesses for v in a.address)
+    ]
 
 
 def given_strides(facts: Facts) -> set[str]:
