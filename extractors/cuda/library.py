@@ -12,7 +12,9 @@ from extractors.cuda.inheritance import with_bases
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
+from extractors.cuda.public_headers import DEFINITIONS
 
+PUBLIC_PATH = "<public headers>"
 MAX_HEADERS = 48
 MAX_HEADER_BYTES = 600_000
 MAX_LEVELS = 8
@@ -172,6 +174,7 @@ def gather(
     seen: set[str] = {path}
     names = re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
     _include(names, path, load, (macros, headers, seen, profile), 0)
+    headers.append(_header(PUBLIC_PATH, DEFINITIONS, {}, profile))
     return prepare(text, macros, profile), headers
 
 

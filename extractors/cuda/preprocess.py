@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
 from extractors.cuda.macros import MARK, Expander, Macro, closing, definition
-from extractors.cuda.public_macros import PUBLIC
+from extractors.cuda.public_headers import PUBLIC
 from kb.evidence import Lines
 
 MAX_MACRO = 20_000

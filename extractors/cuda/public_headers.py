@@ -1,4 +1,4 @@
-"""Macros of public headers that packages include but do not bring along."""
+"""Macros and definitions of public headers that packages include but do not bring along."""
 
 from __future__ import annotations
 
@@ -35,3 +35,26 @@ PUBLIC: dict[str, Macro] = {
     found.name: found for text in _WRITTEN if (found := definition(text)) is not None
 }
 """Macros by name, for files that neither define them nor include a header that does."""
+
+DEFINITIONS = """
+template <typename T, int N> struct alignas(sizeof(T) * N) aligned_vector { T val[N]; };
+template <typename T> __device__ T WARP_SHFL(
+    T value, int lane, int width = 32, unsigned mask = 0xffffffffu) {
+  return __shfl_sync(mask, value, lane, width);
+}
+template <typename T> __device__ T WARP_SHFL_XOR(
+    T value, int lanes, int width = 32, unsigned mask = 0xffffffffu) {
+  return __shfl_xor_sync(mask, value, lanes, width);
+}
+template <typename T> __device__ T WARP_SHFL_UP(
+    T value, unsigned delta, int width = 32, unsigned mask = 0xffffffffu) {
+  return __shfl_up_sync(mask, value, delta, width);
+}
+template <typename T> __device__ T WARP_SHFL_DOWN(
+    T value, unsigned delta, int width = 32, unsigned mask = 0xffffffffu) {
+  return __shfl_down_sync(mask, value, delta, width);
+}
+__device__ void WARP_SYNC(unsigned mask = 0xffffffffu) { __syncwarp(mask); }
+"""
+"""What structs and functions of headers do, in words of our own. Source: PyTorch,
+ATen/native/cuda/MemoryAccess.cuh, ATen/cuda/DeviceUtils.cuh."""

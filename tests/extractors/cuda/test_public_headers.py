@@ -1,4 +1,4 @@
-"""Macros of headers that a package includes but does not bring along."""
+"""Macros and definitions of headers that a package includes but does not bring along."""
 
 from __future__ import annotations
 
@@ -40,3 +40,29 @@ def test_the_macro_of_the_file_comes_first() -> None:
 def test_a_macro_that_the_file_forgets_is_the_header_s_again() -> None:
     own = "#define CUDA_KERNEL_LOOP(i, n) for (int i = 0; i < n; ++i)\n#undef CUDA_KERNEL_LOOP\n"
     assert OpKind.NUM_BLOCKS in _kinds(read_cuda(own + _LOOP, "k.cu"))
+
+
+def test_vectors_and_shuffles_that_headers_define() -> None:
+    found = read_cuda(
+        """template <typename T, int N> __global__ void k(const T* x, T* y) {
+  using V = at::native::memory::aligned_vector<T, N>;
+  V v = reinterpret_cast<const V*>(x)[threadIdx.x];
+  y[threadIdx.x] = WARP_SHFL_DOWN(v.val[0], 4);
+}""",
+        "k.cu",
+    )
+    ops = {op.kind: op for op in kernel_ops(found.kernels[0])}
+    assert OpKind.OPAQUE not in ops
+    assert dict(ops[OpKind.SHUFFLE].attributes)["mode"] == "down"
+    loaded = ops[OpKind.LOAD].results[0].type
+    assert loaded is not None
+    assert loaded.shape == ("N",)
+
+
+def test_definitions_of_the_file_come_first() -> None:
+    found = read_cuda(
+        """__device__ float WARP_SHFL_DOWN(float x, int n) { return x * n; }
+__global__ void k(float* x) { x[threadIdx.x] = WARP_SHFL_DOWN(x[0], 4); }""",
+        "k.cu",
+    )
+    assert OpKind.SHUFFLE not in _kinds(found)
