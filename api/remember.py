@@ -17,11 +17,9 @@ from kb.graph.decode import decode
 from kb.knowledge import KernelKnowledge, SourceKnowledge
 from kb.quick_validation import surely_conforms
 from kb.store import AddResult, KernelEntry, Rows, Store, open_store, resolve_kernel
+from kb.store_bulk import BATCH
 from kb.store_records import CheckedGraph
 from kb.validation import require_conformance
-
-BATCH = 64
-"""Graphs that are written together."""
 
 _SOURCES = """
 SELECT ?graph ?sha WHERE {

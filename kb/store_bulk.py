@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyoxigraph as ox
 from pyoxigraph import Literal, NamedNode, Quad
@@ -13,8 +14,9 @@ from kb.store_failures import told
 from kb.store_files import UNCHANGED, Folder
 from kb.store_records import AddResult, CheckedGraph, Store
 
-BATCH = 64
-"""Graphs of one load; a killed load is undone as a whole."""
+BATCH = 256
+"""Graphs of one load; a killed load is undone as a whole. The fewer the loads, the less often the
+index merges what it holds: loads of 64 graphs took a third more processor time."""
 
 
 def add_checked(
@@ -39,13 +41,13 @@ def add_checked(
 def _add_new(folder: Folder, index: ox.Store, graphs: Sequence[CheckedGraph]) -> None:
     """Write graphs that the index does not hold: all or, when it fails or is killed, none."""
     programs = {name: text for graph in graphs for name, text in graph.programs.items()}
-    texts = {graph.content: graph.text for graph in graphs}
+    texts = _Unpacked({graph.content: graph for graph in graphs})
     pending = folder.begin(texts, programs, graphs=[graph.name for graph in graphs])
     written = False
-    quads = b"".join((*texts.values(), _entries(graphs)))
+    blocks = b"".join((*map(_block, graphs), _entries(graphs)))
     try:
         with told("The index could not be written", folder.root, UNCHANGED):
-            index.bulk_load(quads, format=ox.RdfFormat.N_QUADS)
+            index.bulk_load(blocks, format=ox.RdfFormat.TRIG)
             index.update(counted_in(pending.graphs))
         written = True
     finally:
@@ -77,10 +79,33 @@ def undo(index: ox.Store, graphs: Sequence[str]) -> None:
     index.update(counted_anew())
 
 
+@dataclass(frozen=True, slots=True)
+class _Unpacked(Mapping[str, bytes]):
+    """Texts by digest, each unpacked when it is asked for."""
+
+    graphs: Mapping[str, CheckedGraph]
+
+    def __getitem__(self, content: str) -> bytes:
+        return self.graphs[content].text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.graphs)
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+
+def _block(graph: CheckedGraph) -> bytes:
+    """A graph as TriG, which names it once: a third less to parse than its N-Quads."""
+    name = str(NamedNode(graph.name)).encode()
+    return b"GRAPH %b {\n%b}\n" % (name, graph.text.replace(b" %b .\n" % name, b" .\n"))
+
+
 def _entries(graphs: Sequence[CheckedGraph]) -> bytes:
-    """The graphs' entries in the catalogue."""
+    """The graphs' entries in the catalogue, as TriG."""
     catalogue = NamedNode(sq.CATALOGUE)
-    return sq.canonical(
+    entries = (
         Quad(NamedNode(graph.name), sq.CONTENT_DIGEST, Literal(graph.content), catalogue)
         for graph in graphs
     )
+    return ox.serialize(entries, format=ox.RdfFormat.TRIG) or b""

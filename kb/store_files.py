@@ -166,16 +166,16 @@ class Folder:
         the disk refuses; nothing is left then."""
         new = tuple(n for n in sorted(programs) if not self.program_path(n).exists())
         pending = Pending(tuple(texts), new, tuple(graphs))
-        files = {self.program_path(name): programs[name].encode() for name in new}
-        files |= {self.kernel_path(content): text for content, text in texts.items()}
         written = False
         try:
             with told("The files could not be written", self.root, UNCHANGED):
                 beside = self.root / "PENDING.tmp"
                 beside.write_text(json.dumps(asdict(pending)))
                 beside.replace(self.root / "PENDING")
-                for path, data in files.items():
-                    write_durably(path, data)
+                for name in new:
+                    write_durably(self.program_path(name), programs[name].encode())
+                for content, text in texts.items():
+                    write_durably(self.kernel_path(content), text)
             written = True
         finally:
             if not written:

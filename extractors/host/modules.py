@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -17,7 +18,9 @@ MAX_MODULE_BYTES = 2_000_000
 MAX_SCANNED = 5_000
 """Files whose imports are looked at."""
 
-_IMPORT = re.compile(r"^[ \t]*from[ \t]+[\w.]+[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)", re.MULTILINE)
+_IMPORT = re.compile(r"from[ \t]+[\w.]+[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)")
+"""To be looked at only where nothing stands before it on its line: a pattern that begins with a
+word is searched for much faster than one that begins with a line."""
 _NAME = re.compile(r"\w+")
 
 
@@ -135,15 +138,22 @@ def _imported(root: FilePath) -> frozenset[str]:
     found: set[str] = set()
     for file in sorted(files_below(root, ".py"))[:MAX_SCANNED]:
         try:
-            if file.stat().st_size <= MAX_MODULE_BYTES and file.resolve().is_relative_to(root):
-                text = file.read_text(encoding="utf-8")
-            else:
+            inside = not file.is_symlink() or file.resolve().is_relative_to(root)
+            if not inside or file.stat().st_size > MAX_MODULE_BYTES:
                 continue
+            text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        for listed in _IMPORT.findall(text):
-            found.update(_NAME.findall(listed))
+        found.update(_taken(text))
     return frozenset(found)
+
+
+def _taken(text: str) -> Iterator[str]:
+    """Names in the `from ... import ...` statements of a text."""
+    for match in _IMPORT.finditer(text):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if not before or before.isspace():
+            yield from _NAME.findall(match[1])
 
 
 @dataclass
@@ -167,8 +177,7 @@ class TextLoader:
 
     def imported(self, name: str) -> bool:
         """Whether one of the texts imports something of that name."""
-        listed = [item for text in self.texts.values() for item in _IMPORT.findall(text)]
-        return any(name in _NAME.findall(item) for item in listed)
+        return any(name in _taken(text) for text in self.texts.values())
 
 
 @lru_cache(maxsize=128)

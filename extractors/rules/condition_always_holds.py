@@ -115,8 +115,13 @@ class _Hosted:
     the first question."""
 
     def __init__(self, material: Material | None) -> None:
-        told = material is not None and material.launched_here_only()
-        self.launches = list(material.launches) if material is not None and told else []
+        self._material = material
+
+    @cached_property
+    def launches(self) -> list[LaunchRecord]:
+        """Every launch, none when others may launch the kernel, too."""
+        known = self._material is not None and self._material.launched_here_only()
+        return list(self._material.launches) if self._material is not None and known else []
 
     @cached_property
     def _same(self) -> dict[str, s.Expr]:
