@@ -159,9 +159,10 @@ class Calls(Definitions):
         """Read a function in place."""
         machine = self.machine
         self.called.add(id(func.node))
-        if self.trial and func.frame.module == self.main:
-            if any(drawn(machine, value) for value in (*args, *kwargs.values())):
-                self.tried.setdefault(id(func.node), func)
+        foreign = func.frame.module != self.main
+        given = (*args, *kwargs.values()) if self.trial and not foreign else ()
+        if random := any(drawn(machine, value) for value in given):
+            self.tried.setdefault(id(func.node), func)
         if len(self.calls) >= machine.limits.calls:
             return Unknown(f"calls nested deeper than {machine.limits.calls}")
         symbolic = [value for value in args if isinstance(value, (Expr, Choice))]
@@ -178,10 +179,9 @@ class Calls(Definitions):
         if failure is not None:
             return failure
         muted = id(func.node) in self.roots
-        foreign = func.frame.module != self.main
-        given = tuple(arg.arg for arg in _all_args(func.node.args))
-        self.calls.append(("" if foreign else func.name, lines_of(func.node), given))
-        if muted and not self.trial:
+        names = tuple(arg.arg for arg in _all_args(func.node.args))
+        self.calls.append(("" if foreign else func.name, lines_of(func.node), names))
+        if muted and not random:
             machine.emit_call(id(func.node), frame.oid)
         machine.muted += muted
         self.nested[id(func.node)] = nested

@@ -1,10 +1,12 @@
-"""What functions check before they call the function that launches a kernel, which is read by
-itself: told in the names of that function."""
+"""What is checked outside of the function that launches a kernel, which is read by itself: by
+functions before they call it, told in its names, and by the forward pass before its backward."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from extractors.host.assume import Guard
 from extractors.host.events import CallRecord, CheckRecord, LaunchRecord
@@ -46,6 +48,68 @@ def asked_outside(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
         for check in rows[:last]:
             if isinstance(check, CheckRecord):
                 yield from _told(check, held, names)
+
+
+def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
+    """Checks of a forward pass, in its own names, where the launch belongs to the backward pass of
+    the same class: what it has refused never comes to the backward pass."""
+    passes = _passes(material.tree)
+    if not passes:
+        return
+    entered = material.entered.get(material.roots.get(id(launch), -1), 0)
+    ends = _reaching(material, {entered})
+    forwards = {id(first) for first, last in passes if id(last) in ends}
+    begun = _reached(material, forwards)
+    if entered in begun:
+        return  # both passes call it: what the forward pass checks is told as a caller's
+    alone = len(passes) == 1 and bool(forwards)
+    for number, rows in material.events.items():
+        whole = material.entered.get(number, 0) in begun
+        for check in rows if whole or alone else ():
+            if isinstance(check, CheckRecord) and isinstance(check.cond, Expr):
+                if not whole and "forward" not in check.stack:
+                    continue
+                guards = tuple(guard for guard in check.path.guards if guard.shown)
+                if not any(mentions_memo(one) for one in (check.cond, *(g.cond for g in guards))):
+                    yield Outer(check, check.cond, guards)
+
+
+@lru_cache(maxsize=64)
+def _passes(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.FunctionDef], ...]:
+    """The forward and backward passes of the classes of a module."""
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
+            if "forward" in methods and "backward" in methods:
+                found.append((methods["forward"], methods["backward"]))
+    return tuple(found)
+
+
+def _calls(material: Material) -> Iterator[tuple[int, int]]:
+    """Functions that are read by themselves, each with one that it calls."""
+    for number, rows in material.events.items():
+        for event in rows:
+            if isinstance(event, CallRecord):
+                yield material.entered.get(number, 0), event.function
+
+
+def _reaching(material: Material, functions: set[int]) -> set[int]:
+    """These functions, and those that call them, through others or not."""
+    return _closed(functions, [(called, caller) for caller, called in _calls(material)])
+
+
+def _reached(material: Material, functions: set[int]) -> set[int]:
+    """These functions, and those that they call, through others or not."""
+    return _closed(functions, list(_calls(material)))
+
+
+def _closed(found: set[int], steps: list[tuple[int, int]]) -> set[int]:
+    more = found
+    while more:
+        more = {after for before, after in steps if before in more} - found
+        found = found | more
+    return found
 
 
 def _told(check: CheckRecord, held: list[set[tuple[Expr, bool]]], names: _Names) -> Iterator[Outer]:

@@ -7,7 +7,7 @@ from extractors.host.conditions import together
 from extractors.host.events import CheckRecord, LaunchRecord
 from extractors.host.expr import atoms, disjoin, negate
 from extractors.host.facts import Material
-from extractors.host.outside import asked_outside
+from extractors.host.outside import asked_in_forward, asked_outside
 from extractors.host.render import UNKNOWN, Names, mentions_memo
 from extractors.host.values import Expr, Value
 from kb.evidence import Lines
@@ -44,7 +44,7 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
             if isinstance(check.cond, Expr) and (check.lines, check.cond) not in asked:
                 if len(guards) <= MAX_CONDITIONS and all(_plainly_asked(g.cond) for g in guards):
                     _add(found, _text(names, check.cond, guards), check)
-        for outer in asked_outside(material, launch):
+        for outer in (*asked_outside(material, launch), *asked_in_forward(material, launch)):
             further = outer.guards
             if len(further) <= MAX_CONDITIONS and all(_plainly_asked(g.cond) for g in further):
                 for part in together(outer.demand):

@@ -174,8 +174,34 @@ def test_what_a_caller_checks(expression: str) -> None:
     ],
 )
 def test_what_a_caller_does_not_demand(old: str, new: str, why: str) -> None:
-    text = _OUTSIDE.replace(old, new)
+    text = _OUTSIDE.replace(old, new).replace("def backward(", "def later(")
     if why == "untouched":
         text = text.replace("b.ndim != 2", "a.ndim != 2")
     found = [c.expression for c in subject(text).host.constraints]
     assert not any("ndim" in one for one in found), (why, found)
+
+
+_PASSES = (
+    _OUTSIDE.replace("return move(g, g.numel())", "return back(g)")
+    + """
+@triton.jit
+def turn(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, -tl.load(x + at, mask=at < n), mask=at < n)
+
+def back(g):
+    out = torch.empty_like(g)
+    turn[(triton.cdiv(g.numel(), 128),)](g, out, g.numel(), 128)
+    return out
+"""
+)
+
+
+def test_what_the_forward_pass_refuses_never_comes_to_the_backward_pass() -> None:
+    found = [c.expression for c in subject(_PASSES).host.constraints]
+    assert "b.ndim == 2" in found, sorted(found)
+
+
+def test_a_class_without_a_backward_pass_says_nothing_of_others() -> None:
+    text = _PASSES.replace("def backward(ctx, g)", "def other(ctx, g)")
+    assert not any("ndim" in c.expression for c in subject(text).host.constraints)
