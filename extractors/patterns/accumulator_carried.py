@@ -199,6 +199,15 @@ class AccumulatorCarried(Pattern):
         ),
         NearMiss(_COUNTED, why="found elements are counted, nothing is summed"),
         NearMiss(_STEPS, why="a pointer moves on by a stride"),
+        NearMiss(
+            vary(
+                PRODUCT_POINTER,
+                ("        pa += TK\n", "        if TM > 64:\n            pa += TK\n"),
+                ("        pb += TK * sb\n", "        if TN > 64:\n            pb += TK * sb\n"),
+            ),
+            why="pointers that branches move on are no sums",
+            value="several accumulators",
+        ),
         NearMiss(_OWN_ROW, why="no loop is left of the elements that a thread holds"),
         NearMiss(_ELEMENTS, why="elements of an array, each written once"),
     )

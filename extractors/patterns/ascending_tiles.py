@@ -16,7 +16,7 @@ from extractors.patterns.cases import (
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.counted_tiles import CountedTiles
-from extractors.patterns.grouped_rasterisation import GroupedRasterisation
+from extractors.patterns.grouped_rasterisation import GROUPED_AXES, GroupedRasterisation
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, persistent
@@ -66,12 +66,15 @@ class AscendingTiles(Pattern):
             why="the number of the tile is its only place",
         ),
         NearMiss(ATTENTION, why="one block id is taken apart; its loop's bounds tell the order"),
+        NearMiss(GROUPED_AXES, why="tiles are taken in groups of rows"),
         NearMiss(ADD_POINTER, why="no operand is shared by tiles, their order is nothing"),
         NearMiss(PRODUCT_PERSISTENT_THREADS, why="tiles are taken in groups of rows"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.contractions or facts.score_products or facts.graph.of(OpKind.WHILE):
+        if not facts.contractions or facts.score_products:
+            return
+        if facts.graph.of(OpKind.WHILE, OpKind.SWIZZLE_2D):
             return
         turns = [x for x in facts.loops if persistent(x, facts.values)]
         if turns or any(facts.walks_chunk(x) for x in facts.loops):

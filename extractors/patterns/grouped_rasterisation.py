@@ -45,6 +45,18 @@ _EXACT_TILE = vary(
 )
 
 
+GROUPED_AXES = vary(
+    PRODUCT_POINTER,
+    (
+        "    m = tl.program_id(0) * TM",
+        "    i = tl.program_id(0)\n    j = tl.program_id(1)\n"
+        "    i, j = tl.swizzle2d(i, j, tl.num_programs(0), tl.num_programs(1), 8)\n    m = i * TM",
+    ),
+    ("    n = tl.program_id(1) * TN", "    n = j * TN"),
+)
+"""Numbers of a tile along two axes of the grid, regrouped."""
+
+
 class GroupedRasterisation(Pattern):
     """first = id // (group * columns) * group; rows = min(all - first, group); row = first + id %
     rows. Or all groups are of one size, or a branch chooses the size."""
@@ -57,6 +69,7 @@ class GroupedRasterisation(Pattern):
         Case(PRODUCT_PERSISTENT_POINTER, "grouped-M"),
         Case(PRODUCT_PERSISTENT_THREADS, "grouped-M"),
         Case(_CHOSEN, "grouped-M"),
+        Case(GROUPED_AXES, "grouped-M"),
         Case(_EXACT, "groups of one size"),
         Case(_EXACT_TILE, "groups of one size"),
     )
@@ -85,6 +98,10 @@ class GroupedRasterisation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        regrouped = facts.graph.of(OpKind.SWIZZLE_2D)
+        if regrouped:
+            yield self.decide(facts, "grouped-M", regrouped)
+            return
         heights = facts.graph.of(OpKind.MINIMUM, OpKind.SELECT, OpKind.IF_EXPRESSION)
         for height in heights:
             first = self._first(facts, height)

@@ -338,8 +338,10 @@ def _stages(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def _least(facts: Facts, loop: Loop) -> list[Node]:
-    """The minimum of a range of the block and what is left, as the end of a loop over memory."""
-    if loop.high is None or not any(a.node.inside(loop.node) for a in facts.accesses):
+    """The minimum of a range of the block and what is left, as the end of a loop over memory; of
+    threads, of a loop that reads."""
+    touched = facts.loads if facts.of_threads else facts.accesses
+    if loop.high is None or not any(a.node.inside(loop.node) for a in touched):
         return []
     return [
         n

@@ -9,10 +9,10 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_EVERY,
     BACKWARD_KEYS,
-    POINTER,
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_masks import LISTED, PEELED, SKIPPED
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -45,36 +45,6 @@ _AFTER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], a
 _LOWER_WHOLE = vary(LOWER, ("at, mask=at < n, other=0.0)", "at)"), (", mask=at < n)", ")"))
 
 
-_PEELED = (
-    POINTER
-    + """
-@triton.jit
-def decode(q, k, out, n, T: tl.constexpr, W: tl.constexpr, H: tl.constexpr):
-    rows = tl.program_id(0) * H + tl.arange(0, H)
-    at = tl.arange(0, T)
-    cols = tl.arange(0, W)
-    own = tl.load(q + rows[:, None] * W + cols[None, :])
-    top = tl.full((H,), float("-inf"), dtype=tl.float32)
-    acc = tl.zeros((H, W), dtype=tl.float32)
-    for i in range(n // T):
-        x = tl.load(k + (i * T + at)[:, None] * W + cols[None, :])
-        s = tl.dot(own, tl.trans(x))
-        new = tl.maximum(top, tl.max(s, axis=1))
-        p = tl.exp(s - new[:, None])
-        acc = tl.dot(p.to(x.dtype), x, acc * tl.exp(top - new)[:, None])
-        top = new
-    rest = n // T * T + at
-    if n % T:
-        x = tl.load(k + rest[:, None] * W + cols[None, :], mask=rest[:, None] < n, other=0.0)
-        s = tl.where(rest[None, :] < n, tl.dot(own, tl.trans(x)), float("-inf"))
-        new = tl.maximum(top, tl.max(s, axis=1))
-        p = tl.exp(s - new[:, None])
-        acc = tl.dot(p.to(x.dtype), x, acc * tl.exp(top - new)[:, None])
-    tl.store(out + rows[:, None] * W + cols[None, :], acc)
-"""
-)
-
-
 class MaskedIterationSplit(Pattern):
     """A mask in a loop stands under a branch on the loop variable, in a loop of its own, or in
     every iteration; or the mask of a product stands outside of all loops."""
@@ -91,6 +61,8 @@ class MaskedIterationSplit(Pattern):
             "single loop + opaque branch (not split)",
         ),
         Case(_LOWER_WHOLE, "mask every iteration"),
+        Case(SKIPPED, "mask every iteration"),
+        Case(LISTED, "mask every iteration"),
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
         Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
         Case(FLASH_STAGED, _STAGED),
@@ -117,7 +89,7 @@ class MaskedIterationSplit(Pattern):
         ),
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(_AFTER, "once, outside of the loops"),
-        Case(_PEELED, "masked in a peeled last tile"),
+        Case(PEELED, "masked in a peeled last tile"),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
@@ -155,7 +127,7 @@ class MaskedIterationSplit(Pattern):
         ),
         NearMiss(
             vary(
-                _PEELED,
+                PEELED,
                 (
                     "        s = tl.dot(own, tl.trans(x))\n",
                     "        s = tl.dot(own, tl.trans(x))\n"
@@ -167,7 +139,7 @@ class MaskedIterationSplit(Pattern):
         ),
         NearMiss(
             vary(
-                _PEELED,
+                PEELED,
                 (
                     "acc * tl.exp(top - new)[:, None])\n    tl.store",
                     "tl.zeros((H, W), dtype=tl.float32))\n    tl.store",
@@ -175,6 +147,20 @@ class MaskedIterationSplit(Pattern):
             ),
             why="what is masked does not go on with the sum of the loop",
             value="masked in a peeled last tile",
+        ),
+        NearMiss(
+            SKIPPED,
+            why="the branch skips tiles, it chooses no mask",
+            value="single loop + opaque branch (not split)",
+        ),
+        NearMiss(
+            vary(
+                LISTED,
+                ("places[:, None] * W", "(j * T + at)[:, None] * W"),
+                ("places = tl.load", "kinds = tl.load"),
+                ("places[None, :] <= row", "kinds[None, :] <= row"),
+            ),
+            why="numbers that are no places are compared",
         ),
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
@@ -315,7 +301,7 @@ def _guard(facts: Facts, mask: Mask) -> tuple[Node, Node | None] | None:
     comparison."""
     loop = mask.node.loop
     for branch in facts.guards(mask.node):
-        if loop is None or not branch.inside(loop):
+        if loop is None or not branch.inside(loop) or _whole_tile(facts, branch, loop):
             continue
         tests = [
             n
@@ -329,6 +315,22 @@ def _guard(facts: Facts, mask: Mask) -> tuple[Node, Node | None] | None:
         plain = [n for n in moving if _splittable(facts, n, loop)]
         return branch, plain[0] if plain and _conjunct(facts, branch, plain[0]) else None
     return None
+
+
+def _whole_tile(facts: Facts, branch: Node, loop: Node) -> bool:
+    """True for a branch that holds all products of a loop on one of its sides: it skips a tile,
+    with its mask."""
+    inside = [p for p in facts.contractions if p.inside(loop)]
+    sides = {_side(p, branch) for p in inside}
+    return len(sides) == 1 and None not in sides
+
+
+def _side(node: Node, branch: Node) -> int | None:
+    """The number of the region of a branch that holds a node; None outside of it."""
+    current: Node | None = node
+    while current is not None and current.parent is not branch:
+        current = current.parent
+    return None if current is None else current.branch
 
 
 def _conjunct(facts: Facts, branch: Node, test: Node) -> bool:

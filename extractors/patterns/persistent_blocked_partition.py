@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, vary
+from extractors.patterns.cases import ATTENTION, TILE, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
@@ -65,6 +65,23 @@ _GROUP_THREADS = """__global__ void centre(float* x, int group, int n) {
 """
 
 
+_GROUP_BY_ROWS = (
+    TILE
+    + """
+@ct.kernel
+def centre(x, out, PER: Int, T: Int):
+    own = ct.bid(0)
+    total = ct.full((1, T), 0.0, dtype=ct.float32)
+    for i in range(PER):
+        total = total + ct.load(x, index=(own * PER + i, 0), shape=(1, T))
+    middle = ct.sum(total, 1, keepdims=True) / PER
+    for i in range(PER):
+        v = ct.load(x, index=(own * PER + i, 0), shape=(1, T))
+        ct.store(out, index=(own * PER + i, 0), tile=v - middle)
+"""
+)
+
+
 class PersistentBlockedPartition(Pattern):
     """Work items run from the block id times a chunk to the next multiple."""
 
@@ -83,6 +100,7 @@ class PersistentBlockedPartition(Pattern):
         NearMiss(NORM_BACKWARD_POINTER, why="items are strided over the blocks"),
         NearMiss(NORM_BACKWARD_THREADS, why="items are strided over the blocks"),
         NearMiss(_GROUP_THREADS, why="the chunk is one row, which is summed up"),
+        NearMiss(_GROUP_BY_ROWS, why="the rows of a group, of which each takes the sum of all"),
         NearMiss(_ROW_BY_NUMBERS, why="the numbers of one row are gone through one by one"),
     )
 

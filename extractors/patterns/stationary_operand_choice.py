@@ -63,6 +63,7 @@ class StationaryOperandChoice(Pattern):
         Case(PRODUCT_THREADS, "C-stationary GEMM"),
         Case(_LINEAR, "row tile of the scores kept, columns streamed"),
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
+        Case(vary(PRODUCT_POINTER, ("acc.to(", "tl.exp(acc).to(")), "C-stationary GEMM"),
     )
     near_misses = (
         NearMiss(

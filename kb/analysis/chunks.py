@@ -28,7 +28,7 @@ def chunk_steps(facts: Facts, loop: Loop) -> list[Node]:
         bounds += walked(loop, facts.values)
     made = [facts.graph.producer(facts.graph.core(b)) for b in bounds]
     bounded = [n for n in made if n is not None]
-    if bounded or not stores or not _holds_lanes(facts, loop):
+    if bounded or not stores or not _holds_lanes(facts, loop) or _one_row(facts, loop):
         return bounded
     return counted(facts.graph, facts.values, loop)[:1]
 
@@ -64,6 +64,24 @@ def _sums_lanes(facts: Facts, loop: Loop) -> bool:
         for atom in index.atoms()
         if atom.value in (loop.induction, loop.node.result)
     )
+
+
+def _one_row(facts: Facts, loop: Loop) -> bool:
+    """True when there is another loop over as much, and what one of the two stores rests on the
+    other: they go through one row."""
+    rounds = facts.values.expr(loop.high) if loop.high is not None else None
+    return any(
+        _rests(facts, one, another)
+        for other in facts.loops
+        if other is not loop and other.high is not None and facts.values.expr(other.high) == rounds
+        for one, another in ((loop, other), (other, loop))
+    )
+
+
+def _rests(facts: Facts, loop: Loop, on: Loop) -> bool:
+    """Whether anything that a loop stores rests on another loop."""
+    stored = [a for a in facts.stores if a.node.inside(loop.node)]
+    return any(facts.graph.rests_on(a.value, on.node) for a in stored)
 
 
 def _stores(facts: Facts, loop: Loop) -> bool:

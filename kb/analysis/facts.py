@@ -280,13 +280,19 @@ class Facts:
         scores = [
             e.score
             for e in self.exponentials
-            if not e.rescale and e.score and not self._counted_up(e.node)
+            if not e.rescale and e.score and self._weighs(e.node) and not self._counted_up(e.node)
         ]
         return [
             product
             for product in self.contractions
             if any(self._reaches(score, product) for score in scores)
         ]
+
+    def _weighs(self, power: Node) -> bool:
+        """True when exponentials are added up or multiplied as a tile; those of an activation are
+        stored."""
+        taken = (*self.reductions, *self.contractions)
+        return any(self.graph.rests_on(v, power) for n in taken for v in n.op.inputs)
 
     def _counted_up(self, power: Node) -> bool:
         """True when a number is added to an exponential: a logistic function, no probability."""

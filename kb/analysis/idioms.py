@@ -13,7 +13,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Graph, Node
-from kb.analysis.loops import Loop, Role
+from kb.analysis.loops import Loop
 from kb.analysis.stages import of_elements
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ops import COMPARISONS, CONTRACTIONS, EFFECT, REDUCTIONS, OpKind
@@ -142,8 +142,12 @@ def _filled(facts: Facts, value: str | None) -> object:
 
 
 def _positional(facts: Facts, comparison: Node) -> bool:
-    left, right = sides(facts, comparison)
-    return left.has(AtomKind.LANE) or right.has(AtomKind.LANE)
+    """True when a side has a place of its own for every lane: by its number, or looked up."""
+    return any(
+        side.has(AtomKind.LANE)
+        or any(a.value in facts.offset_loads and facts.types.shape(a.value) for a in side.atoms())
+        for side in sides(facts, comparison)
+    )
 
 
 def _added(facts: Facts, node: Node) -> Node | None:
@@ -261,7 +265,11 @@ def statistic_axis(facts: Facts, product: Node) -> int | None:
         shape = facts.types.shape(e.statistic)
         if len(shape) >= 2 and (shape[-1] == "1") != (shape[-2] == "1"):
             return 0 if shape[-1] == "1" else 1
-        for node in facts.graph.roots(e.statistic, OpKind.REDUCE_MAX):
+        largest = facts.graph.roots(e.statistic, OpKind.REDUCE_MAX)
+        # A choice around the difference hides the statistic.
+        every = [] if largest else facts.graph.roots(e.node.result, OpKind.REDUCE_MAX)
+        largest += [n for n in every if facts.graph.rests_on(n.op.inputs[0], product)]
+        for node in largest:
             axis = facts.values.literal(node.op.operand("axis"))
             if isinstance(axis, int):
                 return 0 if axis in (1, -1) else 1
@@ -302,16 +310,6 @@ def _before(facts: Facts, value: str, depth: int = 4) -> str | None:
         return None
     starts = facts.graph.inits(loop)
     return starts[position] if 0 <= position < len(starts) else None
-
-
-def outside(facts: Facts, loads: list[Access], loop: Node) -> list[Access]:
-    """Loads that stand before a loop."""
-    return [a for a in loads if not a.node.inside(loop)]
-
-
-def online_state(loop: Loop) -> bool:
-    """True when a loop carries a running maximum and a sum that is rescaled with it."""
-    return bool(loop.of(Role.RUNNING_MAXIMUM)) and bool(loop.of(Role.RUNNING_SUM, Role.ACCUMULATOR))
 
 
 def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:

@@ -104,7 +104,24 @@ def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
     if _extends(graph, argument, next_):
         return Role.RUNNING_MAXIMUM
     kind = _sums(graph, argument, next_)
+    if kind is Role.SUM and _moves_on(graph, values, argument, next_):
+        return Role.OTHER
     return kind if kind is not None else Role.OTHER
+
+
+def _moves_on(graph: Graph, values: Values, argument: str, next_: str) -> bool:
+    """True for a place that moves on by a step, as where a branch moves a pointer."""
+    way = graph.upstream(next_, lambda n: n.op.kind not in _HANDED_ON)
+    added = [n.op.inputs[:2] for n in way if n.op.kind == OpKind.ADD]
+    own = [[scaled(graph, v, argument) is not None for v in sides] for sides in added]
+    steps = [
+        v
+        for sides, kept in zip(added, own, strict=True)
+        for v, mine in zip(sides, kept, strict=True)
+        if any(kept) and not mine
+    ]
+    unknown = (AtomKind.LOADED, AtomKind.OPAQUE)
+    return bool(steps) and not any(values.expr(v).has(*unknown) for v in steps)
 
 
 def updates(graph: Graph, argument: str, next_: str) -> list[Node]:

@@ -243,7 +243,7 @@ ROWS: tuple[Row, ...] = (
     Row("triton.next_power_of_2", K.BUILTIN, "x"),
     Row(f"{_M}.standard._log2", K.BUILTIN, "x"),
     Row(f"{_M}.core.get_int_dtype", K.BUILTIN, "x y"),
-    Row(f"{_M}.swizzle2d", K.BUILTIN, "i j size_i size_j size_g"),
+    Row(f"{_M}.swizzle2d", K.SWIZZLE_2D, "i j size_i size_j size_g"),
     *_FORMER,
     *BUILTINS,
 )  # fmt: skip
