@@ -24,9 +24,9 @@ from extractors.patterns.runtime_branch import RuntimeBranch
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import against_extent, comparisons, masks
+from kb.analysis.idioms import against_extent, comparisons, masks, sides
 from kb.analysis.rounds import checked_in
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -103,6 +103,23 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
 )
 
 
+_EITHER = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, out, order, n, T: tl.constexpr, TURN: tl.constexpr):
+    if TURN:
+        at = tl.program_id(0) * T + tl.arange(0, T)
+        inside = at < n
+        at = tl.load(order + at, mask=at < n)
+    else:
+        at = tl.program_id(0) * T + tl.arange(0, T)
+        inside = at < n
+    tl.store(out + at, tl.load(x + at, mask=inside), mask=inside)
+"""
+)
+
+
 class DivisibilitySpecialisation(Pattern):
     """A comparison of positions with an extent is made only under a compile-time flag; or masks and
     checks are always there."""
@@ -125,6 +142,7 @@ class DivisibilitySpecialisation(Pattern):
         Case(_BLOCKS, "always mask"),
     )
     near_misses = (
+        NearMiss(_EITHER, why="checked on both sides", value="constexpr EVEN flag removes mask"),
         NearMiss(vary(_HANDED, ("EVEN: Bool", "EVEN")), why="chosen at run time"),
         NearMiss(
             vary(
@@ -175,7 +193,7 @@ class DivisibilitySpecialisation(Pattern):
             (n, g)
             for n in tails
             for g in facts.guards(n)
-            if _compile_time(facts, g) and _governs(facts, g, n)
+            if _compile_time(facts, g) and _governs(facts, g, n, tails)
         ]
         flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
         flagged += [(n, n) for n in _checked_apart(facts) if self._peeled(facts, n)]
@@ -248,17 +266,31 @@ class DivisibilitySpecialisation(Pattern):
         return [c for c in dict.fromkeys(compared) if against_extent(facts, c)]
 
 
-def _governs(facts: Facts, branch: Node, tail: Node) -> bool:
+def _governs(facts: Facts, branch: Node, tail: Node, tails: list[Node]) -> bool:
     """True when a branch around a check decides on the check alone: what is checked is used after
-    the branch, or moved on its other side, too; not when it decides on an operand."""
+    the branch and has no other check against the same extent, or moved on its other side, too, by
+    pointers as here; not when it decides on an operand."""
     uses = [a for a in facts.accesses if facts.graph.rests_on(a.mask, tail)]
     if not uses or any(not a.node.inside(branch) for a in uses):
-        return True
-    sides: dict[str | None, set[int]] = {}
+        extent = _extent(facts, tail)
+        again = [n for n in tails if n.excludes(tail) or not n.inside(branch)]
+        again = [n for n in again if n is not tail and _extent(facts, n) == extent]
+        return not uses or not all(any(_rests(facts, a, n) for n in again) for a in uses)
+    moved: dict[str | None, set[int]] = {}
     for access in (a for a in facts.accesses if a.node.inside(branch)):
-        below = next((n for n in access.node.around() if n.parent is branch), access.node)
-        sides.setdefault(access.array, set()).add(below.branch)
-    return any(len(sides[a.array]) > 1 for a in uses)
+        if access.mode in {a.mode for a in uses}:
+            below = next((n for n in access.node.around() if n.parent is branch), access.node)
+            moved.setdefault(access.array, set()).add(below.branch)
+    return any(len(moved[a.array]) > 1 for a in uses)
+
+
+def _extent(facts: Facts, tail: Node) -> Expr | None:
+    """What positions are held against."""
+    return next((x for x in sides(facts, tail) if not x.has(AtomKind.LANE)), None)
+
+
+def _rests(facts: Facts, access: Access, tail: Node) -> bool:
+    return facts.graph.rests_on(access.mask, tail)
 
 
 def _checked_apart(facts: Facts) -> list[Node]:

@@ -66,6 +66,10 @@ class PaddingPolicy(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")),
+            why="nothing is checked, so nothing is padded",
+        ),
+        NearMiss(
             vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)")),
             why="nothing is masked, so nothing is padded",
         ),
@@ -139,8 +143,10 @@ def _by_element(access: Access) -> bool:
 
 
 def _unchecked(facts: Facts, access: Access) -> bool:
-    """True when the access gives no padding and its check of bounds is off or may be compiled
-    out."""
+    """True when the check of bounds of an access is off, or may be compiled out where the access
+    gives no padding."""
+    if facts.values.literal(access.check_bounds) is False:
+        return True
     if not _by_element(access) or access.node.op.operand("padding") is not None:
         return False
     return access.mask is None and not facts.checked(access)
