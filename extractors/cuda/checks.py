@@ -35,6 +35,14 @@ _PLAIN = re.compile(r"[\w\s.()\[\]%*/+<>=!-]+")
 _CALL = re.compile(r"(?!\b(?:and|or|not|bytes_of|is_power_of_two)\b)\b\w+\s*\(")
 _WORDS = frozenset({"and", "or", "not", "True", "False", "none", "bytes_of", "is_power_of_two"})
 _NUMBERS = {"INT32_MAX": "2147483647", "INT_MAX": "2147483647", "UINT32_MAX": "4294967295"}
+_TYPES = {"Half": "float16", "Float16": "float16", "BFloat16": "bfloat16", "Float": "float32",
+          "Float32": "float32", "Double": "float64", "Int": "int32", "Int32": "int32",
+          "Long": "int64", "Int64": "int64", "Byte": "uint8", "Char": "int8",
+          "Float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2"}  # fmt: skip
+_TYPE = re.compile(r"(?:(?:torch|at|c10)::(?:ScalarType::|k)|ScalarType::)(\w+)")
+"""Element types as C++ names them, and in the words of constraints. Source: PyTorch,
+c10/core/ScalarType.h, torch/types.h."""
+
 _BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
 _POWER = re.compile(r"\((\w+(?:\.\w+)*) & \(?\1 - 1\)?\) == 0")
 """How C++ asks for a power of two."""
@@ -157,6 +165,9 @@ def in_words(text: str, words: Mapping[str, str], whole: bool = False) -> str | 
         name = match.group()
         if name in _WORDS or name in _NUMBERS:
             return _NUMBERS.get(name, name)
+        type_ = _TYPE.fullmatch(name)
+        if type_ is not None and type_.group(1) in _TYPES and name not in words:
+            return f"torch.{_TYPES[type_.group(1)]}"
         head, dot, rest = name.partition(".")
         made = words.get(name) or (words[head] + dot + rest if head in words else "")
         known.append(bool(made))

@@ -11,6 +11,8 @@ _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="),
            "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}  # fmt: skip
 """How tightly operators bind; others, whose order the languages see differently, are not here."""
 _EXTENTS = {"size": "shape", "stride": "stride", "sizes": "shape", "strides": "stride"}
+_FACTS = {"numel": "numel", "scalar_type": "dtype", "dtype": "dtype", "dim": "ndim",
+          "ndimension": "ndim", "sizes": "shape"}  # fmt: skip
 _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 
@@ -66,7 +68,7 @@ def _of_tensor(tensor: str, name: str, arguments: tuple[object, ...], depth: int
         return f"{tensor}.{_EXTENTS[name]}[{shown(arguments[0], depth + 1)}]"
     if name in ("is_contiguous", "IsContiguous") and not arguments:
         return f"{tensor}.stride[-1] == 1"
-    return f"{tensor}.numel" if name == "numel" and not arguments else ""
+    return f"{tensor}.{_FACTS[name]}" if name in _FACTS and not arguments else ""
 
 
 def _side(node: object, level: float, depth: int) -> str:

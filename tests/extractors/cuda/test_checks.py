@@ -87,6 +87,23 @@ def test_checks_of_the_tensor_whose_elements_are_handed_over(
     assert stated(facts(host)) == expected
 
 
+@pytest.mark.parametrize(("check", "expected"), [
+    ("a.scalar_type() == b.scalar_type()", ["x.dtype == y.dtype"]),
+    ("a.dtype() == torch::kHalf || a.dtype() == at::ScalarType::BFloat16",
+     ["x.dtype == torch.float16 or x.dtype == torch.bfloat16"]),
+    ("a.dim() == 2", ["x.ndim == 2"]),
+    ("a.sizes() == b.sizes()", ["x.shape == y.shape"]),
+    ("c.dtype() == torch::kHalf", []),
+    ("n == kLimit", ["n == kLimit"]),
+])  # fmt: skip
+def test_types_and_ranks_of_tensors(check: str, expected: list[str]) -> None:
+    kernel = "__global__ void k(const float* x, float* y, int n) { y[0] = x[n]; }\n"
+    host = f"void run(torch::Tensor a, torch::Tensor b, int n) {{ TORCH_CHECK({check});"
+    launch = "k<<<1, 32>>>(a.data_ptr<float>(), b.data_ptr<float>(), n); }"
+    (found,) = host_facts(read_cuda(kernel + host + launch, "k.cu")).values()
+    assert stated(found) == expected
+
+
 def test_a_size_that_the_grid_is_made_of() -> None:
     host = """void host(float* x, int size, int d) {
       TORCH_CHECK(size % 8 == 0); TORCH_CHECK(d > 0);
