@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import vary
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,
@@ -29,13 +29,65 @@ from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.INSERT, OpKind.COPY, OpKind.MUL, OpKind.ADD,
-                             OpKind.SUB, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
+_THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKind.INSERT,
+                             OpKind.COPY, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
+                             OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
 
 
 _SHIFTED = (
     ("TN: Int):", "TN: Int, offset: ct.Constant[float]):"),
     ("dy * g\n", "dy * (g + offset)\n"),
+)
+_CHOSEN = vary(
+    LAYER_NORM_POINTER,
+    ("T: tl.constexpr", "T: tl.constexpr, HAS: tl.constexpr"),
+    ("(c * r * g + h).to", "(c * r * g + h if HAS else c * r * g).to"),
+)
+_ROWS = vary(
+    NORM_BACKWARD_LOCKED,
+    (
+        "    v = tl.load(x + own * sx + cols,",
+        "    g = tl.load(w + own * N + cols, mask=cols < N, other=0.0)\n"
+        "    for i in range(own * G, own * G + G):\n"
+        "      r = tl.load(stat + i)\n      v = tl.load(x + i * sx + cols,",
+    ),
+    ("    dy = tl.load(gy + own * sx", "      dy = tl.load(gy + i * sx"),
+    (
+        "    g = tl.load(w + cols, mask=cols < N, other=0.0).to(tl.float32)\n"
+        "    r = tl.load(stat + own)\n    hat",
+        "      hat",
+    ),
+    ("load(means + own)", "load(means + i)"),
+    ("    wdy =", "      wdy ="),
+    ("    c = tl.sum", "      c = tl.sum"),
+    ("    d = tl.sum", "      d = tl.sum"),
+    ("    tl.store(gx + own * sx", "      tl.store(gx + i * sx"),
+)
+_CHANNELS = (
+    POINTER
+    + """
+@triton.jit
+def back(gx, gy, x, w, means, stat, gw, sx, L, C: tl.constexpr, T: tl.constexpr):
+    own = tl.program_id(0)
+    mean = tl.load(means + own)
+    r = tl.load(stat + own)
+    c = 0.0
+    at = tl.arange(0, T)
+    for channel in range(own * C, own * C + C):
+        g = tl.load(w + channel)
+        v = tl.load(x + channel * sx + at, mask=at < L, other=0.0)
+        dy = tl.load(gy + channel * sx + at, mask=at < L, other=0.0)
+        hat = (v - mean) * r
+        wdy = g * dy
+        c += tl.sum(hat * wdy)
+        tl.atomic_add(gw + channel, tl.sum(dy * hat))
+    for channel in range(own * C, own * C + C):
+        g = tl.load(w + channel)
+        v = tl.load(x + channel * sx + at, mask=at < L, other=0.0)
+        dy = tl.load(gy + channel * sx + at, mask=at < L, other=0.0)
+        hat = (v - mean) * r
+        tl.store(gx + channel * sx + at, (g * dy - hat * c) * r, mask=at < L)
+"""
 )
 
 
@@ -85,6 +137,17 @@ class AffineAfterNorm(Pattern):
         Case(NORM_BACKWARD_LOCKED, "weight"),
         Case(NORM_BACKWARD_SHARED, "weight"),
         Case(_VECTORS, "weight"),
+        Case(_CHOSEN, "weight and bias"),
+        Case(_ROWS, "weight"),
+        Case(_CHANNELS, "weight"),
+        Case(
+            vary(
+                NORM_BACKWARD,
+                _SHIFTED[0],
+                ("dy * g\n", "dy * (g + ct.full((TN,), offset, dtype=ct.float32))\n"),
+            ),
+            "weight + offset",
+        ),
     )
     near_misses = (
         NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
@@ -98,6 +161,11 @@ class AffineAfterNorm(Pattern):
         NearMiss(
             vary(NORM_BACKWARD_SHARED, ("w[i] * dy", "w[row * n + i] * dy")),
             why="every row has factors of its own",
+        ),
+        NearMiss(vary(_ROWS, ("wdy = dy * g", "wdy = dy")), why="the gradient takes no weight in"),
+        NearMiss(
+            vary(_CHANNELS, ("g * dy", "dy")),
+            why="what is loaded for each channel multiplies nothing",
         ),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
@@ -119,6 +187,7 @@ class AffineAfterNorm(Pattern):
             yield self.decide(facts, "weight + offset", moved)
             return
         gains = [n for n in facts.graph.of(OpKind.MUL) if self._gains(facts, n)]
+        gains = gains or self._by_channel(facts)
         if gains and (normalised(facts) or coefficients(facts)):
             yield self.decide(facts, "weight", gains)
 
@@ -126,10 +195,27 @@ class AffineAfterNorm(Pattern):
         """A loaded row of the block's own times one that every block reads alike."""
         for row, gain in (node.op.inputs[:2], node.op.inputs[1::-1]):
             held, own = facts.held_loads(gain), facts.feeding(row)
-            still = held and all(not _of_block(a) or _column(a, own) for a in held)
-            if still and facts.types.shape(gain) and any(_of_block(a) for a in own):
+            shape = facts.types.shape(gain)
+            if not held or not shape or not any(_of_block(a) for a in own):
+                continue
+            walks = any(_walked(a) for a in own) and shape[-1] != "1"
+            still = all(not _of_block(a) or _column(a, own) for a in held)
+            if still or (walks and not any(map(_walked, held))):
                 return True
         return False
+
+    def _by_channel(self, facts: Facts) -> list[Node]:
+        """Loaded rows times a number that a loop over channels loads, beside numbers that are
+        loaded once, as the statistics of a group are."""
+        found: dict[bool, list[Node]] = {True: [], False: []}
+        for node in facts.graph.of(OpKind.MUL):
+            for row, number in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                held = facts.held_loads(number)
+                if held and not facts.types.shape(number) and facts.types.shape(row):
+                    walked = any(map(_walked, held))
+                    if not walked or facts.held_loads(row):
+                        found[walked].append(node)
+        return found[True] if found[False] else []
 
     def _moved(self, facts: Facts, node: Node) -> bool:
         """A row that every block reads alike, plus a number that was handed in, on its way to be
@@ -139,7 +225,10 @@ class AffineAfterNorm(Pattern):
         for row, number in (node.op.inputs[:2], node.op.inputs[1::-1]):
             held = facts.held_loads(row)
             still = held and not any(i.has(AtomKind.BLOCK) for a in held for i in a.index)
-            core = facts.graph.through(number, VIEWS | CASTS)
+            core = facts.graph.core(number)
+            filled = facts.graph.producer(core)
+            if filled is not None and filled.op.kind == OpKind.FULL:
+                core = facts.graph.core(filled.op.operand("value"))
             handed = core in facts.graph.function.parameter_names
             if still and handed and facts.types.shape(row):
                 users = facts.graph.downstream(node.result, 8)
@@ -210,6 +299,11 @@ def _column(gain: Access, rows: list[Access]) -> bool:
     return any(
         any(start.has(kind) for kind in moved) and not walked & {*start.atoms()} for start in starts
     )
+
+
+def _walked(access: Access) -> bool:
+    """True when a loop moves an access."""
+    return any(i.has(AtomKind.INDUCTION) for i in access.index)
 
 
 def _of_block(access: Access) -> bool:

@@ -173,9 +173,10 @@ class Fp32Accumulation(Pattern):
             return
         for node in facts.reductions:
             dtype = facts.types.dtype(node.op.inputs[0])
-            casts = [
-                n for n in facts.graph.upstream(node.op.inputs[0], _stop) if n.op.kind in CASTS
-            ]
+            above = facts.graph.upstream(node.op.inputs[0], _stop)
+            casts = [n for n in above if n.op.kind in CASTS]
+            whole = dtype.startswith(("i", "u"))
+            casts = [c for c in casts if facts.types.dtype(c.result)[:1] not in _SHORT or whole]
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
             yield "f32" if widened else dtype, [*casts, *self._own(facts, node), node]
         merge = merge_of(facts)
@@ -229,6 +230,7 @@ class Fp32Accumulation(Pattern):
 
 _GIVEN = "type given by the caller"
 _WHOLE = frozenset({"i32", "i64"})
+_SHORT = frozenset({"i", "u"})
 _HELD = _WHOLE | {_GIVEN}
 """Types of products that what adds them up shows: a matrix product without one may be of whole
 numbers."""

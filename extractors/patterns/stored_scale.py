@@ -133,6 +133,7 @@ class StoredScale(Pattern):
         Case(QUANTISE, "scale from the largest element"),
         Case(_QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
+        Case(vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v)")), "largest element stored"),
         Case(_QUANTISE_THREADS, "scale from the largest element"),
         Case(_QUANTISE_VECTORS, "scale from the largest element"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
@@ -153,6 +154,10 @@ class StoredScale(Pattern):
             why="the scale is not kept, so nobody can undo the division",
         ),
         NearMiss(vary(_LARGEST, ("tl.max(tl.abs(v))", "tl.max(v)")), why="signs are kept"),
+        NearMiss(
+            vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v * 0.5)")),
+            why="signs are kept, negative ones count half",
+        ),
         NearMiss(
             vary(_QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")),
             why="the scale is not kept, so nobody can undo the division",
@@ -217,8 +222,18 @@ def _largest(facts: Facts) -> list[Node]:
         r
         for r in facts.graph.of(OpKind.REDUCE_MAX)
         if facts.graph.roots(r.op.inputs[0], OpKind.ABS)
+        or any(_size(facts, n) for n in facts.graph.roots(r.op.inputs[0], OpKind.MAXIMUM))
     ]
     return reduced or _own(facts)
+
+
+def _size(facts: Facts, node: Node) -> bool:
+    """The larger one of a value and its negative."""
+    for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+        made = facts.graph.producer(facts.graph.core(other))
+        if made is not None and made.op.kind == OpKind.NEG:
+            return facts.graph.core(made.op.inputs[0]) == facts.graph.core(this)
+    return False
 
 
 def _is_largest(facts: Facts, store: Access, largest: list[Node]) -> bool:

@@ -30,6 +30,9 @@ _BINARY = frozenset(
         OpKind.FMA,
     }
 )  # fmt: skip
+_MOVING = frozenset({OpKind.ADD, OpKind.SUB})
+_POINTERS = frozenset({TypeKind.ARRAY, TypeKind.POINTER})
+_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _ORDER = ("i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e5m2", "f8e4m3", "bf16",
           "f16", "tf32", "f32", "f64")  # fmt: skip
 
@@ -150,7 +153,7 @@ class Types:
         if op.kind in _SAME:
             return self.of(op.inputs[0]) if op.inputs else UNKNOWN
         if op.kind in _BINARY:
-            return self._joined(op.inputs)
+            return self._joined(op.inputs, moves=op.kind in _MOVING)
         if op.kind in COMPARISONS or op.kind in (OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.ISNAN):
             return _shaped("i1", self._broadcast(op.inputs))
         if op.kind in READS:
@@ -168,15 +171,16 @@ class Types:
             shape = broadcast(shape, self.shape(value))
         return shape
 
-    def _joined(self, values: tuple[str, ...]) -> TileType:
+    def _joined(self, values: tuple[str, ...], moves: bool = True) -> TileType:
+        """A pointer is moved by whole numbers only: what is multiplied, or added to floats, is a
+        number although nothing tells the parameter's type."""
         kinds = [self.of(value) for value in values]
-        pointers = [kind for kind in kinds if kind.kind in (TypeKind.ARRAY, TypeKind.POINTER)]
+        pointers = [kind for kind in kinds if kind.kind in _POINTERS]
+        numbers = [k.dtype for k in kinds if k.kind not in (TypeKind.CONST, *_POINTERS)]
         shape = self._broadcast(values)
-        if pointers:
+        if pointers and moves and not _FLOATS.intersection(numbers):
             return TileType(TypeKind.POINTER, pointers[0].dtype, shape)
-        return _shaped(
-            promote([kind.dtype for kind in kinds if kind.kind is not TypeKind.CONST]), shape
-        )
+        return _shaped(promote(numbers), shape)
 
     def _loaded(self, node: Node) -> TileType:
         op = (view_of(self.graph, node) or node).op

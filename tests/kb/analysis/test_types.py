@@ -56,3 +56,34 @@ def test_a_product_of_tiles_without_a_shape_has_the_shape_of_its_sum() -> None:
         "x.store([0, 0], tl.dot(x.load([0, 0]), y.load([0, 0]), acc))",
     )
     assert last(found) == ("f32", ("T", "T"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "dtype", "shape"),
+    [
+        ("v.to(tl.float32) / n", "f32", ("T",)),
+        ("n * v.to(tl.float32)", "f32", ("T",)),
+        ("v.to(tl.float32) - n", "f32", ("T",)),
+        ("tl.sum(v.to(tl.float32), 0) / n", "f32", ()),
+        ("v * n", "dtypeof(x)", ("T",)),
+    ],
+)
+def test_a_parameter_that_is_computed_with_is_a_number(
+    expression: str, dtype: str, shape: tuple[str, ...]
+) -> None:
+    found = pointer(
+        "x, n, T: tl.constexpr",
+        "at = tl.arange(0, T)",
+        "v = tl.load(x + at)",
+        f"tl.store(x + at, {expression})",
+    )
+    assert last(found) == (dtype, shape)
+
+
+def test_a_product_of_parameters_moves_the_pointer_that_it_is_added_to() -> None:
+    found = pointer(
+        "x, n, T: tl.constexpr",
+        "at = tl.program_id(0) * n + x + tl.arange(0, T)",
+        "tl.store(at, tl.load(at))",
+    )
+    assert last(found) == ("dtypeof(x)", ("T",))
