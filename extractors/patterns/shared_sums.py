@@ -24,6 +24,16 @@ _ADDED = """__global__ void columns(const float* x, float* part, int rows, int c
     for (int i = threadIdx.x; i < cols; i += blockDim.x) part[blockIdx.x * cols + i] = sums[i];
 }
 """
+_SWEPT = """__global__ void totals(float* x, int n) {
+    extern __shared__ float temp[];
+    temp[threadIdx.x] = x[threadIdx.x];
+    for (int d = n / 2, o = 1; d > 0; d /= 2, o *= 2) {
+        __syncthreads();
+        if (threadIdx.x < d) temp[o * (2 * threadIdx.x + 2) - 1] += temp[o * (2 * threadIdx.x + 1) - 1];
+    }
+    x[threadIdx.x] = temp[threadIdx.x];
+}
+"""  # noqa: E501
 _HALVED = """__global__ void total(const float* x, float* out) {
     __shared__ float part[256];
     float own = x[blockIdx.x * 256 + threadIdx.x];
@@ -83,6 +93,7 @@ class SharedSums(Pattern):
             vary(_ATOMIC, ("x[row * cols + i])", "1.f)")),
             why="elements are counted",
         ),
+        NearMiss(_SWEPT, why="elements of the array are added to each other, wherever they lie"),
         NearMiss(_HALVED, why="a register and what another thread left become one"),
         NearMiss(_SCAN, why="warps' sums become running totals"),
         NearMiss(PRODUCT_THREADS, why="shared memory holds operands, registers the sum"),
@@ -125,6 +136,9 @@ def _added(facts: Facts, shared: SharedMemory, store: Node) -> list[Node]:
     places = [facts.thread_values.expr(n.op.inputs[0]) for n in (loads[0], store)]
     apart = sub(*places)
     if apart.terms and not any(graph.kind_of(a.value) in _POINTERS for a in apart.atoms()):
+        return []
+    sides = [graph.producer(graph.through(v, _HELD)) for v in own[-1].op.inputs[:2]]
+    if all(n is not None and n.op.kind == OpKind.LOAD and shared.holds(n.op) for n in sides):
         return []
     if any(n.op.kind == OpKind.SHUFFLE and graph.rests_on(n.result, loads[0]) for n in above):
         return []
