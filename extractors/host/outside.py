@@ -4,7 +4,7 @@ functions before they call it, told in its names, and by the forward pass before
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,9 +45,8 @@ def asked_outside(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
         ]
         last = max(calls)
         names = _Names(dict(calls[last].given))
-        for check in rows[:last]:
-            if isinstance(check, CheckRecord):
-                yield from _told(check, held, names)
+        for check in _once(rows[:last]):
+            yield from _told(check, held, names)
 
 
 def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
@@ -65,13 +64,24 @@ def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer
     alone = len(passes) == 1 and bool(forwards)
     for number, rows in material.events.items():
         whole = material.entered.get(number, 0) in begun
-        for check in rows if whole or alone else ():
-            if isinstance(check, CheckRecord) and isinstance(check.cond, Expr):
+        for check in _once(rows) if whole or alone else ():
+            if isinstance(check.cond, Expr):
                 if not whole and "forward" not in check.stack:
                     continue
                 guards = tuple(guard for guard in check.path.guards if guard.shown)
                 if not any(mentions_memo(one) for one in (check.cond, *(g.cond for g in guards))):
                     yield Outer(check, check.cond, guards)
+
+
+def _once(rows: Iterable[object]) -> Iterator[CheckRecord]:
+    """Checks among events, each once on the same conditions: calls in a loop repeat them."""
+    seen = set()
+    for check in rows:
+        if isinstance(check, CheckRecord):
+            key = check.lines, check.cond, tuple((g.cond, g.holds) for g in check.path.guards)
+            if key not in seen:
+                seen.add(key)
+                yield check
 
 
 @lru_cache(maxsize=64)
