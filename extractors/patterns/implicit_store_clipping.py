@@ -18,6 +18,14 @@ from kb.evidence import Decision
 _STORE_MASK = vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)"))
 _UNCHECKED_LOAD = vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False"))
 
+_ONE_THREAD = """__global__ void total(const float* x, float* out, int n) {
+    float acc = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) acc += x[(blockIdx.x * 4 + threadIdx.y) * n + i];
+    for (int o = 16; o > 0; o /= 2) acc += __shfl_xor_sync(0xffffffff, acc, o);
+    if (threadIdx.x == 0) out[blockIdx.x * 4 + threadIdx.y] = acc;
+}
+"""
+
 
 class ImplicitStoreClipping(Pattern):
     """What is stored is clipped by the bounds of the array, as tiles and scattered elements are, or
@@ -37,6 +45,7 @@ class ImplicitStoreClipping(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(_ONE_THREAD, why="one thread stores the number of a row"),
         NearMiss(
             vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
             why="the store has no mask and no view that knows the bounds",
@@ -64,7 +73,10 @@ class ImplicitStoreClipping(Pattern):
         masked = [
             a
             for a in stores
-            if a.mask is not None and not beside and a.mask not in around and moved(facts, a)
+            if a.mask is not None
+            and not beside
+            and a.mask not in around
+            and (facts.types.shape(a.value) if facts.of_threads else moved(facts, a))
         ]
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)
