@@ -71,10 +71,13 @@ def _grid(site: LaunchSite) -> Iterator[n.Expr]:
 
 def _parted(one: LaunchSite, other: LaunchSite) -> n.Expr | None:
     """The condition that holds for one launch and does not for the other, after equal ones; None
-    when they are not told apart so, or by a constant of the compiler."""
+    when they are not told apart so, or by a constant of the compiler. In two functions it is one
+    condition of their caller."""
     for mine, its in zip(one.guards, other.guards, strict=False):
         if mine == its:
             continue
         text = its if mine == f"not ({its})" else mine if its == f"not ({mine})" else ""
-        return next((test for test in one.tests if text and shown(test) == text), None)
+        asked = next((test for test in one.tests if text and shown(test) == text), None)
+        apart = asked is not None and one.function != other.function
+        return None if apart and all(test is not asked for test in other.tests) else asked
     return None

@@ -109,3 +109,20 @@ def test_a_pointer_to_a_kernel() -> None:
 }"""
     )
     assert [s.points for s in found.tuning.spaces] == [((("N", 1),),), ((("N", 4),),)]
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("if (n > 7) one(x, n); else two(x, n);", 1),
+        ("one(x, n); two(x, n);", 0),
+    ],
+)
+def test_kernels_of_two_functions_that_are_chosen_between(host: str, found: int) -> None:
+    text = f"""__global__ void a(float* x) {{ x[0] = 1; }}
+__global__ void b(float* x) {{ x[0] = 2; }}
+void one(float* x, int n) {{ if (n > 3) a<<<1, 32>>>(x); }}
+void two(float* x, int n) {{ if (n > 3) return; else b<<<1, 32>>>(x); }}
+void run(float* x, int n) {{ {host} }}"""
+    facts = host_facts(read_cuda(text, "k.cu"))["a"]
+    assert len([d for d in facts.decisions if d.axis == "algorithm_selection"]) == found
