@@ -109,7 +109,7 @@ def moved(facts: Facts, access: Access) -> tuple[str, ...]:
     """The extents of what an access moves: of one number that is stored in many places, those of
     the places."""
     shape = facts.types.shape(access.value)
-    if shape or not access.is_store or access.mode is not Mode.POINTER:
+    if shape or facts.of_threads or not access.is_store or access.mode is not Mode.POINTER:
         return shape
     return facts.types.shape(access.node.op.operand("pointer") or "")
 
