@@ -72,27 +72,12 @@ _CAPPED = vary(
      "        s = cap * libdevice.tanh(s / cap)\n        keep = cols[None, :] < size\n"),
 )  # fmt: skip
 _FACTORS = VIEWS | CASTS | {OpKind.MUL}
-_ELEMENTWISE = (
-    VIEWS
-    | CASTS
-    | TURNS
-    | {
-        OpKind.MUL,
-        OpKind.DIV,
-        OpKind.ADD,
-        OpKind.SUB,
-        OpKind.SELECT,
-        OpKind.IF,
-        OpKind.FMA,
-    }
-)
-
-
+_ELEMENTWISE = VIEWS | CASTS | TURNS | {
+    OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA,
+}  # fmt: skip
 _LINEAR = vary(
     PRODUCT_POINTER, ("(a, b, out,", "(a, b, out, rate,"), ("tl.dot(x, y)", "tl.dot(x * rate, y)")
 )
-
-
 _NO_END = ("    gk = gk * rate\n", "")
 _REBUILT = vary(BACKWARD_KEYS_POINTER, _NO_END)
 _IN_QUERY = vary(
