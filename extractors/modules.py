@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,3 +54,12 @@ def absolute_import(statement: ast.ImportFrom, module: ModuleText) -> str:
     keep = len(parts) - statement.level + (1 if module.is_package else 0)
     base = ".".join(parts[: max(keep, 0)])
     return f"{base}.{statement.module}".strip(".") if statement.module else base
+
+
+def handed_on(member: str, beside: Collection[str]) -> str | None:
+    """The library behind a name that a module which is not here gives: a package that hands Triton
+    on does so under its own name, and its language as `tl` beside it. `beside` holds the other
+    names that are taken from that module."""
+    if member == "triton":
+        return "triton"
+    return "triton.language" if member == "tl" and "triton" in beside else None

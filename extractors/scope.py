@@ -16,7 +16,7 @@ from extractors.constants import (
     limit,
     of_library,
 )
-from extractors.modules import ModuleLoader, ModuleText
+from extractors.modules import ModuleLoader, ModuleText, handed_on
 from extractors.natives import looked_up, native_names, only_raises
 from extractors.syntax.python import parse_module
 from extractors.syntax.wrapped import decorated
@@ -296,7 +296,13 @@ class Scope:
             found = inner.lookup(member, hops + 1)
             if found is not None:
                 return found
-        return self._member(f"{module}.{member}", hops + 1)
+        library = self._handed_on(module, member) if inner is None else None
+        return self._member(library or f"{module}.{member}", hops + 1)
+
+    def _handed_on(self, module: str, member: str) -> str | None:
+        """The library behind a name of a module that is not here."""
+        taken = [b for b in self.bindings.values() if isinstance(b, tuple) and b[0] == module]
+        return handed_on(member, [str(name) for _, name in taken])
 
     def _member(self, path: str, hops: int) -> Meaning | None:
         """A dotted path: into a module of the corpus when there is one, else native."""

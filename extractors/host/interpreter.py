@@ -30,6 +30,7 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+from extractors.modules import handed_on
 from extractors.syntax.nodes import children, walk
 
 MAX_REEXPORTS = 8
@@ -107,7 +108,7 @@ class Interpreter(BuiltinCalls):
             return inner
         module = self.modules.get(base) or self._load(base)
         if module is None:
-            return self.external(f"{base}.{name}")
+            return self.external(handed_on(name, ()) or f"{base}.{name}")
         if module.frame is not None:
             value = self.machine.mapping(module.frame.oid).get(name, ABSENT)
             if value is not ABSENT:

@@ -32,7 +32,8 @@ _BINARY = frozenset(
 )  # fmt: skip
 _MOVING = frozenset({OpKind.ADD, OpKind.SUB})
 _POINTERS = frozenset({TypeKind.ARRAY, TypeKind.POINTER})
-_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
+_NARROW_FLOATS = frozenset({"bf16", "f16"})
+_FLOATS = _NARROW_FLOATS | {"f32", "f64"}
 _ORDER = ("i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f8e5m2", "f8e4m3", "bf16",
           "f16", "tf32", "f32", "f64")  # fmt: skip
 
@@ -180,7 +181,10 @@ class Types:
         shape = self._broadcast(values)
         if pointers and moves and not _FLOATS.intersection(numbers):
             return TileType(TypeKind.POINTER, pointers[0].dtype, shape)
-        return _shaped(promote(numbers), shape)
+        dtype = promote(numbers)
+        if pointers and dtype in _NARROW_FLOATS:
+            dtype = "?"  # the number may be wider
+        return _shaped(dtype, shape)
 
     def _loaded(self, node: Node) -> TileType:
         op = (view_of(self.graph, node) or node).op

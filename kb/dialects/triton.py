@@ -242,7 +242,7 @@ ROWS: tuple[Row, ...] = (
     *(Row(f".{test}", K.BUILTIN, "x") for test in _DTYPE_TESTS),
     Row("triton.next_power_of_2", K.BUILTIN, "x"),
     Row(f"{_M}.standard._log2", K.BUILTIN, "x"),
-    Row(f"{_M}.core.get_int_dtype", K.BUILTIN, "x y"),
+    Row(f"{_M}.core.get_int_dtype", K.BUILTIN, "x=bitwidth y=signed"),
     Row(f"{_M}.swizzle2d", K.SWIZZLE_2D, "i j size_i size_j size_g"),
     *_FORMER,
     *BUILTINS,

@@ -7,7 +7,7 @@ import pytest
 from extractors.modules import ModuleText, TextModules
 from extractors.opaque import opaque_ops
 from extractors.read import read
-from kb.errors import SyntaxProblem
+from kb.errors import InputError, SyntaxProblem
 from kb.ir import Kernel, Op, ParameterKind, alpha_digest, kernel_ops, walk
 from kb.ops import OpKind
 
@@ -234,6 +234,29 @@ def test_a_stand_in_for_what_is_not_installed_is_no_helper() -> None:
     program = kernel("tl.store(p, twice(tl.load(p)))", signature="p", mark="@triton.jit", head=head)
     assert [helper.name for helper in program.helpers] == ["twice"]
     assert not opaque_ops(program)
+
+
+def handing_on(imports: str, **others: str) -> list[str]:
+    """Names of the kernels of a file that takes the library from a package of its own."""
+    text = f"{imports}\n@triton.jit\ndef k(p):\n    tl.store(p, tl.load(p))\n"
+    texts = {
+        f"serving.{name}": ModuleText(f"serving.{name}", f"serving/{name}.py", body)
+        for name, body in others.items()
+    }
+    try:
+        found = read(ModuleText("serving.k", "serving/k.py", text), TextModules(texts))
+    except InputError:
+        return []
+    return [k.name for k in found.kernels if not opaque_ops(k)]
+
+
+def test_a_package_that_hands_the_library_on() -> None:
+    both = "from serving.lib import tl, triton"
+    stand_in = "class Nothing: ...\ntriton = Nothing()\ntl = Nothing()\n"
+    assert handing_on(both) == ["k"]
+    assert handing_on(both, lib="import triton\nimport triton.language as tl\n") == ["k"]
+    assert handing_on(both, lib=stand_in) == [], "what is there is read, not guessed"
+    assert handing_on("import triton\nfrom serving.lib import tl") == []
 
 
 FINDER = """import importlib

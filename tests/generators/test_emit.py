@@ -158,3 +158,11 @@ def test_what_a_branch_keeps_is_bound_in_the_order_of_the_program() -> None:
     both = "if n > 2:\n    y = n * 2\n    x = m + y\nelse:\n    y = n\n    x = m\nreturn x - y"
     text = emit_program(program(both), "triton")
     assert "    else:\n        x = m\n        y = n\n" in text
+
+
+def test_a_builtin_whose_arguments_are_named() -> None:
+    body = (
+        "t: tl.constexpr = tl.core.get_int_dtype(bitwidth=n.dtype.primitive_bitwidth, signed=True)"
+    )
+    text = emit_program(program(f"{body}\nreturn n.to(t, bitcast=True)"), "triton")
+    assert "tl.core.get_int_dtype(n.dtype.primitive_bitwidth, True)" in text
