@@ -52,6 +52,30 @@ def softmax(facts: Facts) -> str | None:
     return "softmax" if divided and not _gathers_label(facts) else None
 
 
+def merges(facts: Facts) -> str | None:
+    """Partial results one after the other: each is weighted with the exponential of its maximum, or
+    of the logarithm of its sum, what there is already is scaled to the new maximum."""
+    found = () if facts.contractions or facts.reductions else facts.exponentials
+    if not any(e.rescale for e in found):
+        return None
+    shares = [e.node for e in found if not e.rescale and e.node.loops]
+    return "split_kv_combine" if any(_shares(facts, node) for node in shares) else None
+
+
+def _shares(facts: Facts, exponential: Node) -> bool:
+    """True when an exponential is multiplied with a loaded tile that is wider."""
+    wide = len(facts.types.shape(exponential.result))
+    others = [
+        value
+        for user in facts.graph.downstream(exponential.result, 20)
+        if user.op.kind in (OpKind.MUL, OpKind.FMA)
+        for value in user.op.inputs[:2]
+        if not facts.graph.rests_on(value, exponential)
+    ]
+    loads = [a for value in others for a in facts.held_loads(value)]
+    return any(len(facts.types.shape(a.value)) > wide for a in loads)
+
+
 def weights(facts: Facts, exponential: Node) -> bool:
     """True when the exponential weights another loaded tile that is summed and stored."""
     for user in facts.graph.downstream(exponential.result, 60):
