@@ -61,7 +61,18 @@ def read(module: ModuleText, loader: ModuleLoader | None = None) -> ReadModule:
             hint="A kernel is a function under a kernel decorator such as ct.kernel or triton.jit.",
         )
         notes = (note, *notes)
+    notes = (*_assumptions(scope), *notes)
     return ReadModule(module, scope.tree, scope, kernels, notes)
+
+
+def _assumptions(scope: Scope) -> Iterator[Diagnostic]:
+    """One note for each name that was taken for a library's because its module is not here."""
+    for name, library in sorted(scope.assumed.items()):
+        yield Diagnostic(
+            severity=Severity.NOTE,
+            message=f"`{name}` is taken for `{library}`: its module is not beside this file.",
+            hint="Read the package's folder to have it looked up.",
+        )
 
 
 def _kernels(scope: Scope) -> Iterator[Kernel]:

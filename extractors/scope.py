@@ -108,7 +108,8 @@ class Scope:
     """The names of one module.
 
     `bindings` holds what a plain NVIDIA machine sees, `fallbacks` the alternatives to it, `stars`
-    the modules of which it imports all names, and `since` how many of them a name comes after.
+    the modules of which it imports all names, `since` how many of them a name comes after, and
+    `assumed` what a name of a module that is not here was taken for: `pkg.tl` -> `triton.language`.
     """
 
     modules: Modules
@@ -118,6 +119,7 @@ class Scope:
     fallbacks: dict[str, list[Binding]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     since: dict[str, int] = field(default_factory=dict)
+    assumed: dict[str, str] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -302,7 +304,10 @@ class Scope:
     def _handed_on(self, module: str, member: str) -> str | None:
         """The library behind a name of a module that is not here."""
         taken = [b for b in self.bindings.values() if isinstance(b, tuple) and b[0] == module]
-        return handed_on(member, [str(name) for _, name in taken])
+        library = handed_on(member, [str(name) for _, name in taken])
+        if library is not None and library != f"{module}.{member}":
+            self.assumed[f"{module}.{member}"] = library
+        return library
 
     def _member(self, path: str, hops: int) -> Meaning | None:
         """A dotted path: into a module of the corpus when there is one, else native."""

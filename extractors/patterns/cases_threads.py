@@ -199,3 +199,24 @@ __global__ void back(const half* a, const half* b, const half* c, const half* d,
 }
 """
 """Gradients of keys and values: keys stay, queries of the whole head group stream by."""
+TREE_THREADS = """__global__ void total(const float* x, float* out) {
+    __shared__ float part[256];
+    part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
+    for (int o = 128; o > 0; o /= 2) {
+        __syncthreads();
+        if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];
+    }
+    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
+}
+"""
+"""A tree in shared memory."""
+TURNED_THREADS = """__global__ void turned(const float* x, float* out, int w, int h) {
+    __shared__ float tile[32][33];
+    int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
+    for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(row + i) * w + col];
+    __syncthreads();
+    col = blockIdx.y * 32 + threadIdx.x, row = blockIdx.x * 32 + threadIdx.y;
+    for (int i = 0; i < 32; i += 8) out[(row + i) * h + col] = tile[threadIdx.x][threadIdx.y + i];
+}
+"""
+"""A tile is transposed through shared memory."""

@@ -11,9 +11,9 @@ from extractors.patterns.cases import (
     PRODUCT,
     PRODUCT_PERSISTENT,
     PRODUCT_POINTER,
-    TILE,
     vary,
 )
+from extractors.patterns.cases_counters import COUNT_THREADS, COUNT_TILE
 from extractors.patterns.cases_pointer import (
     DECODE_PART,
     FLASH_STAGED,
@@ -115,20 +115,6 @@ def total(x, out, n, T: tl.constexpr):
     tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0), axis=0))
 """
 )
-_COUNT_TILE = (
-    TILE
-    + """
-@ct.kernel
-def count(x, out, T: Int):
-    own = ct.load(x, index=(ct.bid(0),), shape=(T,))
-    ct.atomic_add(out, own, 1)
-"""
-)
-_COUNT_THREADS = """__global__ void count(const int* x, int* out, int n) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < n) atomicAdd(out + x[at], 1);
-}
-"""
 
 
 class OneOutputTilePerCta(Pattern):
@@ -157,8 +143,8 @@ class OneOutputTilePerCta(Pattern):
         Case(_BIAS_THREADS, "one tile per CTA"),
         Case(_HALVED_THREADS, "one row per CTA"),
         Case(_TOTAL_POINTER, "one input tile per CTA"),
-        Case(_COUNT_TILE, "one input tile per CTA"),
-        Case(_COUNT_THREADS, "one input tile per CTA"),
+        Case(COUNT_TILE, "one input tile per CTA"),
+        Case(COUNT_THREADS, "one input tile per CTA"),
     )
     near_misses = (
         NearMiss(

@@ -12,7 +12,7 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
     SORT_THREADS,
 )
-from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TREE_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -75,16 +75,6 @@ _BEST = """__global__ void best(const float* x, int* out, int n) {
     if (threadIdx.x == 0) out[blockIdx.x] = at;
 }
 """
-_TREE = """__global__ void total(const float* x, float* out) {
-    __shared__ float part[256];
-    part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
-    for (int o = 128; o > 0; o /= 2) {
-        __syncthreads();
-        if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];
-    }
-    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
-}
-"""
 
 
 class ReductionScope(Pattern):
@@ -102,7 +92,7 @@ class ReductionScope(Pattern):
         Case(_HANDED, "warp"),
         Case(SORT_THREADS, "block"),
         Case(MERGE_LOOP_THREADS, "thread"),
-        Case(_TREE, "block"),
+        Case(TREE_THREADS, "block"),
         Case(_BEST, "warp"),
     )
     near_misses = (

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases_counters import COUNT, COUNT_THREADS, COUNT_TILE
 from extractors.patterns.cases_rows import PARTIAL_SUM
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -16,30 +17,6 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.ATOMIC_INC})
-_COUNT = (
-    POINTER
-    + """
-@triton.jit
-def count(x, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    own = tl.load(x + at, mask=at < n)
-    tl.atomic_add(out + own, 1, mask=at < n)
-"""
-)
-_COUNT_TILE = (
-    TILE
-    + """
-@ct.kernel
-def count(x, out, T: Int):
-    own = ct.load(x, index=(ct.bid(0),), shape=(T,))
-    ct.atomic_add(out, own, 1)
-"""
-)
-_COUNT_THREADS = """__global__ void count(const int* x, int* out, int n) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < n) atomicAdd(out + x[at], 1);
-}
-"""
 _CLAIM = (
     POINTER
     + """
@@ -76,33 +53,33 @@ class SharedCounters(Pattern):
     axis = "cross_cta_reduction"
     source = "NVIDIA, CUDA C++ Programming Guide, atomic functions"
     matches = (
-        Case(_COUNT, "atomics into counters"),
-        Case(_COUNT_TILE, "atomics into counters"),
-        Case(_COUNT_THREADS, "atomics into counters"),
+        Case(COUNT, "atomics into counters"),
+        Case(COUNT_TILE, "atomics into counters"),
+        Case(COUNT_THREADS, "atomics into counters"),
         Case(_CLAIM, "place claimed by an atomic on a counter"),
         Case(_CLAIM_TILE, "place claimed by an atomic on a counter"),
         Case(_CLAIM_THREADS, "place claimed by an atomic on a counter"),
     )
     near_misses = (
         NearMiss(
-            vary(_COUNT, ("tl.atomic_add(out + own, 1,", "tl.store(out + own, 1,")),
+            vary(COUNT, ("tl.atomic_add(out + own, 1,", "tl.store(out + own, 1,")),
             why="marked, not counted",
         ),
         NearMiss(
-            vary(_COUNT, ("(out + own, 1,", "(out + own, 1.5,")),
+            vary(COUNT, ("(out + own, 1,", "(out + own, 1.5,")),
             why="numbers with a point are a sum, not a count",
         ),
         NearMiss(
-            vary(_COUNT_TILE, ("(out, own, 1)", "(out, ct.bid(0), 1)")),
+            vary(COUNT_TILE, ("(out, own, 1)", "(out, ct.bid(0), 1)")),
             why="every block has a counter of its own",
         ),
         NearMiss(
-            _COUNT_THREADS.replace("atomicAdd(out + x[at], 1)", "out[at] = x[at] + 1"),
+            COUNT_THREADS.replace("atomicAdd(out + x[at], 1)", "out[at] = x[at] + 1"),
             why="no atomic",
         ),
         NearMiss(
             vary(
-                _COUNT,
+                COUNT,
                 (
                     "    tl.atomic_add(out + own, 1, mask=at < n)",
                     "    tl.atomic_add(out, 1)\n    while tl.load(out) < n:\n        pass",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
+from extractors.patterns.cases_threads import TURNED_THREADS
 from extractors.patterns.dual_orientation import DualOrientation
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -72,17 +73,6 @@ def spread(x, out, n, T: tl.constexpr):
 )
 
 
-_TURNED_THREADS = """__global__ void turned(const float* x, float* out, int w, int h) {
-    __shared__ float tile[32][33];
-    int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
-    for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(row + i) * w + col];
-    __syncthreads();
-    col = blockIdx.y * 32 + threadIdx.x, row = blockIdx.x * 32 + threadIdx.y;
-    for (int i = 0; i < 32; i += 8) out[(row + i) * h + col] = tile[threadIdx.x][threadIdx.y + i];
-}
-"""
-
-
 class SharedLoads(Pattern):
     """A tile is an operand of several products, or of one and of what is stored beside it; what
     was loaded once is stored several times; or an element of what was loaded, chosen by a loaded
@@ -109,7 +99,7 @@ class SharedLoads(Pattern):
         NearMiss(vary(_GATED, ("ct.mma(x, ct.load(c", "ct.mma(u, ct.load(c")), why="each tile enters one product"),  # noqa: E501
         NearMiss(vary(_SKIP, ("u + x", "u * 2.0")), why="one product"),
         NearMiss(vary(_SPREAD, ("at, v)", "at, v + i)")), why="every round stores another number"),
-        NearMiss(_TURNED_THREADS, why="loads in one loop, stores in another: each stored once"),
+        NearMiss(TURNED_THREADS, why="loads in one loop, stores in another: each stored once"),
         NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
-from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cases_threads import PRODUCT_THREADS, TREE_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.shared import SharedMemory
@@ -46,16 +46,6 @@ _HALVED = """__global__ void total(const float* x, float* out) {
 }
 """
 _ATOMIC = vary(_ADDED, ("sums[i] += x[row * cols + i]", "atomicAdd(&sums[i], x[row * cols + i])"))
-_TREE = """__global__ void total(const float* x, float* out) {
-    __shared__ float part[256];
-    part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
-    for (int o = 128; o > 0; o /= 2) {
-        __syncthreads();
-        if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];
-    }
-    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
-}
-"""
 _SCAN = """__global__ void totals(float* x, int n) {
     __shared__ float sums[32];
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -88,7 +78,7 @@ class SharedSums(Pattern):
         Case(_ATOMIC, "sums in shared memory"),
     )
     near_misses = (
-        NearMiss(_TREE, why="elements of the array are added to each other"),
+        NearMiss(TREE_THREADS, why="elements of the array are added to each other"),
         NearMiss(
             vary(_ATOMIC, ("x[row * cols + i])", "1.f)")),
             why="elements are counted",

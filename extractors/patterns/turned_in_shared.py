@@ -10,6 +10,7 @@ from extractors.patterns.cases_threads import (
     FLASH_THREADS,
     PRODUCT_BLOCKED_THREADS,
     PRODUCT_THREADS,
+    TURNED_THREADS,
 )
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
@@ -21,17 +22,8 @@ from kb.ops import OpKind
 _MOVES = CASTS | {OpKind.COPY, OpKind.BITCAST, OpKind.EXTRACT, OpKind.VECTOR, OpKind.INSERT}
 _VECTOR = 8
 """Elements side by side that one thread moves at most."""
-_TURNED = """__global__ void turned(const float* x, float* out, int w, int h) {
-    __shared__ float tile[32][33];
-    int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
-    for (int i = 0; i < 32; i += 8) tile[threadIdx.y + i][threadIdx.x] = x[(row + i) * w + col];
-    __syncthreads();
-    col = blockIdx.y * 32 + threadIdx.x, row = blockIdx.x * 32 + threadIdx.y;
-    for (int i = 0; i < 32; i += 8) out[(row + i) * h + col] = tile[threadIdx.x][threadIdx.y + i];
-}
-"""
 _FILLED = vary(
-    _TURNED,
+    TURNED_THREADS,
     ("tile[threadIdx.y + i][threadIdx.x] = x", "tile[threadIdx.x][threadIdx.y + i] = x"),
     ("= tile[threadIdx.x][threadIdx.y + i]", "= tile[threadIdx.y + i][threadIdx.x]"),
 )
@@ -45,13 +37,16 @@ class TurnedInShared(Pattern):
     axis = "operand_layout"
     source = "NVIDIA, An Efficient Matrix Transpose in CUDA C/C++ (2013)"
     matches = (
-        Case(_TURNED, "transposed through shared memory"),
+        Case(TURNED_THREADS, "transposed through shared memory"),
         Case(_FILLED, "transposed through shared memory"),
         Case(PRODUCT_BLOCKED_THREADS, "transposed through shared memory"),
     )
     near_misses = (
         NearMiss(
-            vary(_TURNED, ("[threadIdx.x][threadIdx.y + i]", "[threadIdx.y + i][threadIdx.x]")),
+            vary(
+                TURNED_THREADS,
+                ("[threadIdx.x][threadIdx.y + i]", "[threadIdx.y + i][threadIdx.x]"),
+            ),
             why="the tile is read as it was written",
         ),
         NearMiss(PRODUCT_THREADS, why="tiles lie in shared memory as in global memory"),

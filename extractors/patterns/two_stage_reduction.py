@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
-from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.cases_threads import FLASH_THREADS, TREE_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
@@ -29,16 +29,6 @@ _LOOPED = (
 }
 """
 )
-_TREE = """__global__ void total(const float* x, float* out) {
-    __shared__ float part[256];
-    part[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
-    for (int o = 128; o > 0; o /= 2) {
-        __syncthreads();
-        if (threadIdx.x < o) part[threadIdx.x] += part[threadIdx.x + o];
-    }
-    if (threadIdx.x == 0) out[blockIdx.x] = part[0];
-}
-"""
 _OBJECT = """template <typename T> struct Memory {
     __device__ operator T*() { extern __shared__ int all[]; return (T*)all; }
     __device__ operator const T*() const { extern __shared__ int all[]; return (T*)all; }
@@ -54,7 +44,7 @@ template <typename T> __global__ void total(const T* x, T* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = own;
 }
 """
-_TOTALS = _TREE.replace("threadIdx.x < o", "threadIdx.x >= o").replace(
+_TOTALS = TREE_THREADS.replace("threadIdx.x < o", "threadIdx.x >= o").replace(
     "part[threadIdx.x + o]", "part[threadIdx.x - o]"
 )
 _HANDED = _HEAD + "    if (threadIdx.x == 0) out[blockIdx.x] = part[0] + 1.f;\n}\n"
@@ -71,7 +61,7 @@ class TwoStageReduction(Pattern):
     matches = (
         Case(_LOOPED, "tree/warp shuffle then shared memory"),
         Case(ROW_NORM_THREADS, "tree/warp shuffle then shared memory"),
-        Case(_TREE, "tree in shared memory"),
+        Case(TREE_THREADS, "tree in shared memory"),
         Case(_OBJECT, "tree in shared memory"),
     )
     near_misses = (

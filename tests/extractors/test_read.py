@@ -259,6 +259,18 @@ def test_a_package_that_hands_the_library_on() -> None:
     assert handing_on("import triton\nfrom serving.lib import tl") == []
 
 
+def test_what_is_taken_for_a_library_is_told() -> None:
+    head = "from serving.lib import tl, triton\n@triton.jit\ndef k(p):\n    tl.store(p, 1)\n"
+    lone = ModuleText("serving.k", "serving/k.py", head)
+    lib = ModuleText("serving.lib", "serving/lib.py", "import triton\nimport triton.language as tl")
+    told = [note.message.split(":")[0] for note in read(lone).diagnostics]
+    assert told == [
+        "`serving.lib.tl` is taken for `triton.language`",
+        "`serving.lib.triton` is taken for `triton`",
+    ]
+    assert not read(lone, TextModules({"serving.lib": lib})).diagnostics
+
+
 FINDER = """import importlib
 def find(name):
     for place in ("triton.absent", "triton.language.math"):

@@ -1,0 +1,32 @@
+"""Sample kernels that count what they find with atomics. Written for this purpose; none is somebody
+else's.
+"""
+
+from __future__ import annotations
+
+from extractors.patterns.cases import POINTER, TILE
+
+COUNT = (
+    POINTER
+    + """
+@triton.jit
+def count(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    own = tl.load(x + at, mask=at < n)
+    tl.atomic_add(out + own, 1, mask=at < n)
+"""
+)
+COUNT_TILE = (
+    TILE
+    + """
+@ct.kernel
+def count(x, out, T: Int):
+    own = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    ct.atomic_add(out, own, 1)
+"""
+)
+COUNT_THREADS = """__global__ void count(const int* x, int* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) atomicAdd(out + x[at], 1);
+}
+"""
