@@ -22,7 +22,7 @@ from api.downloads import index_download, pip_download
 from kb.errors import InputError, UnknownName
 
 DEFAULT_SET = "default"
-"""The word that stands for every pinned corpus."""
+"""The word that stands for every pinned corpus of the default set."""
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -56,6 +56,12 @@ def cache_folder() -> Path:
 def pinned() -> dict[str, str]:
     """Every pinned corpus as `name==version`, by package name."""
     return {name: f"{name}=={row['version']}" for name, row in _table()["corpus"].items()}
+
+
+def default_set() -> tuple[str, ...]:
+    """The pinned corpora that `default` stands for, as `name==version`."""
+    kept = _table()["corpus"]
+    return tuple(row for name, row in pinned().items() if kept[name].get("default", True))
 
 
 def fetch(requirement: str, *, sha256: str = "", download: Download | None = None) -> Corpus:

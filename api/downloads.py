@@ -59,13 +59,14 @@ def index_download(requirement: str, folder: Path, *, sha256: str) -> None:
         with httpx.Client(timeout=INDEX_SECONDS, follow_redirects=True) as client:
             listing = client.get(f"{index}/{name}/", headers={"Accept": LISTING})
             listing.raise_for_status()
-            _stream(client, _listed(listing.json(), sha256, requirement), folder, requirement)
+            name, address = _listed(listing.json(), sha256, requirement)
+            _stream(client, (name, str(listing.url.join(address))), folder, requirement)
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise _no_download(requirement, str(error) or type(error).__name__) from None
 
 
 def _listed(listing: Any, sha256: str, requirement: str) -> tuple[str, str]:
-    """Name and address of the file with this digest."""
+    """Name of the file with this digest, and its address, perhaps relative to the listing."""
     for file in listing["files"]:
         if file.get("hashes", {}).get("sha256") == sha256:
             return Path(str(file["filename"])).name, str(file["url"])

@@ -8,7 +8,7 @@ from email.parser import HeaderParser
 from functools import lru_cache
 from pathlib import Path
 
-from api.corpora import DEFAULT_SET, pinned
+from api.corpora import DEFAULT_SET, default_set
 from api.source_files import source_tree
 from kb.errors import InputError
 
@@ -40,7 +40,7 @@ class SourceFile:
 
 
 def source_files(names: Sequence[str]) -> tuple[SourceFile, ...]:
-    """Every file that the names stand for, in order, none twice; `default` is every pinned corpus.
+    """Every file that the names stand for, in order, none twice; `default` is the default set.
 
     Raises InputError when a name is no path and no pinned corpus.
     """
@@ -54,7 +54,7 @@ def source_files(names: Sequence[str]) -> tuple[SourceFile, ...]:
 def _spelled_out(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if name == DEFAULT_SET and not Path(name).exists():
-            yield from pinned().values()
+            yield from default_set()
         else:
             yield name
 

@@ -2,9 +2,8 @@
 
 Usage: python -m benchmarks.catalogue.run [PACKAGE …] [--kb KB] [--out FOLDER]
 
-Reads the pinned packages (all when none is named), or takes what a knowledge base has of them,
-counts for every pattern the kernels of each
-dialect in which it is seen, checks which example places of the ontology a decision of the pattern
+Reads the pinned packages (the default set when none is named), or takes what a knowledge base has
+of them, counts for every pattern the kernels of each dialect in which it is seen, checks which example places of the ontology a decision of the pattern
 overlaps, and lists axis values that neither a case nor a kernel gives. Nothing is imported or run.
 Writes results.json and table.md.
 """
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from api.corpora import pinned
+from api.corpora import default_set, pinned
 from api.extract import extract_many
 from api.sources import source_files
 from benchmarks.catalogue.coverage import DIALECTS, Coverage, coverage, gaps
@@ -72,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kb", help="take what was read from here")
     parser.add_argument("--out", type=Path, default=HERE)
     given = parser.parse_args(argv)
-    packages = given.packages or list(pinned())
+    packages = given.packages or [row.partition("==")[0] for row in default_set()]
     started = time.perf_counter()
     seen = Seen()
     if given.kb:

@@ -26,7 +26,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from api.corpora import cache_folder, fetch, pinned
+from api.corpora import cache_folder, default_set, fetch, pinned
 from api.pool import end_with_parent
 from api.read_each import read_each
 from api.remember import Memory
@@ -109,7 +109,7 @@ def measure(wanted: int, jobs: int, corpora: Path) -> dict[str, Any]:
         cache, kb = Path(folder) / "cache", str(Path(folder) / "kb")
         cache.mkdir()
         (cache / "corpora").symlink_to(corpora)
-        arguments = ([*pinned().values()], wanted, kb, jobs)
+        arguments = ([*default_set()], wanted, kb, jobs)
         first = in_fresh_process(cache, *arguments)
         second = in_fresh_process(cache, *arguments)
         size = sum(p.stat().st_size for p in Path(kb).rglob("*") if p.is_file())
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
-    for requirement in pinned().values():
+    for requirement in default_set():
         fetch(requirement)
     corpora = cache_folder().resolve() / "corpora"
     results: dict[str, Any] = {
@@ -187,7 +187,7 @@ def main() -> None:
         },
         "seed": SEED,
         "jobs": options.jobs,
-        "corpora": sorted(pinned().values()),
+        "corpora": sorted(default_set()),
         "sizes": [],
     }
     for wanted in (int(size) for size in options.sizes.split(",") if size):

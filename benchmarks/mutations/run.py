@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.mutations.run [--count 2000] [--jobs 2]
 
-Files are drawn from all pinned corpora, Python and CUDA C++ alike, with a seed; each is broken in
+Files are drawn from the default set, Python and CUDA C++ alike, with a seed; each is broken in
 one of the ways of `mutate`. A broken file may well be refused, with a place and a hint: that is no
 crash. A crash is any exception that is not an InputError, an ended process, or more time than the
 limit. Writes results.json and table.md beside this file; a crash can be made again from its seed.
@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from api.corpora import DEFAULT_SET, cache_folder, pinned
+from api.corpora import DEFAULT_SET, cache_folder, default_set
 from api.extract import extract_or_explain
 from api.pool import Work, each
 from api.reading import Reading, reading_of
@@ -187,7 +187,7 @@ def report(found: Sequence[Outcome], seed: int) -> dict[str, Any]:
         "machine": {"platform": platform.platform(), "python": platform.python_version()},
         "seed": seed,
         "count": len(found),
-        "corpora": sorted(pinned().values()),
+        "corpora": sorted(default_set()),
         "suffixes": dict(Counter(Path(row.path).suffix for row in found)),
         "ways": ways,
         "slowest_s": max((row.seconds for row in found), default=0.0),

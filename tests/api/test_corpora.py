@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import stat
 import tarfile
 import zipfile
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from api import archives
-from api.corpora import Download, cache_folder, fetch, pinned
+from api.corpora import Download, cache_folder, default_set, fetch, pinned
+from api.downloads import index_download
 from kb.errors import InputError
 
 METADATA = "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\nLicense: MIT License\n\nText.\n"
@@ -122,8 +126,8 @@ def test_a_request_is_refused_before_any_download(call: Callable[[], object], sa
     assert not cache_folder().joinpath("corpora").exists()
 
 
-def test_the_pinned_corpora() -> None:
-    assert sorted(pinned().values()) == [
+def test_the_default_set() -> None:
+    assert sorted(default_set()) == [
         "attn-gym==0.0.17",
         "fla-core==0.6.0",
         "flag-gems==5.0.2",
@@ -137,6 +141,11 @@ def test_the_pinned_corpora() -> None:
         "unsloth==2026.10.9",
         "xformers==0.0.35",
     ]
+
+
+def test_what_is_pinned_beyond_the_default_set_is_read_when_it_is_named() -> None:
+    assert set(default_set()) < set(pinned().values())
+    assert pinned()["vllm"] == "vllm==0.33.0" not in default_set()
 
 
 def sdist(*extra: tarfile.TarInfo) -> bytes:
@@ -203,3 +212,34 @@ def test_only_source_files_are_kept() -> None:
     data = wheel(("tiny/native.so", "binary"), ("tiny/tuned.yaml", "a: 1"))
     found = fetch("tiny==1.0", sha256=digest(data), download=giving(data))
     assert {name.suffix for name in found.files} == {".py", ".yaml", ""}
+
+
+class Index(BaseHTTPRequestHandler):
+    """A package index whose listing gives addresses relative to itself, as PEP 691 allows."""
+
+    data = sdist()
+
+    def do_GET(self) -> None:
+        if self.path == "/simple/tiny/":
+            hashes = {"sha256": digest(self.data)}
+            file = {"filename": "tiny-1.0.tar.gz", "url": "../../files/t.tar.gz", "hashes": hashes}
+            answer = json.dumps({"files": [file]}).encode()
+        else:
+            answer = self.data if self.path == "/files/t.tar.gz" else b""
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+def test_an_index_may_give_relative_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Index) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+        index_download("tiny==1.0", tmp_path, sha256=digest(Index.data))
+        server.shutdown()
+    assert (tmp_path / "tiny-1.0.tar.gz").read_bytes() == Index.data
