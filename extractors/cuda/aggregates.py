@@ -7,7 +7,8 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.memory import MemoryReader
-from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
+from extractors.cuda.type_traits import truth
+from extractors.cuda.values import BOOL, UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.ops import OpKind
 
 LIMITS: dict[tuple[str, str], int | float] = {
@@ -19,6 +20,12 @@ LIMITS: dict[tuple[str, str], int | float] = {
 }  # fmt: skip
 """Limits of number types. Source: ISO C++, header limits, for the types of IEEE 754."""
 
+NAMED_LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT_MAX": 2**31 - 1,
+           "UINT_MAX": 2**32 - 1, "FLT_MIN": 1.1754943508222875e-38, "INT_MIN": -(2**31),
+           "CUDART_INF_F": float("inf"), "M_LOG2E": 1.4426950408889634, "warpSize": 32,
+           "FLT_EPSILON": 1.1920928955078125e-07, "M_PI": 3.141592653589793,
+           "M_SQRT1_2": 0.7071067811865476, "C10_WARP_SIZE": 32}  # fmt: skip
+"""Names that headers give to numbers. Source: ISO C, float.h and limits.h; CUDA Math API."""
 
 _NOWHERE = n.Place(0, 0, 0, "")
 MAX_DEPTH = 24
@@ -105,9 +112,11 @@ class AggregateReader(MemoryReader):
 
     def constant_of(self, kind: Kind, name: str, at: n.Place, hint: str) -> Val | None:
         """A constant of a struct; None when it has none by that name."""
-        for record in self.library.records(kind.record) if kind.record else ():
+        for record in self._surely(kind):
+            if name == "value" and (told := truth(record)) is not None:
+                return self.constant(told, at, BOOL, hint)
             for one in record.fields:
-                if one.name == name and one.value is not None and not record.specialised:
+                if one.name == name and one.value is not None:
                     inner = self.of_record(record, kind.arguments, self.frame.depth)
                     if inner.depth > MAX_DEPTH:
                         return None
@@ -115,6 +124,13 @@ class AggregateReader(MemoryReader):
                         value = self.read(one.value, hint)
                         return self.convert(value, self.kind(one.type, inner), at, hint)
         return self._of_open(kind, name, at, hint)
+
+    def _surely(self, kind: Kind) -> list[n.Record]:
+        """The specialisation of a struct that its arguments surely fit, else the general one."""
+        records = self.library.records(kind.record) if kind.record else []
+        sure = [r for r in records if r.specialised and self.fits(r, kind.arguments)]
+        general = [r for r in records if not r.specialised]
+        return [min(sure, key=lambda one: len(one.template))] if sure else general
 
     def _of_open(self, kind: Kind, name: str, at: n.Place, hint: str) -> Val | None:
         """A constant of a struct that is written for single types, where only the instantiation

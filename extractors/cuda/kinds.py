@@ -225,6 +225,11 @@ class Typing:
         if isinstance(one, n.CType):
             if one.name in own and not one.pointers:
                 return True
+            if isinstance(given, Val) and given.const is not None and self._is_constant(
+                one, Frame("file")
+            ):  # fmt: skip
+                told = self.argument(n.Name(_NOWHERE, spelled_type(one)), Frame("file"))
+                return given.const == told.const if told.const is not None else None
             if not isinstance(given, Kind):
                 return None
             wanted = self.kind(one, Frame("file"))

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.aggregates import NAMED_LIMITS
 from extractors.cuda.conversions import ConversionReader
 from extractors.cuda.core import is_integer, promoted, pure
+from extractors.cuda.type_traits import answer, question
 from extractors.cuda.values import (
     BOOL,
     INT,
@@ -37,11 +39,6 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _UNARY = {"-": OpKind.NEG, "+": OpKind.POS, "~": OpKind.BIT_NOT, "!": OpKind.NOT}
 _SIDES = ("lhs", "rhs")
 _AXES = {"x": 0, "y": 1, "z": 2}
-_LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT_MAX": 2**31 - 1,
-           "UINT_MAX": 2**32 - 1, "FLT_MIN": 1.1754943508222875e-38, "INT_MIN": -(2**31),
-           "CUDART_INF_F": float("inf"), "M_LOG2E": 1.4426950408889634, "warpSize": 32,
-           "FLT_EPSILON": 1.1920928955078125e-07, "M_PI": 3.141592653589793,
-           "M_SQRT1_2": 0.7071067811865476, "C10_WARP_SIZE": 32}  # fmt: skip
 MAX_DEPTH = 80
 
 
@@ -123,8 +120,8 @@ class OperatorReader(ConversionReader):
             return member
         if last == "nullopt":
             return self.constant(None, node.at, MISSING, hint)
-        if last in _LIMITS:
-            value = _LIMITS[last]
+        if last in NAMED_LIMITS:
+            value = NAMED_LIMITS[last]
             kind = Kind("f32") if isinstance(value, float) else INT
             return self.constant(value, node.at, kind, hint)
         constant = self.library.constant(name) if found is None else None
@@ -135,7 +132,10 @@ class OperatorReader(ConversionReader):
         return self.opaque(name, (), node.at, hint)
 
     def _same_type(self, node: n.Name, hint: str) -> Val | None:
-        """`std::is_same_v<A, B>` of two types that are known."""
+        """`std::is_same_v<A, B>` of two types that are known, or a trait of one of them."""
+        if asked := question(node.text):
+            told = answer(asked, self.arguments(node.arguments, self.frame, 0))
+            return None if told is None else self.constant(told, node.at, BOOL, hint)
         if not node.text.endswith(("is_same_v", "is_same::value")) or len(node.arguments) != 2:
             return None
         kinds = self.arguments(node.arguments, self.frame, 0)

@@ -19,6 +19,7 @@ from extractors.cuda.held import (
     with_value,
 )
 from extractors.cuda.launch_site import LaunchSite, Names
+from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
@@ -26,14 +27,9 @@ from kb.evidence import Lines
 
 MAX_LAUNCHES = 400
 MAX_STEPS = 200_000
-_LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKernel": 0,
-              "cudaLaunchCooperativeKernel": 0}  # fmt: skip
-"""Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
-
 _POINTED = frozenset({"cudaLaunchKernelExC"})
 """Those whose arguments lie behind an array of addresses, besides the last two."""
 
-_CONFIG = ("gridDim", "blockDim", "dynamicSmemBytes")
 _NONE: Mapping[str, n.Expr] = {}
 _NOTHING: frozenset[str] = frozenset()
 
@@ -63,8 +59,10 @@ class Walker:
     replaced: list[LaunchSite] = field(default_factory=list)
     given: frozenset[str] = frozenset()
     _known: Known = field(init=False)
+    _objects: Launchers = field(init=False)
 
     def __post_init__(self) -> None:
+        self._objects = Launchers(self.library)
         self._known = Known(self.kernels, self.functions)
 
     @property
@@ -208,7 +206,7 @@ class Walker:
         if value is not None:
             self.held[node.name] = (self._now(value),)
         if isinstance(value, n.Braces) and node.type.name == "cudaLaunchConfig_t":
-            for key, item in zip(_CONFIG, value.items, strict=False):
+            for key, item in zip(CONFIG, value.items, strict=False):
                 self.names[f"{node.name}.{key}"] = item
 
     def _scoped(
@@ -240,9 +238,14 @@ class Walker:
             return
         self._asked(node)
         self._written(node)
+        thrown = self._objects.launch(node, self.names)
+        if thrown is not None:
+            for kernel, way in self._kernels(thrown.kernel):
+                self._keep(kernel, (*thrown.shape, None)[:3], thrown.arguments, node.at, way)
+            return
         name = node.function.text if isinstance(node.function, n.Name) else ""
         self.checks += tuple(self._checked_by(name, node.arguments))
-        place = _LAUNCHERS.get(name)
+        place = LAUNCHERS.get(name)
         if place is None or len(node.arguments) < 2:
             self._hands(node)
             self._means(node, name)
@@ -250,7 +253,7 @@ class Walker:
         for kernel, way in self._kernels(node.arguments[place]):
             if place:
                 config = shown(node.arguments[0]).removeprefix("&")
-                shape_ = tuple(self.names.get(f"{config}.{key}") for key in _CONFIG)
+                shape_ = tuple(self.names.get(f"{config}.{key}") for key in CONFIG)
                 given_ = node.arguments[2:]
                 given_ = self._pointed(given_) if name in _POINTED else given_
                 self._keep(kernel, shape_, given_, node.at, way)
@@ -360,5 +363,5 @@ def _openly(function: n.Definition) -> frozenset[str]:
 
 
 def _launches(call: n.Call) -> bool:
-    named = isinstance(call.function, n.Name) and call.function.text in _LAUNCHERS
+    named = isinstance(call.function, n.Name) and call.function.text in LAUNCHERS
     return named or bool(call.launch)

@@ -1,0 +1,46 @@
+"""What the standard library answers about types: truths of a struct's base, questions of types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extractors.cuda import nodes as n
+from extractors.cuda.values import Kind
+from kb.dialects.cuda import BITS
+
+_TRUTHS = {"true_type": True, "false_type": False}
+_INTEGERS = ("i", "u")
+_QUESTIONS = {"is_integral": _INTEGERS, "is_floating_point": ("f64", "f32"),
+              "is_unsigned": ("u", "i1"), "is_arithmetic": ("i", "u", "f64", "f32")}  # fmt: skip
+"""Traits of one type, with how the names of the types begin that have them: those of 16-bit floats
+of the toolkit are structs. Source: C++ standard, [meta.unary]; CUDA Math API, cuda_fp16.h."""
+
+
+def question(text: str) -> str:
+    """The trait of one type that a name asks for; empty for others."""
+    last = text.removeprefix("std::").removeprefix("::std::")
+    for end in ("_v", "::value"):
+        if last.endswith(end) and last.removesuffix(end) in _QUESTIONS:
+            return last.removesuffix(end)
+    return ""
+
+
+def answer(asked: str, kinds: Sequence[object]) -> bool | None:
+    """Whether a type that is known has a trait; None where it is not known."""
+    kind = kinds[0] if len(kinds) == 1 else None
+    if not isinstance(kind, Kind):
+        return None
+    if kind.to is not None or kind.shape:
+        return False
+    if kind.dtype not in BITS:
+        return None
+    return kind.dtype.startswith(_QUESTIONS[asked])
+
+
+def truth(record: n.Record) -> bool | None:
+    """The value of a struct that is one of the two truths by its base."""
+    found = [
+        _TRUTHS[last] for one in record.bases
+        if (last := one.name.rpartition("::")[2]) in _TRUTHS
+    ]  # fmt: skip
+    return found[0] if len(found) == 1 else None
