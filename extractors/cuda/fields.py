@@ -36,6 +36,16 @@ class FieldReader(Core):
         frame = self.of_record(records[0], kind.arguments, self.frame.depth)
         return tuple((f.name, self.kind(f.type, frame)) for f in own)
 
+    def only(self, kind: Kind) -> Kind:
+        """The type of the only field of a struct, of structs in structs the innermost; of others
+        the type itself."""
+        for _ in range(MAX_DEPTH):
+            fields = self.fields_of(kind)
+            if len(fields) != 1:
+                break
+            kind = fields[0][1]
+        return kind
+
     def divide(self, key: str, kind: Kind, depth: int = 0) -> bool:
         """Let every field of a variable be a variable; False when the struct stays whole."""
         fields = self.fields_of(kind) if depth < MAX_DEPTH else ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
+from extractors.cuda.type_traits import constrained
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.dialects.cuda import BITS, CUDA, TEMPLATE_VECTORS, VECTORS
 from kb.ir import MemorySpace
@@ -66,12 +67,14 @@ class Typing:
             return Kind(dtype, (str(count),), record="")
         if name in _WRAPPERS and written.arguments and isinstance(written.arguments[0], n.CType):
             return self.kind(written.arguments[0], frame, hops + 1)
+        if name.rpartition("::")[2] == "conditional_t" and len(written.arguments) == 3:
+            return self._either(written, frame, hops)
         head, _, member = name.rpartition("::")
         if head and frame.find(head) is not None:
             return self._alias_of(n.CType(head, member=member), frame, hops + 1)
         alias = self.library.alias(name)
         if alias is not None and alias.type.name != name:
-            return self.kind(alias.type, Frame("file"), hops + 1)
+            return self.kind(alias.type, self._of_alias(alias, written, frame, hops), hops + 1)
         if name in ("auto", "?", ""):
             return UNKNOWN
         arguments = self.arguments(written.arguments, frame, hops)
@@ -83,10 +86,48 @@ class Typing:
                 return replace(element, shape=(extent, *element.shape))
         return Kind(record=name, arguments=arguments or self._around(name, frame))
 
+    def _either(self, written: n.CType, frame: Frame, hops: int) -> Kind:
+        """`std::conditional_t<condition, A, B>`; where only the instantiation tells, of two structs
+        of one name that with a choice in place of the arguments in which they differ."""
+        condition, then, other = written.arguments
+        told = self.argument(condition, frame) if isinstance(condition, n.Expr) else None
+        sides = [one for one in (then, other) if isinstance(one, n.CType)]
+        if told is None or len(sides) != 2:
+            return UNKNOWN
+        if told.const is not None:
+            return self.kind(sides[0 if told.const else 1], frame, hops + 1)
+        pairs = list(zip(sides[0].arguments, sides[1].arguments, strict=False))
+        if sides[0].name != sides[1].name or len(sides[0].arguments) != len(sides[1].arguments):
+            return UNKNOWN
+        chosen: list[n.CType | n.Expr] = []
+        for one, two in pairs:
+            if (
+                isinstance(one, n.Expr)
+                and isinstance(two, n.Expr)
+                and isinstance(condition, n.Expr)
+            ):
+                chosen.append(n.Choice(condition.at, condition, one, two))
+            elif self.arguments((one,), frame, hops + 1) == self.arguments((two,), frame, hops + 1):
+                chosen.append(one)
+            else:
+                return UNKNOWN
+        return self.kind(replace(sides[0], arguments=tuple(chosen)), frame, hops + 1)
+
+    def _of_alias(self, alias: n.Alias, written: n.CType, frame: Frame, hops: int) -> Frame:
+        """A frame in which the parameters of an alias template have their arguments."""
+        inner = Frame("file")
+        if alias.template:
+            given = self.arguments(written.arguments, frame, hops + 1)
+            for one, argument in zip(alias.template, given, strict=False):
+                if one.name and not one.pack:
+                    inner.bind(one.name, argument)
+        return inner
+
     def _around(self, name: str, frame: Frame) -> tuple[Kind | Val, ...]:
-        """The template arguments of the struct around one that is named inside it."""
+        """The template arguments of the struct around one that is named inside it, or of the struct
+        that is named in a method of its own."""
         records = self.library.records(name)
-        if not records or not records[0].inner:
+        if not records or not (records[0].inner or frame.owner == name):
             return ()
         found = [self._argument_of(one, frame) for one in records[0].template]
         return tuple(one for one in found if one is not None) if None not in found else ()
@@ -146,6 +187,9 @@ class Typing:
             found = self._member_type(written.member, records, given, frame.depth, hops)
             if found is not None:
                 return found
+            wide = self._as_wide(written, records, frame, hops)
+            if wide is not None:
+                return wide
             inside = self.library.records(written.member)
             if inside and inside[0].inner:
                 return Kind(record=written.member, arguments=given)
@@ -153,6 +197,31 @@ class Typing:
         if opened and name in self.traits:
             return self._of_trait(name, written.member, hops)
         return Kind(record=f"{name}::{written.member}")
+
+    def _as_wide(
+        self, written: n.CType, records: Sequence[n.Record], frame: Frame, hops: int
+    ) -> Kind | None:  # fmt: skip
+        """`Record<sizeof(T)>::member` of an open type where every specialisation, for a number of
+        bytes, names a type of as many: as wide as the type, whatever it is, so the type itself."""
+        one = written.arguments[0] if len(written.arguments) == 1 else None
+        if not isinstance(one, n.SizeOf):
+            return None
+        named = isinstance(one.operand, n.Name) and frame.find(one.operand.text) is not None
+        type_ = n.CType(one.operand.text) if isinstance(one.operand, n.Name) and named else one.type
+        if type_ is None:
+            return None
+        kind = self.kind(type_, frame, hops + 1)
+        if not kind.dtype.startswith("dtypeof("):
+            return None
+        for record in records:
+            bytes_ = record.specialised[0] if record.specialised else None
+            types = [a.type for a in record.aliases if a.name == written.member]
+            if record.specialised and not (
+                isinstance(bytes_, n.Constant) and isinstance(bytes_.value, int) and types
+                and self.kind(types[0], Frame("file"), hops + 1).bits == 8 * bytes_.value
+            ):  # fmt: skip
+                return None
+        return kind
 
     def _member_type(
         self, member: str, records: Sequence[n.Record], given: tuple[Kind | Val, ...], depth: int,
@@ -162,9 +231,10 @@ class Typing:
         one does: the type that all of them name, or as many elements of the open type as all of
         them name of theirs."""
         found: list[tuple[Kind, n.Record]] = []
-        for record in self.fitting(records, given):
+        several = self.fitting(records, given)
+        for record in several:
             for alias in record.aliases:
-                if alias.name == member:
+                if alias.name == member and (alias.type != _NOTHING or len(several) == 1):
                     inner = self.of_record(record, given, depth)
                     found.append((self.kind(alias.type, inner, hops + 1), record))
         if not found or len({kind for kind, _ in found}) == 1:
@@ -176,7 +246,8 @@ class Typing:
         whole = given[open_[0]] if len(open_) == 1 else None
         if not isinstance(whole, Kind):
             return None
-        counts = {self._packed(kind, record, open_[0]) for kind, record in found}
+        plain = [(kind, record) for kind, record in found if not self._of_vector(record, open_[0])]
+        counts = {self._packed(kind, record, open_[0]) for kind, record in plain or found}
         count = next(iter(counts))
         return replace(whole, shape=(str(count),)) if len(counts) == 1 and count else None
 
@@ -188,6 +259,11 @@ class Typing:
                 break
             same += 1
         return replace(kinds[0], arguments=kinds[0].arguments[:same])
+
+    def _of_vector(self, record: n.Record, place: int) -> bool:
+        """Whether a struct is written for a type of several elements."""
+        one = record.specialised[place] if record.specialised else None
+        return isinstance(one, n.CType) and bool(self.kind(one, Frame("file")).shape)
 
     def _packed(self, kind: Kind, record: n.Record, place: int) -> int:
         """How many elements of the type that a record is written for a type holds, 0 if others."""
@@ -212,7 +288,7 @@ class Typing:
     def fits(self, record: n.Record, given: tuple[Kind | Val, ...]) -> bool | None:
         """Whether arguments are those that a specialisation is written for; None when only the
         instantiation tells."""
-        own = {one.name for one in record.template}
+        own = {one.name: one.dtype for one in record.template}
         if len(record.specialised) != len(given):
             return False
         told = [self._argument_fits(one, argument, own)
@@ -220,11 +296,11 @@ class Typing:
         return False if False in told else None if None in told else True
 
     def _argument_fits(
-        self, one: n.CType | n.Expr, given: Kind | Val, own: set[str]
+        self, one: n.CType | n.Expr, given: Kind | Val, own: Mapping[str, str]
     ) -> bool | None:
         if isinstance(one, n.CType):
             if one.name in own and not one.pointers:
-                return True
+                return constrained(own[one.name], given)
             if isinstance(given, Val) and given.const is not None and self._is_constant(
                 one, Frame("file")
             ):  # fmt: skip
@@ -307,3 +383,4 @@ def spelled_type(written: n.CType) -> str:
 
 
 _NOWHERE = n.Place(0, 0, 0, "")
+_NOTHING = n.CType("void")

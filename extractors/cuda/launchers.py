@@ -42,9 +42,10 @@ class Launchers:
 
     def launch(self, call: n.Call, names: Names) -> Thrown | None:
         """What a call of an object, or of a method of it, launches; None for other calls."""
-        target, way = call.function, CALLED
+        target: n.Expr = call.function
+        way = CALLED
         if isinstance(target, n.Field):
-            target, way = target.operand, target.name
+            way, target = target.name, target.operand
         for _ in range(MAX_LINKS):
             if not (isinstance(target, n.Call) and isinstance(target.function, n.Field)):
                 break

@@ -303,8 +303,7 @@ class MemoryReader(FieldReader):
                 return self.decayed(where)
             attributes = self.access(where)
             operands = [("pointer", where.address.name)]
-            fields = self.fields_of(where.kind)
-            kind = fields[0][1] if len(fields) == 1 else where.kind
+            kind = self.only(where.kind)
             made = self.one(OpKind.LOAD, operands, at, kind, hint, attributes)
             return replace(made, kind=where.kind)
         where = self.resolved(where)

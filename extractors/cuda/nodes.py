@@ -283,10 +283,11 @@ class Assert(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Alias(Stmt):
-    """`using name = type`, or a typedef."""
+    """`using name = type`, or a typedef; `template` are the parameters of an alias template."""
 
     name: str
     type: CType
+    template: tuple[TemplateParameter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,9 @@ class _UnitBuilder(StatementBuilder):
             yield from self.enumerators(node if kind is None else kind)
         if node.type in ("alias_declaration", "type_definition", "declaration"):
             for one in self.statement(node):
-                if isinstance(one, n.Alias | n.Variable):
+                if isinstance(one, n.Alias):
+                    yield replace(one, template=template)
+                elif isinstance(one, n.Variable):
                     yield one
 
     # -- functions

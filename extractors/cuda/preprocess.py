@@ -41,6 +41,12 @@ _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
 _TARGET = re.compile(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|__CUDA_ARCH_(?:FEAT|SPECIFIC|FAMILY)")
 """A condition on which device the code is compiled for; not on whether it is for one at all."""
 
+_SAME_TARGET = re.compile(
+    r"\bstatic_assert\s*\(\s*(?:__CUDA_ARCH__\s*==\s*([A-Za-z_]\w*)"
+    r"|([A-Za-z_]\w*)\s*==\s*__CUDA_ARCH__)\s*,"
+)
+"""A name that the command line of the compiler gives the target's number, and that is checked."""
+
 _INLINE = re.compile(r"\b__inline__\b")
 
 
@@ -117,7 +123,12 @@ def prepare(
     """The text for the parser; `given` are macros of included headers."""
     macros = dict(given or {})
     reader = _Directives(macros, profile)
-    body = reader.read(_plain(text).split("\n"))
+    plain = _plain(text)
+    target = str(profile.defined["__CUDA_ARCH__"])
+    for match in _SAME_TARGET.finditer(plain):
+        name = match.group(1) or match.group(2)
+        macros.setdefault(name, Macro(name, None, target))
+    body = reader.read(plain.split("\n"))
     attributes: list[Attribute] = []
     final = _blanked(body, attributes)
     return Prepared(final, macros, reader.includes, attributes, reader.guessed, reader.targets)
@@ -167,7 +178,8 @@ class _Directives:
         """Expand what was read so far by the macros as they stand here."""
         if not self.waiting:
             return
-        all_of = PUBLIC | self.macros
+        given = {key: Macro(key, None, str(one)) for key, one in self.profile.defined.items()}
+        all_of = given | PUBLIC | self.macros
         known_ = {name: macro for name, macro in all_of.items() if _expands(macro)}
         expander = Expander(known_, self.grown)
         text = expander.expand("\n".join(self.waiting), len(self.done) + 1)
@@ -196,6 +208,9 @@ class _Directives:
             named = _INCLUDE.match(rest)
             if named is not None:
                 self.includes.append(named.group(2))
+        elif self.active and word == "error" and self.levels:
+            # What nothing decides and would not compile is not what is compiled.
+            self.levels[-1].active = self.levels[-1].taken = False
         elif self.active and word == "pragma" and re.match(r"\s*(no)?unroll", rest):
             return text
         return ""

@@ -37,6 +37,16 @@ def answer(asked: str, kinds: Sequence[object]) -> bool | None:
     return kind.dtype.startswith(_QUESTIONS[asked])
 
 
+_CONCEPTS = {"integral": "is_integral", "floating_point": "is_floating_point"}
+
+
+def constrained(concept: str, given: object) -> bool | None:
+    """Whether an argument meets what a template asks of its parameter, which is `typename` or
+    `class` where that is nothing; None when only the instantiation tells."""
+    asked = _CONCEPTS.get(concept.rpartition("::")[2])
+    return answer(asked, (given,)) if asked is not None else True
+
+
 def truth(record: n.Record) -> bool | None:
     """The value of a struct that is one of the two truths by its base."""
     found = [

@@ -77,7 +77,8 @@ class Walker:
             return
         self.names, self.guards, self.within = dict(constants), (), function.name
         self.checks = self.cases = self.tests = ()
-        self.held, before = {}, len(self.found)
+        self.held = {name: (Held(value),) for name, value in constants.items()}
+        before = len(self.found)
         self.given = _openly(function)
         self.local, self.replaced = {}, []
         self._walk(function.body)

@@ -138,9 +138,11 @@ class VectorAccess(Pattern):
         if node.op.kind == OpKind.LOAD:
             return node.op.results[0].type
         at = _type_of(facts, node.op.operand("pointer") or "")
-        if at is not None and at.dtype == TileType(at.kind).dtype:
+        moved = _type_of(facts, node.op.operand("value") or "")
+        several = moved is not None and moved.kind == TypeKind.TILE and moved.shape
+        if at is not None and at.dtype == TileType(at.kind).dtype and not several:
             return None
-        return _type_of(facts, node.op.operand("value") or "")
+        return moved
 
     def _value(self, moved: TileType | None) -> str:
         if moved is None or moved.kind not in (TypeKind.TILE, TypeKind.SCALAR):
@@ -152,7 +154,9 @@ class VectorAccess(Pattern):
             return "scalar"
         if moved.dtype in _BITS and all(extent.isdigit() for extent in extents):
             return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
-        names = (_NUMBERED.sub("", extent) for extent in extents)
+        names = [_NUMBERED.sub("", extent) for extent in extents]
+        if any(name.startswith(".") for name in names):
+            return "several elements"
         return f"{' * '.join(names)} elements"
 
 
