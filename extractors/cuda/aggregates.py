@@ -7,9 +7,12 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.memory import MemoryReader
-from extractors.cuda.type_traits import truth
+from extractors.cuda.type_traits import answer, question, truth
 from extractors.cuda.values import BOOL, UNKNOWN, Fixed, Frame, Kind, Named, Val
+from kb.dialects.cuda import BITS
 from kb.ops import OpKind
+
+_SIDES = ("lhs", "rhs")
 
 LIMITS: dict[tuple[str, str], int | float] = {
     ("f32", "max"): 3.4028234663852886e38, ("f32", "lowest"): -3.4028234663852886e38,
@@ -91,6 +94,24 @@ class AggregateReader(MemoryReader):
             return self.constant(float("inf"), at, kind, hint)
         value = LIMITS.get((kind.dtype, last))
         return None if value is None else self.constant(value, at, kind, hint)
+
+    def same_type(self, node: n.Name, hint: str) -> Val | None:
+        """`std::is_same_v<A, B>` of two types that are known, or a trait of one of them."""
+        if asked := question(node.text):
+            told = answer(asked, self.arguments(node.arguments, self.frame, 0))
+            return None if told is None else self.constant(told, node.at, BOOL, hint)
+        if not node.text.endswith(("is_same_v", "is_same::value")) or len(node.arguments) != 2:
+            return None
+        kinds = self.arguments(node.arguments, self.frame, 0)
+        plain = [k for k in kinds if isinstance(k, Kind) and k.to is None and k.dtype != "?"]
+        if len(plain) != 2:
+            return None
+        if all(k.dtype in BITS for k in plain):
+            return self.constant(plain[0] == plain[1], node.at, BOOL, hint)
+        sides = [
+            (role, self.dtype_value(k, node.at)) for role, k in zip(_SIDES, plain, strict=True)
+        ]
+        return replace(self.one(OpKind.EQ, sides, node.at, BOOL, hint), static=True)
 
     def static_member(
         self, head: str, name: str, at: n.Place, hint: str, scope: n.CType | None = None

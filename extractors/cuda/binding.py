@@ -9,6 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
 from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import arguments_of, chosen, converted_to, converting
+from extractors.cuda.packs import counted, is_pack
 from extractors.cuda.same_work import standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
@@ -82,6 +83,13 @@ class BindingReader(VectorReader):
                     with self.inside(frame):
                         frame.bind(parameter.name, self.read(default))
         for index, one in enumerate(function.parameters):
+            if is_pack(one):
+                rest = node.arguments[index:]
+                frame.bind(counted(one), self.constant(len(rest), node.at))
+                for number, inner in enumerate(rest):
+                    part = replace(one, name=f"{counted(one)}{number}", type=n.CType("auto"))
+                    self._parameter(part, inner, frame, function)
+                break
             value = node.arguments[index] if index < len(node.arguments) else one.value
             if value is None:
                 return False

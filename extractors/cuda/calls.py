@@ -9,6 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.overloads import alike, own_overload, same_bodies, same_but_for_const
+from extractors.cuda.packs import expanded
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
     BOOL,
@@ -46,6 +47,8 @@ class CallReader(BindingReader):
     def call(self, node: n.Call, hint: str) -> Val:
         """The value of a call."""
         function = node.function
+        if any(isinstance(one, n.Unread) for one in node.arguments):
+            node = replace(node, arguments=expanded(node.arguments, self.frame))
         if node.launch:
             return self.opaque("kernel launch", node.arguments, node.at, hint)
         if isinstance(function, n.Field):

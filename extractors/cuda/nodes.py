@@ -87,10 +87,8 @@ class Binary(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Assign(Expr):
-    """`target = value`, or with an operator before the sign; `++x` is `x += 1`.
-
-    `postfix`: the value of the expression is that of the target before.
-    """
+    """`target = value`, or with an operator before the sign; `++x` is `x += 1`; `postfix`: the
+    value of the expression is that of the target before."""
 
     operator: str
     target: Expr
@@ -144,7 +142,7 @@ class Cast(Expr):
 
 @dataclass(frozen=True, slots=True)
 class SizeOf(Expr):
-    """`sizeof(type)`; of an expression when `operand` is given."""
+    """`sizeof(type)`, or of the expression `operand`."""
 
     type: CType | None
     operand: Expr | None = None
@@ -160,7 +158,7 @@ class Braces(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Expr):
-    """A closure that sees the variables around it; `template` are its own parameters."""
+    """A closure that sees the variables around it, with its own `template`."""
 
     parameters: tuple[Variable, ...]
     body: Block
@@ -174,6 +172,16 @@ class Assembly(Expr):
     text: str
     outputs: tuple[tuple[str, Expr], ...]
     inputs: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Expr):
+    """`(start op ... op operand)` over packs in the operand; `late`: the dots stand behind it."""
+
+    operator: str
+    operand: Expr
+    start: Expr | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +209,8 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Variable(Stmt):
-    """A declared variable or parameter. `storage` holds words such as __shared__, extern, static,
-    constexpr; `arguments` are those of a constructor, or None."""
+    """A declared variable or parameter. `storage`: words such as __shared__, extern, constexpr;
+    `arguments`: those of a constructor, or None."""
 
     name: str
     type: CType
@@ -318,8 +326,8 @@ TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function with its body. `owner` is the class of a method, `words` the specifiers,
-    `instance` the class with its arguments where a method of one specialisation stands outside."""
+    """A function with its body. `owner`: the class of a method, `words`: the specifiers,
+    `instance`: the class with arguments where a method of a specialisation stands outside."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -336,9 +344,8 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct or class: fields, methods, constants and aliases by name. `open` when fields may lie
-    over each other or come from a base that is not known; `bases` as they are written; one that is
-    `inner` stands in another struct and has the template parameters of that."""
+    """A struct or class: fields, methods, constants, aliases. `open`: fields may lie over each
+    other or come from an unknown base; `inner`: it stands in another and has its parameters."""
 
     name: str
     at: Place

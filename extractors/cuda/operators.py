@@ -9,7 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.aggregates import NAMED_LIMITS
 from extractors.cuda.conversions import ConversionReader
 from extractors.cuda.core import is_integer, promoted, pure
-from extractors.cuda.type_traits import answer, question
+from extractors.cuda.packs import folded
 from extractors.cuda.values import (
     BOOL,
     INT,
@@ -37,7 +37,6 @@ _BINARY = {
 }  # fmt: skip
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _UNARY = {"-": OpKind.NEG, "+": OpKind.POS, "~": OpKind.BIT_NOT, "!": OpKind.NOT}
-_SIDES = ("lhs", "rhs")
 _AXES = {"x": 0, "y": 1, "z": 2}
 MAX_DEPTH = 80
 
@@ -89,6 +88,8 @@ class OperatorReader(ConversionReader):
                 return self.call(node, hint)
             case n.Assembly():
                 return self.assembly(node)
+            case n.Fold() if (made := folded(node, self.frame)) is not None:
+                return self.read(made, hint)
             case n.Unread(what=what, inner=inner):
                 return self.opaque(what, inner, node.at, hint)
         return self.opaque(type(node).__name__, (), node.at, hint)
@@ -111,7 +112,7 @@ class OperatorReader(ConversionReader):
                 return self.read(found.value, hint)
         if isinstance(found, Pointing):
             return self.opaque(f"address of a variable: {name}", (), node.at, hint)
-        same = self._same_type(node, hint)
+        same = self.same_type(node, hint)
         if same is not None:
             return same
         head, _, last = name.rpartition("::")
@@ -130,24 +131,6 @@ class OperatorReader(ConversionReader):
                 kind = self.kind(constant.type, self.frame)
                 return self.convert(self.read(constant.value, hint), kind, node.at, hint)
         return self.opaque(name, (), node.at, hint)
-
-    def _same_type(self, node: n.Name, hint: str) -> Val | None:
-        """`std::is_same_v<A, B>` of two types that are known, or a trait of one of them."""
-        if asked := question(node.text):
-            told = answer(asked, self.arguments(node.arguments, self.frame, 0))
-            return None if told is None else self.constant(told, node.at, BOOL, hint)
-        if not node.text.endswith(("is_same_v", "is_same::value")) or len(node.arguments) != 2:
-            return None
-        kinds = self.arguments(node.arguments, self.frame, 0)
-        plain = [k for k in kinds if isinstance(k, Kind) and k.to is None and k.dtype != "?"]
-        if len(plain) != 2:
-            return None
-        if all(k.dtype in BITS for k in plain):
-            return self.constant(plain[0] == plain[1], node.at, BOOL, hint)
-        sides = [
-            (role, self.dtype_value(k, node.at)) for role, k in zip(_SIDES, plain, strict=True)
-        ]
-        return replace(self.one(OpKind.EQ, sides, node.at, BOOL, hint), static=True)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core, pure
+from extractors.cuda.packs import is_pack
 from extractors.cuda.values import Kind, Memory, Slot, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
 from kb.ops import OpKind
@@ -186,7 +187,10 @@ def _known(kind: Kind) -> bool:
 
 
 def _arity(function: n.Definition, count: int) -> bool:
-    least = sum(1 for p in function.parameters if p.value is None)
+    packs = sum(1 for p in function.parameters if is_pack(p))
+    least = sum(1 for p in function.parameters if p.value is None) - packs
+    if packs:
+        return least <= count
     return least <= count <= len(function.parameters)
 
 

@@ -292,6 +292,18 @@ class ExpressionBuilder:
     def _lambda(self, node: Syntax) -> n.Expr:
         return self.unread(node)
 
+    def _fold(self, node: Syntax) -> n.Expr:
+        inner = [c for c in node.children if c.type not in ("(", ")", "comment")]
+        dots = [place for place, one in enumerate(inner) if one.type == "..."]
+        if len(inner) not in (3, 5) or len(dots) != 1:
+            return self.unread(node)
+        left, right = inner[0], inner[-1]
+        late = "..." in self.text(right) or (len(inner) == 5 and right.type == "number_literal")
+        operand, start = (left, right) if late else (right, left)
+        begun = None if start.type == "..." else self.expression(start)
+        operator = self.text(inner[1])
+        return n.Fold(self.at(node), operator, self.expression(operand), begun, late)
+
     # -- types
 
     def descriptor(self, node: Syntax | None) -> n.CType:
@@ -371,5 +383,6 @@ _BUILDERS: dict[str, Callable[[ExpressionBuilder, Syntax], n.Expr]] = {
     "field_expression": _E._field, "subscript_expression": _E._subscript,
     "cast_expression": _E._cast, "sizeof_expression": _E._sizeof, "initializer_list": _E._braces,
     "compound_literal_expression": _E._braces, "gnu_asm_expression": _E._assembly,
+    "fold_expression": _E._fold,
     "lambda_expression": lambda b, node: b._lambda(node),
 }  # fmt: skip
