@@ -24,9 +24,14 @@ _CHECKS = {"TORCH_CHECK": "", "STD_TORCH_CHECK": "", "TORCH_INTERNAL_ASSERT": ""
            "TORCH_CHECK_EQ": "==", "TVM_FFI_ICHECK_EQ": "==", "CHECK_EQ": "==",
            "TORCH_CHECK_LE": "<=", "TVM_FFI_ICHECK_LE": "<=", "CHECK_LE": "<=",
            "TORCH_CHECK_GE": ">=", "TVM_FFI_ICHECK_GE": ">=", "CHECK_GE": ">=",
-           "TVM_FFI_ICHECK_LT": "<", "TVM_FFI_ICHECK_GT": ">"}  # fmt: skip
+           "TVM_FFI_ICHECK_LT": "<", "TVM_FFI_ICHECK_GT": ">", "RuntimeCheck": "",
+           "host::RuntimeCheck": ""}  # fmt: skip
 """Calls that stop when a condition is false, with how they compare two arguments. Source: PyTorch,
-c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; assert.h."""
+c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; SGLang, sgl_kernel/utils.h; assert.h."""
+
+MATCHERS = {"TensorMatcher": "verify"}
+"""Structs of what a tensor must be like, with the method that stops where one is not. Source:
+SGLang, sgl_kernel/tensor.h."""
 
 _STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -68,6 +73,9 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
             operator = _CHECKS[text]
             condition = n.Binary(node.at, operator, first, rest[0]) if operator and rest else first
             yield from _parts(condition, node.at)
+        case n.Call(function=n.Field(name=name)) if name in MATCHERS.values():
+            if MATCHERS.get(shown(linked(node)[-1]).rpartition("::")[2]) == name:
+                yield Check(node, node.at)
         case n.If():
             yield from _passed(node)
         case n.Switch(value=value, cases=cases):
@@ -76,6 +84,16 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
             if any(_refuses(body) for body in others) and 0 < len(labels) <= MAX_LABELS:
                 tests = [n.Binary(node.at, "==", value, one) for one in labels]
                 yield Check(_one_of(tests), node.at)
+
+
+def linked(node: n.Expr) -> list[n.Expr]:
+    """What is called in a chain of methods, the last one first, the function that begins it at the
+    end."""
+    found: list[n.Expr] = []
+    while isinstance(node, n.Call):
+        found.append(node.function)
+        node = node.function.operand if isinstance(node.function, n.Field) else node.function
+    return found or [node]
 
 
 def _passed(node: n.If) -> Iterator[Check]:

@@ -23,6 +23,7 @@ from extractors.cuda.contracts import (
     whole_warps,
 )
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
+from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
     asking,
@@ -95,7 +96,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning=tuning, launches=launches,
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
-                 *given)
+                 *given, *promises(definition, found.library))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

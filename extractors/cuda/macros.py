@@ -16,6 +16,9 @@ TOKEN = re.compile(r'(?P<name>[A-Za-z_]\w*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\
 MARK = re.compile(r"/\*@(\d+)\*/")
 """A comment that says which line of the file the text after it stands on."""
 
+LABEL = "unroll__"
+"""How a label begins that stands for a pragma that unrolls."""
+
 _PASTE = re.compile(r"\s*##\s*")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
+from extractors.cuda.macros import LABEL
 from extractors.cuda.parse_expressions import ExpressionBuilder
 
 if TYPE_CHECKING:
@@ -188,9 +189,16 @@ class StatementBuilder(ExpressionBuilder):
         return (n.Leave(self.at(node), word, value),)
 
     def _label(self, node: Syntax) -> tuple[n.Stmt, ...]:
-        """A label that nothing may jump to from here changes nothing; a goto is kept as skipped."""
+        """A label that nothing may jump to from here changes nothing; a goto is kept as skipped.
+        One stands for a pragma that unrolls."""
+        label = self.text(node.child_by_field_name("label"))
         inner = [c for c in node.named_children if c.type != "statement_identifier"]
-        return self.statements(inner)
+        found = self.statements(inner)
+        if label.startswith(LABEL) and len(found) == 1 and isinstance(found[0], n.For):
+            word, _, count = label.removeprefix(LABEL).partition("unroll")
+            number = int(count) if count.isdigit() else count or 0
+            return (replace(found[0], unroll=1 if word else number),)
+        return found
 
     # -- declarations
 

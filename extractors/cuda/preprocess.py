@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
-from extractors.cuda.macros import MARK, Expander, Macro, closing, definition
+from extractors.cuda.macros import LABEL, MARK, Expander, Macro, closing, definition
 from extractors.cuda.public_headers import PUBLIC
 from kb.evidence import Lines
 
@@ -46,6 +46,12 @@ _SAME_TARGET = re.compile(
     r"|([A-Za-z_]\w*)\s*==\s*__CUDA_ARCH__)\s*,"
 )
 """A name that the command line of the compiler gives the target's number, and that is checked."""
+
+
+def labelled(rest: str) -> str:
+    """A pragma that unrolls as a label of the loop after it."""
+    return f"{LABEL}{re.sub(r'[^A-Za-z0-9_]', '', rest)}:"
+
 
 _INLINE = re.compile(r"\b__inline__\b")
 
@@ -212,8 +218,14 @@ class _Directives:
             # What nothing decides and would not compile is not what is compiled.
             self.levels[-1].active = self.levels[-1].taken = False
         elif self.active and word == "pragma" and re.match(r"\s*(no)?unroll", rest):
-            return text
+            # Where the body of a statement is due, a directive would be taken for it.
+            return labelled(rest) if self._inside_head() else text
         return ""
+
+    def _inside_head(self) -> bool:
+        """Whether the last line that is compiled ends in the bracket that closes a head."""
+        lines = (one.rstrip() for one in reversed([*self.done[-8:], *self.waiting[-8:]]))
+        return next((one for one in lines if one), "").endswith(")")
 
     def _branch(self, word: str, rest: str, line: int) -> None:
         if word == "endif":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.checks import Check
+from extractors.cuda.checks import MATCHERS, Check, linked
 from extractors.cuda.launch_site import POINTERS, LaunchSite
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
@@ -17,6 +17,10 @@ _MADE = "contiguous"
 _STRIDE = "stride"
 """Methods that tell whether a tensor's elements follow each other, give one whose do, and tell how
 far elements lie apart. Source: PyTorch, ATen/core/TensorBase.h; Apache TVM FFI, tensor.h."""
+
+_STRIDES = "with_strides"
+"""What tells that a tensor that must be like something need not be compact. Source: SGLang,
+sgl_kernel/tensor.h."""
 
 _ADDRESS = frozenset({"uintptr_t", "std::uintptr_t", "size_t", "std::size_t", "uint64_t"})
 
@@ -60,6 +64,9 @@ def _demanded(check: Check, reached: set[str]) -> str:
         return ""
     if any(_is_method(one, *_PACKED) for one in inside):
         return _COMPACT
+    asked = [one.name for one in linked(check.condition) if isinstance(one, n.Field)]
+    if asked and asked[0] in MATCHERS.values():
+        return _STRIDED if _STRIDES in asked else _COMPACT
     for one in inside:
         if isinstance(one, n.Binary) and one.operator == "==":
             sides = (one.left, one.right)
