@@ -1,0 +1,114 @@
+"""Types and functions that templates make: aliases, choices, packs, specialisations."""
+
+from __future__ import annotations
+
+import pytest
+
+from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound
+
+_BYTES = """
+template <unsigned long N> struct Bytes {};
+template <> struct Bytes<2> { using type = unsigned short; };
+template <> struct Bytes<4> { using type = unsigned int; };
+template <typename E> using word = typename Bytes<sizeof(E)>::type;
+template <typename E, unsigned long N> struct Part { E data[N]; };
+template <typename E, unsigned long N> struct Held {
+  using part = word<E>;
+  using Raw = Part<part, N>;
+  __device__ void load(const void* p, long at = 0) { raw = reinterpret_cast<const Raw*>(p)[at]; }
+  __device__ void store(void* p, long at = 0) const { reinterpret_cast<Raw*>(p)[at] = raw; }
+  Raw raw;
+};
+"""
+
+
+def test_words_as_wide_as_an_open_type_are_of_it() -> None:
+    kernel = sound(
+        f"{_BYTES}template <typename T> __global__ void k(const T* x, T* y) {{\n"
+        "  Held<T, 4> v; v.load(x, threadIdx.x); v.store(y, threadIdx.x);\n}\n"
+    )
+    (load,) = ops(kernel, OpKind.LOAD)
+    made = load.results[0].type
+    assert made is not None
+    assert (made.dtype, made.shape) == ("dtypeof(T)", ("4",))
+
+
+@pytest.mark.parametrize(
+    ("choice", "extent"),
+    [
+        pytest.param("std::conditional_t<true, Held<T, 4>, Held<T, 2>>", "4", id="held"),
+        pytest.param("std::conditional_t<(3 > 4), Held<T, 4>, Held<T, 2>>", "2", id="not held"),
+    ],
+)
+def test_types_that_a_condition_chooses(choice: str, extent: str) -> None:
+    kernel = sound(
+        f"{_BYTES}template <typename T> using Chosen = {choice};\n"
+        "template <typename T> __global__ void k(const T* x, T* y) {\n"
+        "  Chosen<T> v; v.load(x, threadIdx.x); v.store(y, threadIdx.x);\n}\n"
+    )
+    (load,) = ops(kernel, OpKind.LOAD)
+    assert load.results[0].type is not None
+    assert load.results[0].type.shape == (extent,)
+
+
+@pytest.mark.parametrize(
+    ("fold", "operations"),
+    [
+        pytest.param("(... + more)", 1, id="two"),
+        pytest.param("(1 + ... + more)", 2, id="with a start"),
+        pytest.param("(more + ...)", 1, id="dots behind"),
+    ],
+)
+def test_folds_are_the_operators_that_they_stand_for(fold: str, operations: int) -> None:
+    kernel = sound(
+        f"template <typename... U> __device__ int all(int first, U... more) {{ return {fold}; }}\n"
+        "__global__ void k(int* y, int a, int b) { *y = all(7, a, b); }\n"
+    )
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.ADD)) == operations
+
+
+def test_packs_are_handed_on() -> None:
+    kernel = sound(
+        "__device__ int sub(int a, int b) { return a - b; }\n"
+        "template <typename... U> __device__ int on(U... all) { return sub(all...); }\n"
+        "__global__ void k(int* y, int a, int b) { y[0] = on(a, b); }\n"
+    )
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.SUB)) == 1
+
+
+def test_an_enumerator_chooses_a_specialisation() -> None:
+    kernel = sound(
+        "enum class How { SUM, MAX };\n"
+        "template <How H, typename T> struct Join {};\n"
+        "template <typename T> struct Join<How::SUM, T> {\n"
+        "  __device__ static T of(T a, T b) { return a + b; } };\n"
+        "template <typename T> struct Join<How::MAX, T> {\n"
+        "  __device__ static T of(T a, T b) { return max(a, b); } };\n"
+        "template <How H, typename T> __device__ T joined(T a, T b) {\n"
+        "  using One = Join<H, T>; return One::of(a, b); }\n"
+        "__global__ void k(float* y, float a, float b) { y[0] = joined<How::MAX>(a, b); }\n"
+    )
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.MAXIMUM)) == 1
+
+
+def test_a_pragma_between_two_heads_belongs_to_the_inner_loop() -> None:
+    kernel = sound(
+        "__global__ void k(float* y) {\n  float a[8];\n"
+        "#pragma unroll\n  for (int s = 4; s >= 1; s /= 2)\n"
+        "#pragma unroll\n    for (int i = 0; i < s; ++i)\n      a[i] += a[i + s];\n"
+        "  y[0] = a[0];\n}\n"
+    )
+    assert not ops(kernel, OpKind.OPAQUE)
+
+
+def test_the_number_of_the_target_has_another_name() -> None:
+    kernel = sound(
+        "#if !defined(OURS)\n#error OURS is not defined\n#endif\n"
+        'static_assert(__CUDA_ARCH__ == OURS, "differs");\n'
+        "__global__ void k(float* y) { y[0] = OURS >= 1000 ? 32 : 16; }\n"
+    )
+    assert not ops(kernel, OpKind.OPAQUE)
