@@ -3,8 +3,9 @@
 Usage: python -m benchmarks.catalogue.run [PACKAGE …] [--kb KB] [--out FOLDER]
 
 Reads the pinned packages (the default set when none is named), or takes what a knowledge base has
-of them, counts for every pattern the kernels of each dialect in which it is seen, checks which example places of the ontology a decision of the pattern
-overlaps, and lists axis values that neither a case nor a kernel gives. Nothing is imported or run.
+of them, counts for every pattern the kernels of each dialect in which it is seen, checks which
+example places of the ontology a decision of the pattern overlaps, and lists axis values that
+neither a case nor a kernel gives. Nothing is imported or run.
 Writes results.json and table.md.
 """
 
