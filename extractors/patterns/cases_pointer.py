@@ -247,3 +247,24 @@ def part(a, b, c, lengths, out, side, rate, hop, W: tl.constexpr, T: tl.constexp
 """
 )
 """One query against a part of the keys, by lanes: the parts are merged by another kernel."""
+TWO_PRODUCTS = (
+    POINTER
+    + """
+@triton.jit
+def carry_on(c, state, pair, x, out, size, width, T: tl.constexpr, W: tl.constexpr, R: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    cols = tl.arange(0, W)
+    part = tl.arange(0, R)
+    acc = tl.zeros((T, W), dtype=tl.float32)
+    for i in range(0, width, R):
+        own = tl.load(c + rows[:, None] * width + i + part[None, :])
+        acc += tl.dot(own, tl.load(state + (i + part[:, None]) * W + cols[None, :]))
+    for j in range(0, size, T):
+        at = j + tl.arange(0, T)
+        p = tl.load(pair + rows[:, None] * size + at[None, :])
+        p = tl.where(rows[:, None] >= at[None, :], p, 0.0)
+        acc += tl.dot(p, tl.load(x + at[:, None] * W + cols[None, :]))
+    tl.store(out + rows[:, None] * W + cols[None, :], acc)
+"""
+)
+"""What came before a chunk, and then what a triangle of its own elements adds."""

@@ -120,6 +120,31 @@ def plus(x, out, order, n, T: tl.constexpr, TURN: tl.constexpr):
 )
 
 
+_WIDE = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, shift, out, n, k, T: tl.constexpr, W: tl.constexpr, MANY: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    cols = tl.arange(0, W)
+    if W <= 128:
+        own = tl.load(x + at[:, None] * k + cols[None, :], mask=cols[None, :] < k, other=0.0)
+        v = tl.sum(own, axis=1)
+    else:
+        v = tl.zeros((T,), dtype=tl.float32)
+        for i in range(0, k, W):
+            place = x + at[:, None] * k + i + cols[None, :]
+            own = tl.load(place, mask=cols[None, :] < k - i, other=0.0)
+            v += tl.sum(own, axis=1)
+    if MANY:
+        v += tl.load(shift + at, mask=at < n, other=0.0)
+    else:
+        v += tl.load(shift)
+    tl.store(out + at, v, mask=at < n)
+"""
+)
+
+
 class DivisibilitySpecialisation(Pattern):
     """A comparison of positions with an extent is made only under a compile-time flag; or masks and
     checks are always there."""
@@ -143,6 +168,11 @@ class DivisibilitySpecialisation(Pattern):
     )
     near_misses = (
         NearMiss(_EITHER, why="checked on both sides", value="constexpr EVEN flag removes mask"),
+        NearMiss(
+            _WIDE,
+            why="both sides are checked, or the other one reads a single number",
+            value="constexpr EVEN flag removes mask",
+        ),
         NearMiss(vary(_HANDED, ("EVEN: Bool", "EVEN")), why="chosen at run time"),
         NearMiss(
             vary(
@@ -276,12 +306,30 @@ def _governs(facts: Facts, branch: Node, tail: Node, tails: list[Node]) -> bool:
         again = [n for n in tails if n.excludes(tail) or not n.inside(branch)]
         again = [n for n in again if n is not tail and _extent(facts, n) == extent]
         return not uses or not all(any(_rests(facts, a, n) for n in again) for a in uses)
-    moved: dict[str | None, set[int]] = {}
-    for access in (a for a in facts.accesses if a.node.inside(branch)):
-        if access.mode in {a.mode for a in uses}:
-            below = next((n for n in access.node.around() if n.parent is branch), access.node)
-            moved.setdefault(access.array, set()).add(below.branch)
-    return any(len(moved[a.array]) > 1 for a in uses)
+    return any(_unheld(facts, branch, a, tail) for a in uses)
+
+
+def _unheld(facts: Facts, branch: Node, access: Access, tail: Node) -> bool:
+    """True when the other side of a branch moves a tile of the same array by pointers as here, and
+    holds no position of it against the extent."""
+    extent = _extent(facts, tail)
+    held = set(extent.atoms()) if extent is not None else set()
+    side = _side(branch, access)
+    for other in facts.accesses:
+        if other.array != access.array or other.mode != access.mode:
+            continue
+        if not other.node.inside(branch) or _side(branch, other) == side:
+            continue
+        tile = bool(facts.types.shape(other.value)) or not facts.types.shape(access.value)
+        extents = [_extent(facts, test) for test in comparisons(facts, other.mask)]
+        if tile and not any(e == extent or held & set(e.atoms()) for e in extents if e is not None):
+            return True
+    return False
+
+
+def _side(branch: Node, access: Access) -> int:
+    """The number of the side of a branch that an access stands on."""
+    return next((n for n in access.node.around() if n.parent is branch), access.node).branch
 
 
 def _extent(facts: Facts, tail: Node) -> Expr | None:

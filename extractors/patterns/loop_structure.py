@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
-from extractors.patterns.cases_pointer import DECODE_PART
+from extractors.patterns.cases_pointer import DECODE_PART, TWO_PRODUCTS
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     NORM_PERSISTENT,
@@ -26,6 +26,7 @@ from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
+_APART = "two loops, each over arrays of its own"
 _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
 _COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
@@ -76,6 +77,7 @@ class LoopStructure(Pattern):
         Case(ATTENTION, "one loop"),
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
+        Case(TWO_PRODUCTS, _APART),
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
@@ -97,6 +99,8 @@ class LoopStructure(Pattern):
     )
     near_misses = (
         NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
+        NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
+        NearMiss(TWO_PRODUCTS, why="no row is read twice", value="two loops (two-pass)"),
         NearMiss(PRODUCT_POINTER, why="a loop over the contracted axis", value="no loop"),
         NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
         NearMiss(
@@ -131,7 +135,8 @@ class LoopStructure(Pattern):
             heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
         reduced = [*facts.reductions, *facts.contractions, *facts.graph.of(*SCANS)]
         if inner:
-            yield self.decide(facts, _NUMBERS.get(len(inner), "several loops"), heads)
+            value = _NUMBERS.get(len(inner), "several loops")
+            yield self.decide(facts, _APART if _apart(facts, inner) else value, heads)
         elif not outer and reduced:
             taken = [v for n in reduced for v in n.op.inputs]
             tiles = [a for a in facts.loads if facts.types.shape(a.value)]
@@ -166,3 +171,9 @@ class LoopStructure(Pattern):
         """True inside another loop of the reduced axis."""
         holders = {o.node for o in outer}
         return any(node not in holders for node in loop.node.loops)
+
+
+def _apart(facts: Facts, loops: list[Loop]) -> bool:
+    """True for two loops that load, and nothing from the same array."""
+    read = [{a.array for a in facts.loads if a.node.inside(loop.node)} for loop in loops]
+    return len(read) == 2 and all(read) and read[0].isdisjoint(read[1])

@@ -13,7 +13,7 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_masks import LISTED, PEELED, SKIPPED
-from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
+from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED, TWO_PRODUCTS
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
@@ -162,6 +162,11 @@ class MaskedIterationSplit(Pattern):
             ),
             why="numbers that are no places are compared",
         ),
+        NearMiss(
+            TWO_PRODUCTS,
+            why="the loop without a mask is another product, of other arrays",
+            value="two explicit loops",
+        ),
         NearMiss(SOFTMAX, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_POINTER, why="rows are padded, no mask is evaluated"),
         NearMiss(SOFTMAX_THREADS, why="rows are padded, no mask is evaluated"),
@@ -245,14 +250,17 @@ class MaskedIterationSplit(Pattern):
         )
 
     def _unmasked(self, facts: Facts, inside: list[Mask]) -> Node | None:
-        """Another loop with as many products and no mask."""
-        masked = {m.node.loop for m in inside}
-        counts = {loop: _products(facts, loop) for loop in masked if loop is not None}
+        """Another loop with as many products of what is loaded from the same arrays, and no
+        mask."""
+        masked = {m.node.loop for m in inside if m.node.loop is not None}
         for loop in facts.loops:
-            if loop.node in masked or any(node.inside(loop.node) for node in masked if node):
+            if loop.node in masked or any(node.inside(loop.node) for node in masked):
                 continue
-            if _products(facts, loop.node) in counts.values() and _products(facts, loop.node):
-                return loop.node
+            count, arrays = _products(facts, loop.node), _arrays(facts, loop.node)
+            for other in masked if count else ():
+                shared = arrays & _arrays(facts, other)
+                if count == _products(facts, other) and (shared or not arrays):
+                    return loop.node
         return None
 
 
@@ -290,6 +298,11 @@ def _within(facts: Facts, mask: Mask, chosen: set[Node]) -> list[Node]:
     loop = mask.node.loop
     around = [b for b in facts.guards(mask.node) if loop is not None and b.inside(loop)]
     return [b for b in around if b in chosen]
+
+
+def _arrays(facts: Facts, loop: Node) -> set[str | None]:
+    """The arrays that a loop loads from."""
+    return {access.array for access in facts.loads if access.node.inside(loop)}
 
 
 def _products(facts: Facts, loop: Node) -> int:
