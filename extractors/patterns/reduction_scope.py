@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_merges import MERGE_LOOP_THREADS
+from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
     NORM_BACKWARD_THREADS,
@@ -13,6 +15,7 @@ from extractors.patterns.cases_rows_threads import (
     SORT_THREADS,
 )
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TREE_THREADS
+from extractors.patterns.scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -78,8 +81,9 @@ _BEST = """__global__ void best(const float* x, int* out, int n) {
 
 
 class ReductionScope(Pattern):
-    """Shuffles combine a warp; partial results in shared memory, or a tree in it, a block; atomics
-    the grid; a loop alone what one thread reads."""
+    """Shuffles combine a warp; partial results in shared memory, or a tree in it, a block, and so
+    does what a tile language runs over a tile; atomics the grid; a loop alone what one thread
+    reads."""
 
     name = "threads-that-a-reduction-runs-over"
     axis = "reduction_scope"
@@ -94,6 +98,8 @@ class ReductionScope(Pattern):
         Case(MERGE_LOOP_THREADS, "thread"),
         Case(TREE_THREADS, "block"),
         Case(_BEST, "warp"),
+        Case(ROW_NORM, "block"),
+        Case(ROW_NORM_POINTER, "block"),
     )
     near_misses = (
         NearMiss(
@@ -102,6 +108,7 @@ class ReductionScope(Pattern):
             value="warp",
         ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(
             _BEST.replace("if (other > top) { top = other;", "if (other > x[0]) { top = place;"),
             why="what is compared is not what is kept",
@@ -114,6 +121,9 @@ class ReductionScope(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads:
+            tiles = [n for n in (*facts.reductions, *facts.graph.of(*SCANS)) if _of_tile(facts, n)]
+            if tiles:
+                yield self.decide(facts, "block", tiles)
             return
         found = steps(facts)
         second = [*second_stage(facts), *tree_steps(facts)]
@@ -137,6 +147,11 @@ class ReductionScope(Pattern):
             alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
             if alone:
                 yield self.decide(facts, "thread", alone)
+
+
+def _of_tile(facts: Facts, node: Node) -> bool:
+    """True for what runs over a tile, which the threads of a block hold together."""
+    return bool(facts.types.shape(node.op.inputs[0]))
 
 
 def _groups(facts: Facts, found: list[Node]) -> list[Node]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
 from kb.analysis.locks import spins
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -21,6 +20,11 @@ _SCOPES = {
     "grid": "grid-wide",
     "cluster": "cluster barrier",
 }
+_ORDERING = (
+    OpKind.OPAQUE, OpKind.FENCE, OpKind.BARRIER_VOTE, OpKind.BARRIER_ARRIVE, OpKind.GRID_WAIT,
+    OpKind.ASYNC_COPY, OpKind.ASYNC_WAIT, OpKind.BULK_COPY, OpKind.ATOMIC_CAS, OpKind.ATOMIC_XCHG,
+)  # fmt: skip
+"""What may order threads, besides barriers."""
 _WAITED = vary(
     PRODUCT_POINTER, ("        acc += tl.dot", "        tl.debug_barrier()\n        acc += tl.dot")
 )
@@ -42,7 +46,7 @@ _LOCKED_THREADS = """__global__ void total(const float* x, float* out, int* lock
 
 class ThreadBarriers(Pattern):
     """Barriers by their scope; barriers in memory that copies complete; locks in memory that blocks
-    try for until they get them."""
+    try for until they get them; or threads that wait for none."""
 
     name = "barriers-between-threads"
     axis = "synchronization"
@@ -55,13 +59,25 @@ class ThreadBarriers(Pattern):
         Case(_NAMED, "named barriers"),
         Case(NORM_BACKWARD_LOCKED, "spin lock"),
         Case(_LOCKED_THREADS, "spin lock"),
+        Case(ADD_THREADS, "none"),
     )
     near_misses = (
-        NearMiss(ADD_THREADS, why="threads do not wait"),
+        NearMiss(
+            ADD_THREADS.replace("{\n", "{\n    settle(out);\n", 1),
+            why="what is called may wait",
+            value="none",
+        ),
+        NearMiss(PRODUCT_THREADS, why="threads of a block wait", value="none"),
+        NearMiss(
+            ADD_THREADS.replace("{\n", "{\n    __threadfence();\n", 1),
+            why="a fence orders what other threads see",
+            value="none",
+        ),
         NearMiss(PRODUCT_POINTER, why="the compiler places barriers, the kernel none"),
         NearMiss(
             vary(_LOCKED_THREADS, ("    while (atomic", "    if (atomic"), ("{}", "return;")),
             why="whoever comes late leaves",
+            value="spin lock",
         ),
         NearMiss(
             vary(
@@ -74,7 +90,7 @@ class ThreadBarriers(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found: dict[str, list[Node]] = {}
+        found: dict[str, list[Where]] = {}
         for node in facts.threads.of(OpKind.BARRIER):
             scope = str(node.op.attribute("scope") or "block")
             named = str(node.op.attribute("opcode")).startswith(("bar.", "barrier."))
@@ -82,9 +98,11 @@ class ThreadBarriers(Pattern):
             found.setdefault(value, []).append(node)
         waits = facts.threads.of(OpKind.BARRIER_WAIT, OpKind.BARRIER_INIT)
         if waits:
-            found["mbarrier pipeline"] = waits
+            found["mbarrier pipeline"] = [*waits]
         locks = spins(facts)
         if locks:
             found["spin lock"] = [*locks, *facts.graph.of(OpKind.ATOMIC_XCHG)]
+        if facts.of_threads and not found and not facts.threads.of(*_ORDERING):
+            found["none"] = [facts.kernel.entry.span.lines]
         for value, nodes in found.items():
             yield self.decide(facts, value, nodes)
