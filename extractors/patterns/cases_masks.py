@@ -1,4 +1,4 @@
-"""Kernels with masks that stand elsewhere than in every round of one loop."""
+"""Kernels whose masks stand elsewhere than in every round of one loop, or in every branch."""
 
 from __future__ import annotations
 
@@ -71,3 +71,43 @@ def decode(q, k, out, n, T: tl.constexpr, W: tl.constexpr, H: tl.constexpr):
     tl.store(out + rows[:, None] * W + cols[None, :], acc)
 """
 )
+CHECKED_EITHER_WAY = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, out, order, n, T: tl.constexpr, TURN: tl.constexpr):
+    if TURN:
+        at = tl.program_id(0) * T + tl.arange(0, T)
+        inside = at < n
+        at = tl.load(order + at, mask=at < n)
+    else:
+        at = tl.program_id(0) * T + tl.arange(0, T)
+        inside = at < n
+    tl.store(out + at, tl.load(x + at, mask=inside), mask=inside)
+"""
+)
+"""Positions come from a table or not; both are held below the extent."""
+CHECKED_OR_SINGLE = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, shift, out, n, k, T: tl.constexpr, W: tl.constexpr, MANY: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    cols = tl.arange(0, W)
+    if W <= 128:
+        own = tl.load(x + at[:, None] * k + cols[None, :], mask=cols[None, :] < k, other=0.0)
+        v = tl.sum(own, axis=1)
+    else:
+        v = tl.zeros((T,), dtype=tl.float32)
+        for i in range(0, k, W):
+            place = x + at[:, None] * k + i + cols[None, :]
+            own = tl.load(place, mask=cols[None, :] < k - i, other=0.0)
+            v += tl.sum(own, axis=1)
+    if MANY:
+        v += tl.load(shift + at, mask=at < n, other=0.0)
+    else:
+        v += tl.load(shift)
+    tl.store(out + at, v, mask=at < n)
+"""
+)
+"""One tile or a loop, both checked; a number for every lane or one for all."""

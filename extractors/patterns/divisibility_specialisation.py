@@ -15,6 +15,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_masks import CHECKED_EITHER_WAY, CHECKED_OR_SINGLE
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
@@ -103,48 +104,6 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
 )
 
 
-_EITHER = (
-    POINTER
-    + """
-@triton.jit
-def plus(x, out, order, n, T: tl.constexpr, TURN: tl.constexpr):
-    if TURN:
-        at = tl.program_id(0) * T + tl.arange(0, T)
-        inside = at < n
-        at = tl.load(order + at, mask=at < n)
-    else:
-        at = tl.program_id(0) * T + tl.arange(0, T)
-        inside = at < n
-    tl.store(out + at, tl.load(x + at, mask=inside), mask=inside)
-"""
-)
-
-
-_WIDE = (
-    POINTER
-    + """
-@triton.jit
-def plus(x, shift, out, n, k, T: tl.constexpr, W: tl.constexpr, MANY: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    cols = tl.arange(0, W)
-    if W <= 128:
-        own = tl.load(x + at[:, None] * k + cols[None, :], mask=cols[None, :] < k, other=0.0)
-        v = tl.sum(own, axis=1)
-    else:
-        v = tl.zeros((T,), dtype=tl.float32)
-        for i in range(0, k, W):
-            place = x + at[:, None] * k + i + cols[None, :]
-            own = tl.load(place, mask=cols[None, :] < k - i, other=0.0)
-            v += tl.sum(own, axis=1)
-    if MANY:
-        v += tl.load(shift + at, mask=at < n, other=0.0)
-    else:
-        v += tl.load(shift)
-    tl.store(out + at, v, mask=at < n)
-"""
-)
-
-
 class DivisibilitySpecialisation(Pattern):
     """A comparison of positions with an extent is made only under a compile-time flag; or masks and
     checks are always there."""
@@ -167,9 +126,13 @@ class DivisibilitySpecialisation(Pattern):
         Case(_BLOCKS, "always mask"),
     )
     near_misses = (
-        NearMiss(_EITHER, why="checked on both sides", value="constexpr EVEN flag removes mask"),
         NearMiss(
-            _WIDE,
+            CHECKED_EITHER_WAY,
+            why="checked on both sides",
+            value="constexpr EVEN flag removes mask",
+        ),
+        NearMiss(
+            CHECKED_OR_SINGLE,
             why="both sides are checked, or the other one reads a single number",
             value="constexpr EVEN flag removes mask",
         ),
