@@ -58,6 +58,57 @@ def merge(parts, stat, out, count, W: tl.constexpr, T: tl.constexpr):
 """
 )
 """The greatest statistic is known before the parts are weighed."""
+MERGE_LOGARITHM_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, stat, out, S: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    s = tl.arange(0, S)
+    d = tl.program_id(1) * T + tl.arange(0, T)
+    v = tl.load(parts + (b * S + s)[:, None] * W + d[None, :])
+    lse = tl.load(stat + b * S + s)
+    top = tl.max(lse, axis=0)
+    tot = tl.sum(tl.exp2(lse - top), axis=0)
+    w = tl.exp2(lse - top - tl.log2(tl.maximum(tot, 1e-30)))
+    acc = tl.sum(v * w[:, None], axis=0)
+    tl.store(out + b * W + d, acc.to(out.dtype.element_ty))
+"""
+)
+"""The sum of the weights is taken away as a logarithm before they are raised again."""
+MERGE_OWN_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def correct(part, stat, out, both, mine, count, S: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    s = tl.arange(0, S)
+    d = tl.arange(0, T)
+    lse = tl.load(stat + s * count + b)
+    lse = tl.where((lse != lse) | (lse == float("inf")), -float("inf"), lse)
+    top = tl.max(lse, axis=0)
+    joined = tl.log(tl.sum(tl.exp(lse - top), axis=0)) + top
+    w = tl.exp(tl.load(stat + mine * count + b) - joined)
+    tl.store(both + b, joined)
+    tl.store(out + b * T + d, tl.load(part + b * T + d) * w)
+"""
+)
+"""One part of several is weighted by the log-sum-exp of all; others add them up."""
+MERGE_SUMS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def join(tops, sums, top, total, S: tl.constexpr):
+    b = tl.program_id(0)
+    s = tl.arange(0, S)
+    m = tl.load(tops + b * S + s)
+    z = tl.load(sums + b * S + s)
+    most = tl.max(m, axis=0)
+    tl.store(top + b, most)
+    tl.store(total + b, tl.sum(z * tl.exp(m - most), axis=0))
+"""
+)
+"""Maxima and sums of the pieces of a row become those of the row."""
 MERGE_PAIR_THREADS = """__global__ void join(const float* a, const float* b, const float* la,
                                           const float* lb, float* out, float* stat, int width) {
     int row = blockIdx.x;

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_merges import MERGE_TWICE_POINTER
+from extractors.patterns.cases_merges import MERGE_OWN_POINTER, MERGE_TWICE_POINTER
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import VIEWS, Node
 from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
@@ -48,6 +49,7 @@ def fold(x, out, n, T: tl.constexpr):
 _ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 
 
+_JOINED = VIEWS | {OpKind.BIT_OR, OpKind.OR}
 _FINITE = "finite m init"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
@@ -89,6 +91,7 @@ class DegenerateRowGuard(Pattern):
         Case(vary(SOFTMAX_POINTER, *_ASKED), "asked for by its maximum"),
         Case(_ASKED_LANES, "asked for by its maximum"),
         Case(vary(MERGE_TWICE_POINTER, _ZEROED), "asked for by its maximum"),
+        Case(MERGE_OWN_POINTER, "not a number read as -inf"),
         Case(FLASH_POINTER, "none (NaN)"),
         Case(FLASH_THREADS, "none (NaN)"),
     )
@@ -121,6 +124,10 @@ class DegenerateRowGuard(Pattern):
         asked = [n for n in facts.graph.of(OpKind.SELECT) if _asks_maximum(facts, n)]
         if asked:
             yield self.decide(facts, "asked for by its maximum", asked)
+        absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
+        absent = [n for n in absent if any(_raised(facts, e, n) for e in facts.exponentials)]
+        if absent:
+            yield self.decide(facts, "not a number read as -inf", absent)
 
     def _guard(
         self, facts: Facts, loop: Loop, tops: list[str], sums: list[str]
@@ -145,6 +152,24 @@ class DegenerateRowGuard(Pattern):
             for n in facts.graph.of(OpKind.MAXIMUM, OpKind.SELECT)
             if not n.inside(loop.node) and any(facts.graph.core(v) in results for v in n.op.inputs)
         ]
+
+
+def _asks_itself(facts: Facts, node: Node) -> bool:
+    """Minus infinity where a value is not equal to itself."""
+    if not any(facts.values.literal(facts.graph.core(v)) == float("-inf") for v in node.op.inputs):
+        return False
+    held = {facts.graph.core(v) for v in node.op.inputs[1:]}
+    tests = facts.graph.upstream(node.op.inputs[0], lambda n: n.op.kind not in _JOINED)
+    return any(
+        n.op.kind == OpKind.NE
+        and len({facts.graph.core(v) for v in n.op.inputs[:2]}) == 1
+        and facts.graph.core(n.op.inputs[0]) in held
+        for n in tests
+    )
+
+
+def _raised(facts: Facts, power: Exponential, node: Node) -> bool:
+    return facts.graph.rests_on(power.node.result, node)
 
 
 def _asks_maximum(facts: Facts, node: Node) -> bool:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_merges import (
     GATED_THREADS,
+    MERGE_LOGARITHM_POINTER,
     MERGE_LOOP_THREADS,
     MERGE_PAIR_THREADS,
 )
@@ -62,6 +63,7 @@ def mean(x, out, T: Int):
 )
 _SHIFTED = vary(SOFTMAX_POINTER, ("y = e / d", "y = e / (d + 1e-8)"))
 _NEAR_ZERO = 1e-2
+_REPLACED = ("y = e / d", "d = tl.where(d == 0.0, 1.0, d)\n        y = e / d")
 _DIVIDED = ("y = e / d", "y = tl.where(d > 0.0, e / d, 0.0)")
 
 
@@ -81,6 +83,8 @@ class GuardedSum(Pattern):
         Case(_SHIFTED, "sum kept from zero"),
         Case(_LARGEST, "asked for by the divisor"),
         Case(vary(SOFTMAX_POINTER, _DIVIDED), "zero where the sum is empty"),
+        Case(vary(SOFTMAX_POINTER, _REPLACED), "zero where the sum is empty"),
+        Case(MERGE_LOGARITHM_POINTER, "sum kept from zero"),
     )
     near_misses = (
         NearMiss(vary(_SHIFTED, ("1e-8", "1.0")), why="one more summand, such as a sink"),
@@ -130,8 +134,12 @@ def _small(facts: Facts, floor: Floor) -> bool:
         near
         and made is not None
         and made.kind == OpKind.REDUCE_SUM
-        and floor.taken.kind == OpKind.DIV
+        and floor.taken.kind in (_TAKEN if _of_powers(facts, floor.bounded) else {OpKind.DIV})
     )
+
+
+def _of_powers(facts: Facts, value: str | None) -> bool:
+    return bool(facts.graph.roots(value, OpKind.EXP, OpKind.EXP2))
 
 
 def _guarded(facts: Facts, select: Node) -> list[Node]:
@@ -147,11 +155,18 @@ def _guarded(facts: Facts, select: Node) -> list[Node]:
         for node in (n for n in taken if n.op.kind in _TAKEN):
             of = node.op.inputs[1 if node.op.kind == OpKind.DIV else 0]
             below = facts.graph.through(of, COPIES)
-            if below in sums and (
-                facts.graph.roots(below, OpKind.EXP, OpKind.EXP2) or _gathered(facts, below, node)
-            ):
+            if below in sums and (_of_powers(facts, below) or _gathered(facts, below, node)):
                 return [test, node, select]
+        if facts.graph.through(side, COPIES) in sums and _of_powers(facts, side):
+            users = facts.graph.downstream(select.result, 12)
+            takers = [n for n in users if n.op.kind in _TAKEN and n.op.inputs[0] != side]
+            return [test, select, takers[0]] if takers and _summed(facts, side) else []
     return []
+
+
+def _summed(facts: Facts, value: str | None) -> bool:
+    """True for a sum, over lanes or of two numbers."""
+    return facts.graph.kind_of(facts.graph.core(value)) in (OpKind.REDUCE_SUM, OpKind.ADD)
 
 
 def _gathered(facts: Facts, value: str | None, taken: Node) -> bool:

@@ -10,6 +10,7 @@ from extractors.patterns.cases_merges import (
     GATED_THREADS,
     MERGE,
     MERGE_PAIR_THREADS,
+    MERGE_SUMS_POINTER,
     MERGE_TWICE_POINTER,
 )
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
@@ -20,7 +21,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
-from kb.analysis.merging import log_sums, merge_of
+from kb.analysis.merging import Merge, log_sums, merge_of
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -58,6 +59,7 @@ class LogSumExpStatistic(Pattern):
         Case(_LSE_THREADS, "base-2 LSE"),
         Case(MERGE_PAIR_THREADS, "base-2 LSE"),
         Case(MERGE, "base-2 LSE"),
+        Case(MERGE_SUMS_POINTER, "(m,l) pair"),
         Case(MERGE_TWICE_POINTER, "natural LSE"),
         Case(vary(ATTENTION_LSE, ("ct.log2(tot)", "ct.log2(tot) / RATE")), "natural LSE"),
         Case(BACKWARD_KEYS, "base-2 LSE"),
@@ -109,7 +111,8 @@ class LogSumExpStatistic(Pattern):
             loads = facts.feeding(exponential.score)
             if merge is not None and exponential.node in merge.weights and loads:
                 read: list[Where] = [exponential.difference, exponential.node, *loads]
-                yield self.decide(facts, self._read(facts, exponential), read)
+                value = "(m,l) pair" if _of_pairs(facts, merge) else self._read(facts, exponential)
+                yield self.decide(facts, value, read)
                 return
         pair = self._pair(facts)
         if pair:
@@ -168,3 +171,13 @@ class LogSumExpStatistic(Pattern):
 
     def _as_is(self, facts: Facts, value: str) -> list[Where]:
         return [a for a in facts.stores if facts.graph.core(a.value) == value]
+
+
+def _of_pairs(facts: Facts, merge: Merge) -> bool:
+    """True where the sum of the weights sums loaded numbers that they multiply: a maximum and a sum
+    of each part."""
+    for total in merge.totals:
+        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+        if made is not None and made.op.kind == OpKind.MUL:
+            return any(facts.held_loads(v) for v in made.op.inputs[:2])
+    return False

@@ -9,9 +9,12 @@ from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_merges import (
     GATED_THREADS,
     MERGE,
+    MERGE_LOGARITHM_POINTER,
     MERGE_LOOP_THREADS,
+    MERGE_OWN_POINTER,
     MERGE_PAIR_THREADS,
     MERGE_POINTER,
+    MERGE_SUMS_POINTER,
     MERGE_TWICE_POINTER,
 )
 from extractors.patterns.cases_rows import SOFTMAX
@@ -30,6 +33,12 @@ _LISTED = vary(
     ("stat + b * count + s", "stat[s] + b"),
     ("parts + (b * count + s) * W + d", "parts[s] + b * W + d"),
 )
+_CHOSEN = vary(
+    MERGE_TWICE_POINTER,
+    ("        top = tl.maximum(top, tl.load(stat + b * count + s))",
+     "        now = tl.load(stat + b * count + s)\n        top = tl.where(now > top, now, top)"),
+)  # fmt: skip
+_UNSTORED = vary(MERGE_SUMS_POINTER, ("    tl.store(top + b, most)\n", ""))
 _NORMALISED = vary(
     MERGE,
     ("(lse - ct.max(lse))", "(lse - ct.max(lse))\n    w = w / ct.sum(w)"),
@@ -56,6 +65,10 @@ class MergedPartials(Pattern):
         Case(_ASKED, "parallel softmax over LSE"),
         Case(_LISTED, "maximum first, then weighted sums"),
         Case(MERGE_TWICE_POINTER, "maximum first, then weighted sums"),
+        Case(_CHOSEN, "maximum first, then weighted sums"),
+        Case(MERGE_LOGARITHM_POINTER, "parallel softmax over LSE"),
+        Case(MERGE_OWN_POINTER, "own part weighted by the LSE of all"),
+        Case(MERGE_SUMS_POINTER, "sums rescaled to the common maximum"),
         Case(MERGE_PAIR_THREADS, "pairwise softmax over LSE"),
         Case(MERGE_LOOP_THREADS, "sequential online merge"),
     )
@@ -67,6 +80,7 @@ class MergedPartials(Pattern):
         NearMiss(SOFTMAX_POINTER, why="the exponentials are the output, they weigh nothing"),
         NearMiss(SOFTMAX_THREADS, why="the exponentials are the output, they weigh nothing"),
         NearMiss(SOFTMAX_CHUNKS_THREADS, why="the sums are rescaled, but nothing is weighed"),
+        NearMiss(_UNSTORED, why="what is summed is no part of a softmax: its maximum is dropped"),
         NearMiss(GATED_THREADS, why="no maximum of statistics"),
     )
 

@@ -92,14 +92,18 @@ def _read(graph: Graph, values: Values, node: Node, argument: str | None) -> Exp
 
 
 def _unclamped(graph: Graph, values: Values, value: str | None) -> str | None:
-    """A value below a maximum with minus infinity, which changes no number."""
+    """A value below a maximum with minus infinity, which changes no number, or below a choice of
+    minus infinity in its place."""
     node = graph.producer(value)
-    if node is None or node.op.kind != OpKind.MAXIMUM:
+    if node is None or node.op.kind not in (OpKind.MAXIMUM, OpKind.SELECT):
         return value
-    left, right = node.op.inputs[:2]
+    left, right = node.op.inputs[-2:]
     for this, other in ((left, right), (right, left)):
-        if values.literal(other) == float("-inf"):
-            return graph.through(this, _LOOKS)
+        below = graph.through(this, _LOOKS)
+        if values.literal(other) == float("-inf") and (
+            node.op.kind == OpKind.MAXIMUM or graph.kind_of(below) in _DIFFERENCES
+        ):
+            return below
     return value
 
 
@@ -174,11 +178,28 @@ def _element(graph: Graph, value: str) -> bool:
 def _origin(graph: Graph, statistic: str | None) -> Statistic:
     if statistic is None:
         return Statistic.NONE
-    if graph.roots(statistic, OpKind.REDUCE_MAX, OpKind.MAXIMUM):
+    if graph.roots(statistic, OpKind.REDUCE_MAX) or maxima(graph, statistic):
         return Statistic.REDUCED
     if graph.roots(statistic, *READS) and not graph.roots(statistic, *CONTRACTIONS):
         return Statistic.LOADED
     return Statistic.OTHER
+
+
+def maxima(graph: Graph, value: str | None) -> list[Node]:
+    """Greater ones of two values that a value is computed from; also where a test chooses them."""
+    chosen = [n for n in graph.roots(value, OpKind.SELECT) if _chooses_greater(graph, n)]
+    return [*graph.roots(value, OpKind.MAXIMUM), *chosen]
+
+
+def _chooses_greater(graph: Graph, node: Node) -> bool:
+    """`a if a > b else b`, for two values."""
+    test = graph.producer(graph.core(node.op.operand("condition")))
+    if test is None or test.op.kind not in (OpKind.GT, OpKind.GE, OpKind.LT, OpKind.LE):
+        return False
+    sides = [graph.core(v) for v in test.op.inputs[:2]]
+    if test.op.kind in (OpKind.LT, OpKind.LE):
+        sides.reverse()
+    return [graph.core(v) for v in node.op.inputs[1:3]] == sides and sides[0] != sides[1]
 
 
 def is_log2e(literal: Literal) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kb.analysis.accesses import Access
-from kb.analysis.exponentials import Exponential, Statistic
+from kb.analysis.exponentials import Exponential, Statistic, maxima
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
@@ -25,6 +25,8 @@ class Form(StrEnum):
     RUNNING = "sequential online merge"
     RESIDENT = "parallel softmax over LSE"
     TWICE = "maximum first, then weighted sums"
+    OWN = "own part weighted by the LSE of all"
+    SUMS = "sums rescaled to the common maximum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +51,19 @@ def merge_of(facts: Facts) -> Merge | None:
 def _by_parts(facts: Facts) -> Merge | None:
     """Parts taken in two by two, or one after the other."""
     weights = [e for e in facts.exponentials if _weighs(facts, e)]
-    arrays = frozenset(a.array for e in weights for a in facts.held_loads(e.score))
-    if len(weights) < 2 or not arrays:
+    arrays = frozenset(a.array for e in weights for a in _held(facts, e.score))
+    nodes = [e.node for e in weights]
+    apart = any(a is not b and not a.excludes(b) for a in nodes for b in nodes)
+    if not apart or not arrays:
         return None
     sums = [n for n in facts.graph.of(OpKind.ADD, OpKind.FMA) if _adds(facts, n, weights)]
-    weighted = [n for n in sums if not {a.array for a in facts.feeding(n.result)} <= arrays]
+    own = {a.array for e in weights for a in facts.feeding(e.node.result)}
+    weighted = [n for n in sums if not {a.array for a in facts.feeding(n.result)} <= own]
     plain = [n for n in sums if n not in weighted]
     totals = [n for n in plain if not facts.graph.roots(n.result, *LOGARITHMS)]
     if not weighted or not totals:
         return None
-    tops = [n for e in weights for n in facts.graph.roots(e.statistic, OpKind.MAXIMUM)]
+    tops = [n for e in weights for n in maxima(facts.graph, e.statistic)]
     used = [e.node for e in weights if any(facts.graph.rests_on(n.result, e.node) for n in sums)]
     return Merge(
         tuple(used), tuple(weighted), tuple(totals), tuple(dict.fromkeys(tops)), arrays,
@@ -72,23 +77,72 @@ def _together(facts: Facts) -> Iterator[Merge]:
     if any(e.rescale for e in facts.exponentials):
         return
     for weight in facts.exponentials:
+        same = [
+            e.node
+            for e in facts.exponentials
+            if (e.score, e.statistic) == (weight.score, weight.statistic)
+        ]
         loads = _statistics(facts, weight)
         resident = facts.graph.roots(weight.statistic, OpKind.REDUCE_MAX)
-        tops = resident or facts.graph.roots(weight.statistic, OpKind.MAXIMUM)
+        tops = resident or maxima(facts.graph, weight.statistic)
         if not loads or not tops:
             continue
         form = Form.RESIDENT if resident else Form.TWICE
-        sums = _sums(facts, weight.node, form)
+        sums = _sums(facts, same, form)
         own = {a.array for a in facts.feeding(weight.node.result)}
         read = {n: {a.array for a in facts.feeding(n.result)} for n in sums}
-        totals = [n for n in sums if read[n] <= own]
-        weighted = [n for n in sums if not read[n] <= own]
+        width = {n: _width(facts, n) for n in sums}
+        wide = max(width.values(), default=0)
+        totals = [n for n in sums if read[n] <= own or width[n] < wide]
+        weighted = [n for n in sums if n not in totals and _takes_parts(facts, n, same, own)]
         quotients = _divided(facts, totals, weighted)
-        if totals and weighted and quotients:
+        if quotients and not weighted:
+            form, weighted = Form.OWN, _scaled(facts, quotients, own)
+        elif weighted and not totals and resident and _kept(facts, tops):
+            form, totals, weighted = Form.SUMS, weighted, []
+        if totals and (form is Form.SUMS or (weighted and quotients)):
             yield Merge(
-                (weight.node,), tuple(weighted), tuple(totals), tuple(tops),
+                tuple(dict.fromkeys(same)), tuple(weighted), tuple(totals), tuple(tops),
                 frozenset(a.array for a in loads), form, quotients,
             )  # fmt: skip
+
+
+def _takes_parts(facts: Facts, node: Node, weights: list[Node], own: set[str | None]) -> bool:
+    """True for a sum of products of a weight with what another array holds."""
+    if node.op.kind in CONTRACTIONS:
+        return True
+    above = facts.graph.upstream(node.result, lambda n: n in weights or facts.access(n) is not None)
+    return any(
+        any(facts.graph.rests_on(this, w) for w in weights)
+        and not any(facts.graph.rests_on(other, w) for w in weights)
+        and {a.array for a in facts.feeding(other)} - own
+        for made in above
+        if made.op.kind in (OpKind.MUL, OpKind.FMA)
+        for this, other in (made.op.inputs[:2], made.op.inputs[1::-1])
+    )
+
+
+def _width(facts: Facts, node: Node) -> int:
+    return len([e for e in facts.types.shape(node.result) if e != "1"])
+
+
+def _kept(facts: Facts, tops: list[Node]) -> bool:
+    """True when a maximum is stored beside the sum that is taken against it."""
+    kept = {facts.graph.core(s.value) for s in facts.stores}
+    return any(top.result in kept for top in tops)
+
+
+def _scaled(facts: Facts, quotients: tuple[Node, ...], own: set[str | None]) -> list[Node]:
+    """Products of a loaded tile of another array with an exponential that the sum of all weights
+    was taken away from."""
+    powers = [e.node for e in facts.exponentials if e.difference in quotients]
+    return [
+        node
+        for node in facts.graph.of(OpKind.MUL)
+        for this, other in (node.op.inputs[:2], node.op.inputs[1::-1])
+        if any(facts.graph.rests_on(this, power) for power in powers)
+        and {a.array for a in facts.held_loads(other)} - own
+    ]
 
 
 def _statistics(facts: Facts, weight: Exponential) -> list[Access]:
@@ -98,29 +152,39 @@ def _statistics(facts: Facts, weight: Exponential) -> list[Access]:
         return []
     if facts.graph.roots(weight.node.result, *CONTRACTIONS):
         return []
-    nodes = facts.graph.upstream(weight.score, lambda n: n.op.kind not in HELD | {OpKind.SELECT})
-    loads = [a for n in nodes if (a := facts.access(n)) is not None and not a.is_store]
-    maxima = {a.array for a in facts.feeding(weight.statistic)}
-    return loads if {a.array for a in loads} <= maxima else []
+    loads = _held(facts, weight.score)
+    compared = {a.array for a in facts.feeding(weight.statistic)}
+    return loads if {a.array for a in loads} <= compared else []
 
 
-def _sums(facts: Facts, weight: Node, form: Form) -> list[Node]:
+def _held(facts: Facts, value: str | None) -> list[Access]:
+    """The loads whose tile a value is, or another number where a test says so."""
+    if value is None:
+        return []
+    nodes = facts.graph.upstream(value, lambda n: n.op.kind not in HELD | {OpKind.SELECT})
+    return [a for n in nodes if (a := facts.access(n)) is not None and not a.is_store]
+
+
+def _sums(facts: Facts, weights: list[Node], form: Form) -> list[Node]:
     """What adds weights up, alone or with the parts that they weigh."""
     if form is Form.RESIDENT:
         found = facts.graph.of(OpKind.REDUCE_SUM, *CONTRACTIONS)
     else:
         ends = [c.next for loop in facts.loops for c in loop.of(Role.SUM)]
         found = [n for end in ends if (n := facts.graph.producer(end)) is not None]
-    return [n for n in found if facts.graph.rests_on(n.result, weight)]
+    return [n for n in found if any(facts.graph.rests_on(n.result, w) for w in weights)]
 
 
 def _divided(facts: Facts, totals: list[Node], weighted: list[Node]) -> tuple[Node, ...]:
-    """What is divided by the sum of the weights: those, or what they weighed."""
+    """What is divided by the sum of the weights: those, or what they weighed; or what its logarithm
+    is taken away from before it is raised."""
+    raised = [e.difference for e in facts.exponentials if e.difference is not None]
     return tuple(
         node
-        for node in facts.graph.of(OpKind.DIV)
+        for node in (*facts.graph.of(OpKind.DIV), *raised)
         if any(facts.graph.rests_on(node.op.inputs[1], n) for n in totals)
         and not any(facts.graph.rests_on(node.op.inputs[1], n) for n in weighted)
+        and (node not in raised or facts.graph.roots(node.op.inputs[1], *LOGARITHMS))
     )
 
 
@@ -148,7 +212,7 @@ def _weighs(facts: Facts, found: Exponential) -> bool:
         return False
     if facts.graph.roots(found.node.result, *CONTRACTIONS, OpKind.REDUCE_MAX):
         return False
-    return found.rescale or bool(facts.held_loads(found.score))
+    return found.rescale or bool(_held(facts, found.score))
 
 
 def _adds(facts: Facts, node: Node, weights: list[Exponential]) -> bool:

@@ -191,7 +191,7 @@ def _batched(facts: Facts, store: Access) -> bool:
 
 
 _RULES: tuple[Callable[[Facts], str | None], ...] = (
-    _attention, _attention_by_lanes, _convolution, _product, rows.random, rows.softmax, rows.norm,
-    rows.row_products, rows.norm_backward, rows.scan, rows.moves, rows.rotates, rows.merges,
-    rows.activates, rows.sums, rows.maps,
+    _attention, _attention_by_lanes, _convolution, _product, rows.merged, rows.norm,
+    rows.random, rows.softmax, rows.row_products, rows.norm_backward, rows.scan, rows.moves,
+    rows.rotates, rows.merges, rows.activates, rows.sums, rows.maps,
 )  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.facts import HELD, Facts
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Role
+from kb.analysis.merging import merge_of
 from kb.analysis.symbolic import AtomKind
 from kb.ops import REDUCTIONS, OpKind
 
@@ -18,9 +19,17 @@ _COMPUTES = frozenset(
     }
 )  # fmt: skip
 
+_LOOKS = VIEWS | CASTS | TURNS
+
 
 def gathered(access: Access) -> bool:
     return any(e.has(AtomKind.LOADED) for e in access.index)
+
+
+def merged(facts: Facts) -> str | None:
+    """Partial results weighted by loaded statistics, with no product of matrices beside."""
+    merge = None if facts.contractions else merge_of(facts)
+    return "split_kv_combine" if merge is not None and merge.weighted else None
 
 
 def softmax(facts: Facts) -> str | None:
@@ -122,11 +131,13 @@ def norm(facts: Facts) -> str | None:
 
 def _centred(facts: Facts, root: Node) -> bool:
     """True when a mean is taken away, before the squares or from their mean."""
-    stop = (OpKind.REDUCE_SUM,)
+    stop = (OpKind.REDUCE_SUM, OpKind.RSQRT, OpKind.SQRT)
     for node in facts.graph.of(OpKind.SUB):
         under = node.op.inputs[1]
         sums = [
-            n for n in facts.graph.upstream(under, lambda n: n.op.kind in stop) if n.op.kind in stop
+            n
+            for n in facts.graph.upstream(under, lambda n: n.op.kind in stop)
+            if n.op.kind == OpKind.REDUCE_SUM
         ]
         if sums and (
             facts.graph.rests_on(root.result, node) or facts.graph.rests_on(under, sums[0])
@@ -189,12 +200,18 @@ def row_products(facts: Facts) -> str | None:
 
 def moves(facts: Facts) -> str | None:
     """No arithmetic on what is loaded: a transpose, or a copy through an index."""
-    if facts.contractions or facts.reductions or not facts.stores or not facts.loads:
+    if facts.contractions or not facts.stores or not facts.loads:
         return None
-    if any(not facts.held_loads(s.value) for s in facts.stores):
+    held = {s: _moved(facts, s.value) for s in facts.stores}
+    tiles = [s for s in held if facts.types.shape(s.value)]
+    if not any(held[s] for s in tiles or held) or any(not held[s] for s in tiles):
         return None
-    for store in facts.stores:
-        load = facts.held_loads(store.value)[0]
+    if any(not held[s] and not s.is_atomic and _counted(facts, s.value) for s in held):
+        return None
+    for store, loads in held.items():
+        if not loads:
+            continue
+        load = loads[0]
         turned = facts.turned(store.value) is not None
         swapped = len(load.index) == len(store.index) == 2 and load.index == store.index[::-1]
         if (swapped and load.index[0] != load.index[1]) or (turned and load.index != store.index):
@@ -202,10 +219,47 @@ def moves(facts: Facts) -> str | None:
     return "access_map"
 
 
+def _moved(facts: Facts, value: str | None) -> list[Access]:
+    """The loads whose tile a value is, perhaps one of two by where it stands, or a number."""
+    found: list[Access] = []
+    pending = [value or ""]
+    for current in pending:
+        node = facts.graph.producer(current)
+        access = facts.access(node) if node is not None else None
+        if access is not None and not access.is_store:
+            found.append(access)
+        elif node is not None and node.op.kind == OpKind.SELECT:
+            chosen = facts.feeding(node.op.inputs[0])
+            if any(facts.types.shape(a.value) for a in chosen):
+                return []
+            pending += [v for v in node.op.inputs[1:] if v not in pending]
+        elif node is None or node.op.kind in HELD:
+            feeds = facts.graph.feeds(current)
+            looks = node is not None and node.op.kind in _LOOKS
+            pending += [v for v in (feeds[:1] if looks else feeds) if v not in pending]
+        elif facts.number(current) is None:
+            return []
+    return found
+
+
+def _counted(facts: Facts, value: str | None) -> bool:
+    """True for a number that is computed from other than the id of the block and its counters."""
+    nodes = facts.graph.upstream(value or "", lambda n: facts.access(n) is not None)
+    return any(n.op.kind in _COMPUTES or n.op.kind in REDUCTIONS for n in nodes)
+
+
+def computed(facts: Facts, nodes: list[Node]) -> list[Node]:
+    """Those nodes that stored values are computed from, otherwise than as a place or a mask."""
+    stores = [s.value for s in facts.stores if s.value is not None]
+    above = {
+        n for v in stores for n in facts.graph.upstream(v, lambda n: facts.access(n) is not None)
+    }
+    return [n for n in nodes if n in above]
+
+
 def scan(facts: Facts) -> str | None:
     scans = facts.graph.of(OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN)
-    found = scans and any(facts.graph.rests_on(s.value, n) for s in facts.stores for n in scans)
-    return "scan" if found and not facts.contractions else None
+    return "scan" if computed(facts, scans) and not facts.contractions else None
 
 
 def random(facts: Facts) -> str | None:
@@ -215,15 +269,22 @@ def random(facts: Facts) -> str | None:
     masked = any(
         facts.graph.rests_on(n.op.operand("condition"), d)
         for n in facts.graph.of(OpKind.SELECT)
+        if any(facts.number(v) == 0 for v in n.op.inputs[1:])
         for d in draws
     )
-    return "dropout" if masked and facts.loads else "random_map"
+    picked = facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN, OpKind.SORT, OpKind.TOPK)
+    return "dropout" if masked and facts.loads and not picked else "random_map"
 
 
 def _hashes(facts: Facts) -> list[Node]:
     """Exclusive ors of shifted positions: a generator written out."""
     mixed = facts.graph.of(OpKind.BIT_XOR)
-    lanes = [n for n in mixed if facts.graph.roots(n.result, OpKind.ARANGE)]
+    lanes = [
+        n
+        for n in mixed
+        if facts.graph.roots(n.result, OpKind.ARANGE)
+        and not any(facts.types.shape(a.value) for a in facts.feeding(n.result))
+    ]
     return lanes if len(lanes) >= 2 and facts.graph.of(OpKind.SHIFT_RIGHT) else []
 
 
@@ -297,14 +358,15 @@ def sums(facts: Facts) -> str | None:
         and facts.stores
     ):
         return "sum" if kinds == {OpKind.REDUCE_SUM} else "reduction"
-    return "reduction" if kinds <= REDUCTIONS and len(facts.reductions) == 1 else None
+    whole = kinds <= REDUCTIONS and len(facts.reductions) == 1
+    return "reduction" if whole and computed(facts, facts.reductions) else None
 
 
 def maps(facts: Facts) -> str | None:
     """Every stored value is computed elementwise from loads, or is a constant."""
     if (
         facts.contractions
-        or facts.reductions
+        or computed(facts, facts.reductions)
         or not facts.stores
         or facts.graph.of(OpKind.SORT, OpKind.TOPK)
     ):

@@ -37,6 +37,46 @@ def gate(x, y, out, T: tl.constexpr):
     v = tl.load(x + at)
     tl.store(out + at, v / (1 + tl.exp(-v)) * tl.load(y + at))
 """
+COMPACTED = """
+import triton
+import triton.language as tl
+@triton.jit
+def compact(flags, src, dst, n, w, B: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, B)
+    on = tl.load(flags + at, mask=at < n, other=0)
+    rank = tl.cumsum(on, axis=0)
+    row = tl.sum(tl.where((rank == tl.program_id(0) + 1) & (on != 0), at, 0), axis=0)
+    d = tl.arange(0, T)
+    tl.store(dst + tl.program_id(0) * w + d, tl.load(src + row * w + d, mask=d < w), mask=d < w)
+"""
+"""Rows that a mask keeps are copied to the front: sums only say where from."""
+ROTATED = """
+import triton
+import triton.language as tl
+@triton.jit
+def rotate(x, c, s, out, H: tl.constexpr):
+    at = tl.arange(0, H)
+    base = tl.program_id(0) * 2 * H
+    a = tl.load(x + base + at)
+    b = tl.load(x + base + H + at)
+    r = tl.rsqrt((tl.sum(a * a, axis=0) + tl.sum(b * b, axis=0)) / (2 * H) + 1e-6)
+    a = a * r
+    b = b * r
+    tl.store(out + base + at, a * tl.load(c + at) - b * tl.load(s + at))
+    tl.store(out + base + H + at, b * tl.load(c + at) + a * tl.load(s + at))
+"""
+"""An RMS norm, then pairs are rotated: no mean is taken away."""
+SAMPLED = """
+import triton
+import triton.language as tl
+@triton.jit
+def sample(x, out, seed, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    u = tl.rand(seed, at)
+    v = tl.load(x + at, mask=at < n, other=-float("inf"))
+    v = tl.where(u > 0.0, v - tl.log(-tl.log(u)), 0.0)
+    tl.store(out, tl.argmax(v, axis=0))
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +84,9 @@ def gate(x, y, out, T: tl.constexpr):
     [
         pytest.param(MERGE, "split_kv_combine", id="partial results one after the other"),
         pytest.param(GATE, "gated_activation", id="one load through a curve times another"),
+        pytest.param(COMPACTED, "access_map", id="a copy whose rows a scan finds"),
+        pytest.param(ROTATED, "rmsnorm", id="a norm and a rotation"),
+        pytest.param(SAMPLED, "random_map", id="an index drawn at random, no dropout"),
     ],
 )
 def test_operation(text: str, name: str) -> None:
