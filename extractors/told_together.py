@@ -85,7 +85,10 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         and (d.axis != "tile_selection" or d.subject in extents)
         and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
-    rest = [d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection)]
+    dummies = {d.operand for d in facts.decisions if isinstance(d, OptionalOperand) if d.stands_in}
+    rest = [
+        d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection, dummies)
+    ]
     host = [*_handed(rest, detection)]
     cuts = [d for d in host if d.axis == CUT]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
@@ -186,12 +189,15 @@ def _read(facts: Facts, branch: Node) -> set[str]:
     return seen
 
 
-def _overwrites(decision: Decision, detection: Detection) -> bool:
-    """True unless the host hands one tensor to two parameters of which none or both are written,
-    or adds up an array that the kernel only reads."""
+def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> bool:
+    """True unless the host hands one tensor to two parameters of which none or both are written, or
+    in place of an operand that is missing, or adds up an array that the kernel only reads."""
     if decision.axis not in ("aliasing", *SUMMED_UP) or decision.subject is None:
         return True
     shared = decision.subject.split(", ")
+    read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
+    if decision.axis == "aliasing" and dummies & read & {*shared}:
+        return False
     roles = {p.role for p in detection.parameters if p.name in shared}
     written = bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
     return written and (len(roles) > 1 or decision.axis in SUMMED_UP)

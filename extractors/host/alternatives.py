@@ -170,6 +170,11 @@ class OptionalOperand(Decision):
     operand: str
     flag: str
 
+    @property
+    def stands_in(self) -> bool:
+        """Whether another tensor is handed in its place."""
+        return self.value.startswith("dummy")
+
 
 def optional(material: Material) -> Iterator[OptionalOperand]:
     """A flag that says whether an operand is given, beside that operand or what stands for it."""

@@ -35,6 +35,11 @@ def double(x, out, N: tl.constexpr, T: tl.constexpr):
 )
 
 
+_LOOKED_UP = vary(
+    _ELIDED,
+    ("        v = tl.load(x + row * N + at)\n", "        v = tl.load(x)\n"),
+    ("out + row * N + at, v + v", "out + row * N + at, at * v"),
+)
 _ELIDED_THREADS = """template <int T, int N>
 __global__ void plus(const float* x, float* out) {
     int at = threadIdx.x;
@@ -63,6 +68,7 @@ class BoundsCheckElision(Pattern):
         Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
     )
     near_misses = (
+        NearMiss(_LOOKED_UP, why="one number of it, or one for each lane: other places are read"),
         NearMiss(SOFTMAX, why="the check is always made"),
         NearMiss(vary(_HANDED, ("CHECK: Bool", "CHECK")), why="chosen at run time"),
         NearMiss(SOFTMAX_POINTER, why="the check is always made"),
@@ -106,6 +112,7 @@ class BoundsCheckElision(Pattern):
             for b in inside
             if a.node.branch != b.node.branch
             and a.array == b.array
+            and facts.types.shape(a.value) == facts.types.shape(b.value)
             and a.mask is None
             and b.mask is not None
         ]

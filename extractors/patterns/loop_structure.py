@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import DECODE_PART, TWO_PRODUCTS
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -64,6 +64,23 @@ _LANES = """__global__ void turn(const float4* x, float4* out) {
 """
 
 
+_EITHER = (
+    POINTER
+    + """
+@triton.jit
+def move(x, y, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    if row % 2 == 0:
+        for j in range(0, n, T):
+            tl.store(out + row * n + j + at, tl.load(x + row * n + j + at))
+    else:
+        for j in range(0, n, T):
+            tl.store(out + row * n + j + at, tl.load(y + row * n + j + at))
+"""
+)
+
+
 class LoopStructure(Pattern):
     """Loops over chunks of a reduced axis, and loops over work items around them; or none."""
 
@@ -78,6 +95,7 @@ class LoopStructure(Pattern):
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
         Case(TWO_PRODUCTS, _APART),
+        Case(_EITHER, "one loop"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
@@ -135,8 +153,9 @@ class LoopStructure(Pattern):
             heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
         reduced = [*facts.reductions, *facts.contractions, *facts.graph.of(*SCANS)]
         if inner:
-            value = _NUMBERS.get(len(inner), "several loops")
-            yield self.decide(facts, _APART if _apart(facts, inner) else value, heads)
+            way = _one_way(inner)
+            value = _NUMBERS.get(len(way), "several loops")
+            yield self.decide(facts, _APART if _apart(facts, way) else value, heads)
         elif not outer and reduced:
             taken = [v for n in reduced for v in n.op.inputs]
             tiles = [a for a in facts.loads if facts.types.shape(a.value)]
@@ -177,3 +196,9 @@ def _apart(facts: Facts, loops: list[Loop]) -> bool:
     """True for two loops that load, and nothing from the same array."""
     read = [{a.array for a in facts.loads if a.node.inside(loop.node)} for loop in loops]
     return len(read) == 2 and all(read) and read[0].isdisjoint(read[1])
+
+
+def _one_way(loops: list[Loop]) -> list[Loop]:
+    """The loops of one way through the branches: where the most of them run."""
+    ways = [[one for one in loops if not one.node.excludes(loop.node)] for loop in loops]
+    return max(ways, key=len, default=[])

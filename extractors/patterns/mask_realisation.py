@@ -91,6 +91,14 @@ class MaskRealisation(Pattern):
             why="lanes past the end are zeroed, which is the padding's business",
             value="zero P after exp",
         ),
+        NearMiss(
+            vary(
+                SOFTMAX_POINTER,
+                ("y = e / d", "y = tl.sum(tl.where(at == row, e / d, 0.0), axis=0)"),
+            ),
+            why="one element is picked out of the tile",
+            value="zero P after exp",
+        ),
         NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM_THREADS, why="centred values are zeroed, no exponential is near"),
     )

@@ -29,7 +29,7 @@ from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import partial_reductions
+from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.splits import lane_sums, pieces
@@ -117,6 +117,23 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
+_ROLES_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def prepare(x, out, ends, n, count, T: tl.constexpr, B: tl.constexpr):
+    p = tl.program_id(0)
+    if p < count:
+        at = p * T + tl.arange(0, T)
+        tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+    else:
+        b = tl.arange(0, B)
+        tl.store(ends + 1 + b, tl.cumsum(tl.load(x + b), axis=0))
+"""
+)
+"""All blocks but one have a tile each; one has something else to do."""
+
+
 class OneOutputTilePerCta(Pattern):
     """Every store goes where the block ids alone say, perhaps chunk by chunk inside the own tile,
     and atomics beside them add up what all blocks find; a block may hold what its own piece of a
@@ -144,6 +161,7 @@ class OneOutputTilePerCta(Pattern):
         Case(_HALVED_THREADS, "one row per CTA"),
         Case(_TOTAL_POINTER, "one input tile per CTA"),
         Case(COUNT_TILE, "one input tile per CTA"),
+        Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
     )
     near_misses = (
@@ -189,6 +207,10 @@ class OneOutputTilePerCta(Pattern):
             vary(_BIAS_THREADS, ("atomicAdd(db + i, dy[row * c + i]);", "db[i] = dy[i];")),
             why="all blocks store to one place",
         ),
+        NearMiss(
+            vary(_ROLES_POINTER, ("    else:\n", "    if count > 4:\n")),
+            why="all blocks store to one place",
+        ),
         NearMiss(CHUNK_COUNTED, why="a block goes through a chunk of rows"),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
@@ -211,13 +233,18 @@ class OneOutputTilePerCta(Pattern):
         beside = [a for a in facts.stores if a not in placed]
         if not stores:
             yield from self._by_input(facts)
-        if not stores or not all(a.is_atomic for a in beside):
+        alone = {a: _alone(facts, a) for a in beside if not a.is_atomic}
+        if not stores or not all(alone.values()):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
         loads = {a.node for a in facts.loads}
         split = [n for piece in pieces(facts) for n in piece.bounds if n not in loads]
         if pieces(facts) or all(a.is_atomic for a in stores):
             yield self.decide(facts, "split-K / split-KV", [*split, *where])
+            return
+        if alone:
+            tests = [n for found in alone.values() for n in found]
+            yield self.decide(facts, "roles by the block id", [*tests, *where])
             return
         rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)
         value = "one row per CTA" if rows else "one tile per CTA"
@@ -274,6 +301,17 @@ def _by_block(facts: Facts, access: Access) -> bool:
     return _own(access) or any(
         facts.graph.roots(value, OpKind.BLOCK_ID) for value in _places(access)
     )
+
+
+def _alone(facts: Facts, access: Access) -> list[Node]:
+    """The tests of the own block id that leave an access to one block, or to some; no code for
+    threads, where they leave it to a group of those."""
+    if facts.of_threads:
+        return []
+    tests = [
+        n for guard in facts.guards(access.node) for n in comparisons(facts, guard.op.inputs[0])
+    ]
+    return [n for n in tests if any(side.has(AtomKind.BLOCK) for side in sides(facts, n))]
 
 
 def _row_of_warp(access: Access) -> bool:

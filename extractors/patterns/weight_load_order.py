@@ -23,6 +23,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.lane_products import score_sums
 from kb.analysis.normalisations import normalisations
+from kb.analysis.stored import computed
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
@@ -41,6 +42,14 @@ _CHAINED = vary(
         "    v = tl.load(bias + n[:, None] * N + n[None, :])\n    acc = tl.dot(acc, v)\n",
     ),
 )
+_COUNTED = vary(
+    ADD_POINTER,
+    (
+        "    inside = at < n\n",
+        "    inside = at < n\n    at += tl.sum(tl.load(y + n + tl.arange(0, T)), axis=0)\n",
+    ),
+)
+"""A sum says where the arrays begin."""
 _GROUPED_TILE = vary(ROW_NORM, ("ct.gather(w, at,", "ct.gather(w, (row % 8, at),"))
 
 
@@ -94,6 +103,11 @@ class WeightLoadOrder(Pattern):
             ),
             why="the statistics need the weights, too",
         ),
+        NearMiss(
+            _COUNTED,
+            why="the sum is a place, no statistic of what is stored",
+            value="weights after the statistics",
+        ),
         NearMiss(SOFTMAX, why="nothing is shared by the rows"),
         NearMiss(PRODUCT, why="operands of a product stream by"),
         NearMiss(SOFTMAX_POINTER, why="nothing is shared by the rows"),
@@ -105,7 +119,8 @@ class WeightLoadOrder(Pattern):
         if facts.contractions:
             yield from self._epilogue(facts)
             return
-        if not facts.reductions:
+        reductions = computed(facts, facts.reductions)
+        if not reductions:
             yield from self._elementwise(facts)
             return
         later = self._later(facts)
@@ -116,10 +131,10 @@ class WeightLoadOrder(Pattern):
         shared = [a for a in wide if not _own(a)]
         own = [a for a in wide if _own(a)]
         if not shared or not own:
-            own, shared = self._beside(facts, facts.reductions)
+            own, shared = self._beside(facts, reductions)
         if not shared:
             return
-        late = [a for a in shared if any(self._waits(facts, a, r) for r in facts.reductions)]
+        late = [a for a in shared if any(self._waits(facts, a, r) for r in reductions)]
         value = "weights after the statistics" if late else "independent of the statistics"
         yield self.decide(facts, value, [*shared, *own])
 

@@ -123,6 +123,9 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
         if number <= -LARGE and (_scores(facts, node.result) or _product(facts, kept)):
             return Mask(node, Applied.SELECTED, float(number), None, compared)
         causal = any(between_lanes(facts, c) or _walked(facts, c) for c in compared)
+        picked = all(c.op.kind == OpKind.EQ and not between_lanes(facts, c) for c in compared)
+        if picked and number == 0:
+            continue
         whole = causal and (_product(facts, kept) or _operand(facts, kept, node))
         padded = not facts.score_products and all(against_extent(facts, c) for c in compared)
         if number == 0 and (whole or (_probability(facts, kept) and not padded)):

@@ -7,6 +7,7 @@ from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Role
 from kb.analysis.merging import merge_of
+from kb.analysis.stored import computed
 from kb.analysis.symbolic import AtomKind
 from kb.ops import REDUCTIONS, OpKind
 
@@ -246,15 +247,6 @@ def _counted(facts: Facts, value: str | None) -> bool:
     """True for a number that is computed from other than the id of the block and its counters."""
     nodes = facts.graph.upstream(value or "", lambda n: facts.access(n) is not None)
     return any(n.op.kind in _COMPUTES or n.op.kind in REDUCTIONS for n in nodes)
-
-
-def computed(facts: Facts, nodes: list[Node]) -> list[Node]:
-    """Those nodes that stored values are computed from, otherwise than as a place or a mask."""
-    stores = [s.value for s in facts.stores if s.value is not None]
-    above = {
-        n for v in stores for n in facts.graph.upstream(v, lambda n: facts.access(n) is not None)
-    }
-    return [n for n in nodes if n in above]
 
 
 def scan(facts: Facts) -> str | None:
