@@ -41,7 +41,7 @@ class Headers:
         """Path below the root and text of a header, None when it is not there or too large."""
         start = (self.root / path).parent
         for _ in range(MAX_LEVELS):
-            for folder in (start, start / "include"):
+            for folder in (start, start / "include", start / "includes"):
                 found = _text(self.root, folder / name)
                 if self.lookups is not None:
                     self.lookups.look(folder / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
@@ -58,7 +59,8 @@ class AssemblyReader(EffectReader):
         instructions = instructions_of(node.text)
         opcodes = [one.opcode for one in instructions]
         first = opcodes[0] if opcodes else ""
-        if self._special(node, first) or self._copied(node, instructions):
+        done = self._special(node, first) or self._copied(node, instructions)
+        if done or self._guarded_load(node, instructions):
             return Val("")
         kind = self._kind(first) if len(set(map(self._kind, opcodes))) == 1 else None
         kind = kind or (self._kind(first) if self._leading(opcodes) else None)
@@ -112,6 +114,46 @@ class AssemblyReader(EffectReader):
         attributes += _cached(copy.opcode)
         self.writer.emit(OpKind.ASYNC_COPY, operands, node.at, (), attributes)
         return True
+
+    def _guarded_load(self, node: n.Assembly, instructions: list[Instruction]) -> bool:
+        """A load that a predicate lets run, of registers that are zero where it does not. False
+        when the text does anything else."""
+        known = [one for one in instructions if self._kind(one.opcode) is not None]
+        if [self._kind(one.opcode) for one in known] != [OpKind.LOAD] or not known[0].guard:
+            return False
+        condition, count = condition_of(known[0], instructions), len(node.outputs)
+        zeroed = {number for one in instructions for number in one.zeroes}
+        address = _BRACKETS.search(known[0].operands)
+        lanes, dtype = _LANES.search(known[0].opcode), _DTYPE.search(known[0].opcode)
+        if condition is None or address is None or dtype is None or known[0].guard[0] == "!":
+            return False
+        if int(lanes[1] if lanes else 1) != count or zeroed != set(range(count)):
+            return False
+        if len(instructions) != 2 + count:
+            return False
+        pointer, asked = (self.read(node.inputs[i - count][1]) for i in (int(address[1]), condition))
+        none = self.constant(0, node.at, asked.kind)
+        operands = [("lhs", asked.name), ("rhs", none.name)]
+        mask = self.one(OpKind.NE, operands, node.at, Kind("i1"))
+        element = Kind(_ptx(dtype.group(1)))
+        whole = replace(element, shape=(str(count),)) if lanes else element
+        other = self.constant(0, node.at, element)
+        where = [("pointer", pointer.name), ("mask", mask.name), ("other", other.name)]
+        attributes: list[tuple[str, Literal]] = [("opcode", known[0].opcode[:MAX_SHOWN])]
+        attributes += _cached(known[0].opcode)
+        made = self.writer.emit(OpKind.LOAD, where, node.at, [("", whole)], attributes)
+        if lanes:
+            rows = [("", element)] * count
+            made = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, rows)
+        self._hand_out(node, made, element)
+        return True
+
+    def _hand_out(self, node: n.Assembly, names: Sequence[str], element: Kind) -> None:
+        """Values where the outputs lie."""
+        for (_, target), name in zip(node.outputs, names, strict=True):
+            to = self.place(target)
+            if to is not None:
+                self.store(to, Val(name, replace_unknown(to.kind, element)), node.at)
 
     def _emit(self, node: n.Assembly, kind: OpKind, opcodes: list[str], inputs: list[Val]) -> None:
         shown = next((o for o in opcodes if self._kind(o) is kind), opcodes[0] if opcodes else "")
@@ -173,10 +215,7 @@ class AssemblyReader(EffectReader):
         made = self.writer.emit(kind, [where], node.at, [("", whole)], attributes)
         rows = [("", element)] * count
         names = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, rows)
-        for (_, target), name in zip(node.outputs, names, strict=True):
-            to = self.place(target)
-            if to is not None:
-                self.store(to, Val(name, replace_unknown(to.kind, element)), node.at)
+        self._hand_out(node, names, element)
         return True
 
     def _output_kind(self, target: n.Expr, kind: Kind) -> Kind:
@@ -220,10 +259,7 @@ class AssemblyReader(EffectReader):
             return
         element = Kind(acc.dtype)
         names = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, [("", element)] * count)
-        for (_, target), name in zip(node.outputs, names, strict=True):
-            where = self.place(target)
-            if where is not None:
-                self.store(where, Val(name, replace_unknown(where.kind, element)), node.at)
+        self._hand_out(node, names, element)
 
     def _special(self, node: n.Assembly, opcode: str) -> bool:
         """`mov.u32 %0, %laneid;` reads a special register."""

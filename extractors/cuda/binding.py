@@ -14,6 +14,7 @@ from extractors.cuda.same_work import standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_IN_PLACE
+from kb.dialects.cuda import BITS
 
 MAX_DEPTH = 16
 """Calls inside calls that are read in place."""
@@ -40,8 +41,9 @@ class BindingReader(VectorReader):
         """A helper read in place; None when there is no single one, or it is too deep."""
         if not candidates or self.frame.depth >= MAX_DEPTH or self.writer.count > MAX_IN_PLACE:
             return None
+        candidates, closed = self._written_for(candidates, template)
         given = arguments_of(self, node, candidates)
-        function = chosen(candidates, given, len(template))
+        function = chosen(candidates, given, 0 if closed else len(template))
         if function is None and len(node.arguments) == 1:
             number = converting(candidates) or converted_to(candidates, template)
             if number is not None:
@@ -54,6 +56,26 @@ class BindingReader(VectorReader):
         if not self.bound(function, node, template, inner):
             return None
         return self.body_of(function, inner, node.at)
+
+    def _written_for(
+        self, candidates: Sequence[n.Definition], template: tuple[n.CType | n.Expr, ...]
+    ) -> tuple[Sequence[n.Definition], bool]:
+        """The specialisations that are written for the template arguments of a call, as the plain
+        functions that they are then, and True; where there are none, what they do not rule out."""
+        if not template or not any(one.given for one in candidates):
+            return candidates, False
+        with self.writer.region():
+            wanted = self.arguments(template, self.frame, 0)
+            own = [(one, self.arguments(one.given, Frame("file"), 0)) for one in candidates]
+        told = [(one, given, _meets(given, wanted)) for one, given in own]
+        sure = [(one, given) for one, given, met in told if given and met]
+        if sure:
+            most = max(len(given) for _, given in sure)
+            found = [one for one, given in sure if len(given) == most]
+            # Such as differ in nothing but what they give are told apart by a type that is left.
+            giving = [one for one in found if self.kind(one.result, Frame("file")) in wanted[most:]]
+            return [replace(one, specialised=False) for one in giving or found], True
+        return [one for one, given, met in told if not given or met is None], False
 
     def bound(
         self, function: n.Definition, node: n.Call, template: tuple[n.CType | n.Expr, ...],
@@ -178,3 +200,21 @@ class BindingReader(VectorReader):
             if isinstance(size, n.Name) and counted and frame.find(size.text) is None:
                 frame.bind(size.text, self.extent_value(extent, parameter.at))
         bind_names(parameter.type, kind, names, frame)
+
+
+def _meets(given: tuple[Kind | Val, ...], wanted: tuple[Kind | Val, ...]) -> bool | None:
+    """Whether a specialisation is written for template arguments; None when only the instantiation
+    tells. Arguments that the call leaves out are those of the general function."""
+    if len(given) > len(wanted):
+        return False
+    told: list[bool | None] = []
+    for one, other in zip(given, wanted, strict=False):
+        if isinstance(one, Val) and isinstance(other, Val):
+            known = one.const is not None and other.const is not None
+            told.append(one.const == other.const if known else None)
+        elif isinstance(one, Kind) and isinstance(other, Kind):
+            known = one.dtype in BITS and other.dtype in BITS
+            told.append(one == other if known else None)
+        else:
+            told.append(None)
+    return False if False in told else None if None in told else True

@@ -287,6 +287,9 @@ class CallReader(BindingReader):
                 return self._group_method(node, bound, function.name, hint)
             if isinstance(bound, Closure) and function.name == "operator()":
                 return self._closure(node, bound, hint, function.arguments)
+        made = self.group(operand)
+        if made is not None:
+            return self._group_method(node, made, function.name, hint)
         optional = self._optional(node, function, hint)
         if optional is not None:
             return optional

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
 from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Slot, Val
-from kb.dialects.cuda import COLLECTIVES, COMBINERS
+from kb.dialects.cuda import COLLECTIVES, COMBINERS, INDICES
 from kb.ir import Literal
 from kb.ops import OpKind
 
@@ -13,6 +13,13 @@ _GROUPS = {
     "this_thread_block": "block", "this_grid": "grid", "this_cluster": "cluster",
     "coalesced_threads": "warp",
 }  # fmt: skip
+
+_PLACES = {
+    "thread_index": "threadIdx", "group_index": "blockIdx", "block_index": "blockIdx",
+    "group_dim": "blockDim", "dim_threads": "blockDim", "dim_blocks": "gridDim",
+}  # fmt: skip
+"""Methods of blocks and grids that tell what a variable of the language tells. Source: NVIDIA,
+CUDA C++ Programming Guide, Cooperative Groups."""
 
 _HOPS = 8
 """Names that a type of an operator may have, one for the other."""
@@ -63,6 +70,20 @@ class CollectiveReader(AssemblyReader):
             attributes.append(("threads", size))
         return self.one(kind, [("x", value.name)], at, value.kind, hint, attributes)
 
+    def _field(self, node: n.Field, hint: str) -> Val:
+        """A place in the grid or in the block that a group tells, else a field as anywhere."""
+        called = node.operand.function if isinstance(node.operand, n.Call) else None
+        if isinstance(called, n.Field) and called.name in _PLACES and node.name in "xyz":
+            group = self.grouped(called.operand)
+            if group is not None and group.scope in ("block", "grid"):
+                return self.axis(INDICES[_PLACES[called.name]], "xyz".index(node.name), node.at)
+        return super()._field(node, hint)
+
+    def grouped(self, node: n.Expr) -> Group | None:
+        """The cooperative group that an expression names or makes."""
+        found = self.frame.find(node.text) if isinstance(node, n.Name) else None
+        return found if isinstance(found, Group) else self.group(node)
+
     def group(self, node: n.Expr) -> Group | None:
         """The cooperative group that an expression makes."""
         if not isinstance(node, n.Call) or not isinstance(node.function, n.Name):
@@ -71,8 +92,9 @@ class CollectiveReader(AssemblyReader):
         if last in _GROUPS:
             return Group(_GROUPS[last])
         if last == "tiled_partition" and node.function.arguments:
-            size = node.function.arguments[0]
-            width = size.value if isinstance(size, n.Constant) else ""
+            with self.writer.region():
+                size = self.arguments(node.function.arguments[:1], self.frame, 0)[0]
+            width = size.const if isinstance(size, Val) and size.const is not None else ""
             return Group("warp" if width == 32 else "tile", str(width))
         return None
 
@@ -88,6 +110,8 @@ class CollectiveReader(AssemblyReader):
         if name == "sync":
             self.writer.emit(OpKind.BARRIER, (), node.at, (), attributes)
             return Val("")
+        if name in ("thread_rank", "block_rank") and group.scope == "grid":
+            return self._in_grid(name, node.at, hint)
         if name in ("thread_rank", "meta_group_rank"):
             attributes.append(("name", name))
             narrow = name == "thread_rank" and group.scope in ("warp", "tile")
@@ -98,6 +122,13 @@ class CollectiveReader(AssemblyReader):
             return self.constant(int(group.size), node.at, INT, hint)
         if name in ("size", "num_threads") and group.scope == "block":
             return self._threads(node.at, hint)
+        if name in ("size", "num_threads", "num_blocks") and group.scope == "grid":
+            blocks = self.axis(OpKind.NUM_BLOCKS, 0, node.at)
+            if name == "num_blocks":
+                return blocks
+            threads = self.axis(OpKind.BLOCK_THREADS, 0, node.at)
+            operands = [("lhs", blocks.name), ("rhs", threads.name)]
+            return self.one(OpKind.MUL, operands, node.at, Kind("u32"), hint)
         if name == "meta_group_size" and group.size.isdigit():
             size = self.constant(int(group.size), node.at, Kind("u32"))
             operands = [("lhs", self._threads(node.at).name), ("rhs", size.name)]
@@ -109,6 +140,17 @@ class CollectiveReader(AssemblyReader):
             attributes.append(("mode", mode))
             return self.one(OpKind.SHUFFLE, operands, node.at, value.kind, hint, attributes)
         return self.opaque(f"{group.scope} group .{name}", node.arguments, node.at, hint)
+
+    def _in_grid(self, name: str, at: n.Place, hint: str) -> Val:
+        """The number of a block or of a thread among all of a grid of one axis."""
+        block = self.axis(OpKind.BLOCK_ID, 0, at)
+        if name == "block_rank":
+            return block
+        operands = [("lhs", block.name), ("rhs", self.axis(OpKind.BLOCK_THREADS, 0, at).name)]
+        before = self.one(OpKind.MUL, operands, at, Kind("u32"))
+        thread = self.axis(OpKind.THREAD_ID, 0, at)
+        operands = [("lhs", before.name), ("rhs", thread.name)]
+        return self.one(OpKind.ADD, operands, at, Kind("u32"), hint)
 
     def _threads(self, at: n.Place, hint: str = "") -> Val:
         """Threads of the block, along all its axes."""

@@ -25,6 +25,13 @@ class Instruction:
         """Numbers of the operands, as the text names them."""
         return tuple(int(number) for number in _REFERENCE.findall(self.operands))
 
+    @property
+    def zeroes(self) -> tuple[int, ...]:
+        """The operand that is set to zero; none for any other instruction."""
+        target, _, value = self.operands.partition(",")
+        plain = self.opcode.startswith("mov.") and not self.guard and value.strip() == "0"
+        return self.references if plain and "%" in target else ()
+
 
 def instructions_of(text: str) -> list[Instruction]:
     """Instructions of an assembly text, in order. Source: PTX ISA, instruction statements."""

@@ -29,6 +29,9 @@ class Header:
 
     path: str
     prepared: Prepared
+    mentioned: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    """Words of its text, and those among them that were macros when it was prepared."""
     _words: frozenset[str] | None = None
     _unit: n.Unit | None = None
 
@@ -173,32 +176,43 @@ def gather(
     headers: list[Header] = []
     seen: set[str] = {path}
     names = re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
-    _include(names, path, load, (macros, headers, seen, profile), 0)
+    _include(names, path, load, (macros, headers, seen, profile), ())
     headers.append(_header(PUBLIC_PATH, DEFINITIONS, {}, profile))
     return prepare(text, macros, profile), headers
 
 
 def _include(
     names: list[str], path: str, load: Load,
-    found: tuple[dict[str, Macro], list[Header], set[str], Profile], level: int,
+    found: tuple[dict[str, Macro], list[Header], set[str], Profile], levels: tuple[str, ...],
 ) -> None:  # fmt: skip
+    """Headers that a file includes; `levels` are the files that lead there. What does not lie
+    beside a header may lie beside the first of them, where the compiler is told to look."""
     macros, headers, seen, profile = found
+    level, first = len(levels), (*levels, path)[0]
     for name in names:
-        loaded = load(path, name) if len(headers) < MAX_HEADERS and level < MAX_LEVELS else None
+        within = len(headers) < MAX_HEADERS and level < MAX_LEVELS
+        loaded = (load(path, name) or load(first, name)) if within else None
         if loaded is None or loaded[0] in seen or len(loaded[1]) > MAX_HEADER_BYTES:
             continue
         inner, text = loaded
         seen.add(inner)
-        header = _header(inner, text, macros, profile)
-        _include(header.prepared.includes, inner, load, found, level + 1)
+        header, known = _header(inner, text, macros, profile), len(macros)
+        _include(header.prepared.includes, inner, load, found, (*levels, path))
+        if len(macros) > known:
+            header = _header(inner, text, macros, profile)
         headers.append(header)
         macros.update({k: v for k, v in header.prepared.macros.items() if k not in macros})
 
 
 def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) -> Header:
+    """The header as the macros before it make it; those of what it includes itself are known only
+    when it is asked for again."""
     key = f"{path}:{len(text)}:{profile.target}"
-    if key not in _HEADERS:
+    told = _HEADERS.get(key)
+    words = frozenset(re.findall(r"[A-Za-z_]\w*", text)) if told is None else told.mentioned
+    known = frozenset(words & macros.keys())
+    if told is None or not known <= told.known:
         if len(_HEADERS) >= MAX_KEPT:
             _HEADERS.clear()
-        _HEADERS[key] = Header(path, prepare(text, macros, profile))
+        _HEADERS[key] = Header(path, prepare(text, macros, profile), words, known)
     return _HEADERS[key]

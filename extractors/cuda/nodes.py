@@ -327,7 +327,8 @@ TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A function with its body. `owner`: the class of a method, `words`: the specifiers,
-    `instance`: the class with arguments where a method of a specialisation stands outside."""
+    `instance`: the class with arguments where a method of a specialisation stands outside,
+    `given`: arguments that a specialised function writes behind its name."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -340,6 +341,7 @@ class Definition:
     attributes: tuple[tuple[str, str], ...] = ()
     specialised: bool = False
     instance: str = ""
+    given: tuple[CType | Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,15 +51,31 @@ def converted_to(
     candidates: Sequence[n.Definition], template: tuple[n.CType | n.Expr, ...]
 ) -> n.CType | None:
     """The type that a call names first, where the general one of the candidates returns its only
-    argument as that type: its specialisations are conversions too."""
+    argument as that type, or hands it to the others: its specialisations are conversions too."""
     general = [one for one in candidates if one.template and len(one.parameters) == 1]
-    if len(general) != 1 or len(candidates) < 2 or not returns_argument(general[0]):
+    if len(general) != 1 or len(candidates) < 2:
+        return None
+    others = [one for one in candidates if one is not general[0]]
+    if not returns_argument(general[0]) and not (
+        _hands_on(general[0]) and sum(map(returns_argument, others)) * 3 > len(others)
+    ):
         return None
     first = template[0] if template else None
     if isinstance(first, n.Name):
         first = n.CType(first.text, first.arguments)
     named = general[0].result.name == general[0].template[0].name
     return first if named and isinstance(first, n.CType) else None
+
+
+def _hands_on(function: n.Definition) -> bool:
+    """Whether a function does nothing but hand its only argument to one of its own name."""
+    leave = function.body.body[0] if len(function.body.body) == 1 else None
+    value = leave.value if isinstance(leave, n.Leave) else None
+    if not isinstance(value, n.Call) or not isinstance(value.function, n.Name):
+        return False
+    given = [one.text for one in value.arguments if isinstance(one, n.Name)]
+    same = value.function.text == function.name
+    return same and given == [parameter.name for parameter in function.parameters]
 
 
 def returns_argument(function: n.Definition) -> bool:

@@ -116,9 +116,10 @@ class _UnitBuilder(StatementBuilder):
         if declared.node is None or declared.parameters is None:
             return None
         name, specialised = declared.name, _closed(node)
+        given: tuple[n.CType | n.Expr, ...] = ()
         if declared.node.type in ("template_function", "template_method"):
             name = self.text(declared.node.child_by_field_name("name"))
-            specialised = True
+            specialised, given = True, self._template_arguments(declared.node)
         if "::" in name:
             owner, _, name = name.rpartition("::")
         if body is None:
@@ -131,7 +132,7 @@ class _UnitBuilder(StatementBuilder):
         return n.Definition(
             name, self.parameters(declared.parameters), block, declared.type, place,
             template, owner.partition("<")[0], words, attributes, specialised,
-            owner.rpartition("::")[2] if "<" in owner else "",
+            owner.rpartition("::")[2] if "<" in owner else "", given,
         )  # fmt: skip
 
     def _conversion(

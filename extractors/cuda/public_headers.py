@@ -6,6 +6,8 @@ from extractors.cuda.macros import Macro, definition
 
 _FIRST = "blockIdx.x * blockDim.x + threadIdx.x"
 _ALL = "blockDim.x * gridDim.x"
+_FIRST_Y = "blockIdx.y * blockDim.y + threadIdx.y"
+_ALL_Y = "blockDim.y * gridDim.y"
 
 
 _WIDE = "static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x"
@@ -15,6 +17,10 @@ _WRITTEN = (
     f"CUDA_KERNEL_LOOP_TYPE(i, n, type) for (type i = {_WIDE}; i < (n); i += {_ALL})",
     f"CUDA_1D_KERNEL_LOOP(i, n) for (int i = {_FIRST}; i < (n); i += {_ALL})",
     f"CUDA_1D_KERNEL_LOOP_T(type, i, n) for (type i = {_FIRST}; i < (n); i += {_ALL})",
+    f"CUDA_2D_KERNEL_LOOP(i, n, j, m) for (size_t i = {_FIRST}; i < (n); i += {_ALL}) "
+    f"for (size_t j = {_FIRST_Y}; j < (m); j += {_ALL_Y})",
+    "CUDA_2D_KERNEL_BLOCK_LOOP(i, n, j, m) for (size_t i = blockIdx.x; i < (n); i += gridDim.x) "
+    "for (size_t j = blockIdx.y; j < (m); j += gridDim.y)",
     "CUDA_KERNEL_ASSERT(condition) assert(condition)",
     "CUDA_KERNEL_ASSERT2(condition) assert(condition)",
     "CUDA_KERNEL_ASSERT_MSG(condition, message) assert(condition)",
@@ -54,7 +60,29 @@ template <typename T> __device__ T WARP_SHFL_DOWN(
     T value, unsigned delta, int width = 32, unsigned mask = 0xffffffffu) {
   return __shfl_down_sync(mask, value, delta, width);
 }
+template <typename T> __device__ T gpuAtomicAdd(T* at, T value) { return atomicAdd(at, value); }
+template <typename T> __device__ void gpuAtomicAddNoReturn(T* at, T value) {
+  atomicAdd(at, value);
+}
+template <typename T, typename Index> __device__ void fastAtomicAdd(
+    T* base, Index index, Index count, T value, bool fast) {
+  atomicAdd(base + index, value);
+}
+template <typename T, typename Index, int Dims> struct TensorInfo {
+  T* data; Index sizes[25]; Index strides[25]; int dims;
+};
+template <typename T, typename Index, int Dims> struct IndexToOffset {
+  static __device__ Index get(Index linear, const TensorInfo<T, Index, Dims>& info) {
+    Index offset = 0;
+    for (int i = info.dims - 1; i > 0; --i) {
+      offset += (linear % info.sizes[i]) * info.strides[i];
+      linear /= info.sizes[i];
+    }
+    return offset + linear * info.strides[0];
+  }
+};
 __device__ void WARP_SYNC(unsigned mask = 0xffffffffu) { __syncwarp(mask); }
 """
 """What structs and functions of headers do, in words of our own. Source: PyTorch,
-ATen/native/cuda/MemoryAccess.cuh, ATen/cuda/DeviceUtils.cuh."""
+ATen/native/cuda/MemoryAccess.cuh, ATen/cuda/DeviceUtils.cuh, ATen/cuda/Atomic.cuh,
+ATen/native/cuda/KernelUtils.cuh, ATen/cuda/detail/TensorInfo.cuh."""

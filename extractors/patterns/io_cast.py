@@ -16,8 +16,8 @@ from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
-_SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT, OpKind.EXTRACT})
-_MOST = 12
+_SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT, OpKind.EXTRACT, OpKind.INSERT, OpKind.UNPACK})
+_MOST = 64
 """Values that are looked at on the way from a load to its cast."""
 _PAIRS = """#include <cuda_bf16.h>
 __global__ void twice(const unsigned* x, unsigned* out) {
@@ -210,7 +210,7 @@ def _handed(facts: Facts, user: Node, value: str) -> list[str]:
     """What a user of a tile makes of it: the tile seen otherwise, what a branch gives, or what a
     loop carries in its place."""
     if user.op.kind in VIEWS | _SEEN:
-        return [user.result]
+        return [r.name for r in user.op.results]
     if user.op.kind == OpKind.YIELD and user.parent is not None:
         return facts.graph.onward(user, value) if user.parent.op.kind == OpKind.IF else []
     if user.op.kind != OpKind.FOR or value not in facts.graph.inits(user):

@@ -20,7 +20,11 @@ _ARITHMETIC = frozenset({
     OpKind.RSQRT, OpKind.POW, OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN,
     *REDUCTIONS,
 })  # fmt: skip
-_SEEN = VIEWS | TURNS | {OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK}
+_SEEN = VIEWS | TURNS | {
+    OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK, OpKind.EXTRACT, OpKind.INSERT,
+}  # fmt: skip
+_MOST = 64
+"""Values that are looked at on the way from a load or a cast to what reads it."""
 _HALVES = """#include <cuda_fp16.h>
 __global__ void twice(const half* x, half* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -111,11 +115,11 @@ class WidenedArithmetic(Pattern):
         found, pending = [], [value]
         for current in pending:
             for user in facts.graph.users(current):
-                if user.op.kind in _SEEN and user.op.results and len(pending) < 8:
+                if user.op.kind in _SEEN and user.op.results and len(pending) < _MOST:
                     pending += [r.name for r in user.op.results]
-                elif user.op.kind in LOOPS and len(pending) < 8:
+                elif user.op.kind in LOOPS and len(pending) < _MOST:
                     pending += self._carried(facts, user, current)
-                elif user.op.kind == OpKind.YIELD and len(pending) < 8:
+                elif user.op.kind == OpKind.YIELD and len(pending) < _MOST:
                     pending += facts.graph.onward(user, current)
                 found.append(user)
         return found
