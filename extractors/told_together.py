@@ -52,7 +52,10 @@ GRADIENT = "parameter_gradient"
 """What a kernel that sums a gradient shows itself; the host adds up what it leaves."""
 
 CONTRACT = "layout_contract"
-COMPACT = frozenset({"strides-of-rows-as-arguments", "compact-strides-computed-from-the-sizes"})
+COMPACT = frozenset({
+    "strides-of-rows-as-arguments", "compact-strides-computed-from-the-sizes",
+    "arrays-of-threads-without-strides",
+})  # fmt: skip
 """Patterns of arrays that have an axis without a stride."""
 
 CONTIGUOUS = "host-contiguity-alignment-normalisation"
