@@ -61,7 +61,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     forks = Routes(unit.functions, launched, path).forks() if launched else ()
     origins = BlockOrigins(unit.functions, path)
     for kernel, definition in pairs:
-        mine = [one for one in walker.found if _is(one, definition, [d for _, d in pairs])]
+        every = [d for _, d in pairs]
+        mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
         launches = tuple(launch_of(one, definition, kernel.entry.parameter_names) for one in mine)
         tuning = _tuning(mine, definition)
         settled = _settled(launches, kernel)
@@ -143,8 +144,12 @@ def _rule(launches: Sequence[Launch], settled: Point) -> str:
     return "fixed" if settled else "none"
 
 
-def _is(found: LaunchSite, definition: n.Definition, all_of: Sequence[n.Definition]) -> bool:
-    """Whether a launch is of a definition; overloads are told apart by their parameters."""
+def _is(
+    found: LaunchSite, definition: n.Definition, all_of: Sequence[n.Definition],
+    functions: Mapping[str, Sequence[n.Definition]],
+) -> bool:  # fmt: skip
+    """Whether a launch is of a definition; overloads are told apart by their parameters, and a
+    template of the host that leaves the type open launches all that are left."""
     if found.kernel.text.rpartition("::")[2] != definition.name:
         return False
     same = [d for d in all_of if d.name == definition.name]
@@ -155,7 +160,31 @@ def _is(found: LaunchSite, definition: n.Definition, all_of: Sequence[n.Definiti
         if len(d.parameters) == len(found.arguments)
         and len(d.template) >= len(found.kernel.arguments)
     ]  # fmt: skip
-    return fitting == [definition]
+    if len(fitting) < 2:
+        return fitting == [definition]
+    holder = next((f for f in functions.get(found.function, ()) if _holds(f, found)), None)
+    if holder is None:
+        return False
+    fitting = [one for one in fitting if _takes(one, found, holder)]
+    open_ = bool(holder.template) and not holder.specialised
+    return definition in fitting if open_ else fitting == [definition]
+
+
+def _holds(function: n.Definition, found: LaunchSite) -> bool:
+    return function.at.line <= found.at.line <= max(function.at.end_line, function.at.line)
+
+
+def _takes(definition: n.Definition, found: LaunchSite, holder: n.Definition) -> bool:
+    """Whether no parameter of the host that is handed on has another type than the kernel wants."""
+    own = {one.name: one.type for one in holder.parameters}
+    named = {one.name for one in (*holder.template, *definition.template)}
+    for parameter, given in zip(definition.parameters, found.arguments, strict=False):
+        theirs = own.get(given.text) if isinstance(given, n.Name) else None
+        if theirs is None or {theirs.name, parameter.type.name} & named:
+            continue
+        if theirs.pointers and parameter.type.pointers and theirs.name != parameter.type.name:
+            return False
+    return True
 
 
 def _tuning(found: Sequence[LaunchSite], definition: n.Definition) -> Tuning:
