@@ -142,7 +142,9 @@ class Determinism(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         added = [a for a in facts.stores if a.node.op.kind in _ADDS]
         floats: list[Where] = [
-            a for a in [*added, *locked_sums(facts)] if self._float(facts, a.value)
+            a
+            for a in [*added, *locked_sums(facts)]
+            if self._float(facts, a.value) or self._into_floats(facts, a)
         ]
         swapped = swapped_sums(facts)
         floats += [a for a, total in swapped if _number(facts.types.dtype(total.result))]
@@ -191,6 +193,12 @@ class Determinism(Pattern):
         known = _number(dtype)
         known |= dtype == UNKNOWN and self._point(facts, value)
         return known and bool(facts.feeding(value))
+
+    def _into_floats(self, facts: Facts, access: Access) -> bool:
+        """True for a value of unknown type that is added to an array of numbers with a point."""
+        kinds = {p.name: p.annotation for p in facts.kernel.entry.parameters}
+        unknown = facts.types.dtype(access.value) == UNKNOWN and facts.number(access.value) is None
+        return unknown and _number(kinds.get(access.array or "", ""))
 
     def _point(self, facts: Facts, value: str) -> bool:
         """True for a value of unknown type that is computed from a number with a point."""

@@ -72,6 +72,12 @@ _BIAS = """__global__ void shifted(const float* x, const float* bias, float* out
     if (at < m * n) out[at] = x[at] + bias[at % n];
 }
 """
+_TRIPLES = """__global__ void colours(const float* x, const float* by, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n * 3) out[at] = x[at] * by[at / 3] + by[n + at % 3];
+}
+"""
+_WARPS = (32, 64)
 
 
 class FlatIndexSplit(Pattern):
@@ -83,6 +89,7 @@ class FlatIndexSplit(Pattern):
     source = "Warren, Hacker's Delight (2012), chapter 10: division by what does not change"
     matches = (
         Case(_BIAS, "recomputed div"),
+        Case(_TRIPLES, "recomputed div"),
         Case(vary(_CHANNEL, ("at // size % count", "at % count")), "recomputed div"),
         Case(_ROLL, "recomputed div"),
         Case(_ROLL_TILE, "recomputed div"),
@@ -104,6 +111,10 @@ class FlatIndexSplit(Pattern):
             why="a position is wrapped, nothing is taken apart",
         ),
         NearMiss(vary(_GROUPS, ("at // size", "at")), why="one weight per element"),
+        NearMiss(
+            vary(_TRIPLES, ("at / 3", "at / 32"), ("at % 3", "at % 32")),
+            why="the warp and its lane",
+        ),
         NearMiss(
             vary(_TILES, ("range(0, n, T)", "range(n)"), ("i // T", "i")), why="tiles are counted"
         ),
@@ -141,9 +152,14 @@ class FlatIndexSplit(Pattern):
             yield self.decide(facts, "recomputed div", prepared)
 
     def _lanes(self, facts: Facts, node: Node) -> bool:
-        """A quotient or remainder of positions by a number that the program is given."""
+        """A quotient or remainder of positions by a number that the program is given; or by a
+        constant that is no number of threads of a warp, of positions in the whole grid."""
         over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
-        return over.has(AtomKind.LANE) and under.constant is None and not under.has(AtomKind.LANE)
+        if not over.has(AtomKind.LANE) or under.has(AtomKind.LANE):
+            return False
+        return under.constant is None or (
+            under.constant > 1 and under.constant not in _WARPS and over.has(AtomKind.BLOCK)
+        )
 
 
 def _within(facts: Facts, parts: list[Node]) -> list[Node]:
