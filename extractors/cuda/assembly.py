@@ -131,7 +131,9 @@ class AssemblyReader(EffectReader):
             return False
         if len(instructions) != 2 + count:
             return False
-        pointer, asked = (self.read(node.inputs[i - count][1]) for i in (int(address[1]), condition))
+        pointer, asked = (
+            self.read(node.inputs[i - count][1]) for i in (int(address[1]), condition)
+        )
         none = self.constant(0, node.at, asked.kind)
         operands = [("lhs", asked.name), ("rhs", none.name)]
         mask = self.one(OpKind.NE, operands, node.at, Kind("i1"))

@@ -31,9 +31,16 @@ class Header:
     prepared: Prepared
     mentioned: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
-    """Words of its text, and those among them that were macros when it was prepared."""
+    given: frozenset[str] = frozenset()
+    """Words of its text, those among them that were macros when it was prepared, and all of
+    these."""
     _words: frozenset[str] | None = None
     _unit: n.Unit | None = None
+
+    @property
+    def macros(self) -> dict[str, Macro]:
+        """The macros that the header itself defines; what others defined before it is theirs."""
+        return {k: v for k, v in self.prepared.macros.items() if k not in self.given}
 
     def unit(self, name: str) -> n.Unit | None:
         """The parsed header when it mentions the name."""
@@ -201,7 +208,7 @@ def _include(
         if len(macros) > known:
             header = _header(inner, text, macros, profile)
         headers.append(header)
-        macros.update({k: v for k, v in header.prepared.macros.items() if k not in macros})
+        macros.update({k: v for k, v in header.macros.items() if k not in macros})
 
 
 def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) -> Header:
@@ -214,5 +221,7 @@ def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) ->
     if told is None or not known <= told.known:
         if len(_HEADERS) >= MAX_KEPT:
             _HEADERS.clear()
-        _HEADERS[key] = Header(path, prepare(text, macros, profile), words, known)
+        _HEADERS[key] = Header(
+            path, prepare(text, macros, profile), words, known, frozenset(macros)
+        )
     return _HEADERS[key]

@@ -326,9 +326,8 @@ TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function with its body. `owner`: the class of a method, `words`: the specifiers,
-    `instance`: the class with arguments where a method of a specialisation stands outside,
-    `given`: arguments that a specialised function writes behind its name."""
+    """A function with its body. `owner`: class of a method, `words`: specifiers, `instance`: class
+    with arguments of a method outside, `given`: arguments behind a specialised function's name."""
 
     name: str
     parameters: tuple[Variable, ...]

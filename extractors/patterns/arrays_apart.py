@@ -45,8 +45,8 @@ class ArraysApart(Pattern):
         if not facts.of_threads or any("restrict" in p.annotation.split() for p in arrays):
             return
         names = {p.name for p in arrays}
-        read = {a.array for a in facts.loads} & names
-        written = {a.array for a in facts.stores} & names
+        read = names & {a.array for a in facts.loads}
+        written = names & {a.array for a in facts.stores}
         if read and written and not read & written:
             stores = [a for a in facts.stores if a.array in written]
             declared = facts.declared(*(read | written))

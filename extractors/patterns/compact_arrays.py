@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.strides import row_strides
+from kb.analysis.strides import placed_with, row_strides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _STRIDED = """__global__ void copy(const float* x, float* out, int n, long down, long far) {
     int row = blockIdx.x;
@@ -56,7 +57,23 @@ class CompactArrays(Pattern):
             return
         counted = [access for access in facts.accesses if _counted(access)]
         if counted:
-            yield self.decide(facts, "contiguous arrays taken for granted", counted)
+            sizes = {
+                atom.value
+                for access in counted
+                for index in access.index
+                for factors, _ in index.terms
+                if len(factors) > 1
+                for atom in factors
+                if atom.kind is AtomKind.PARAMETER
+            }
+            arrays = {access.array for access in counted}
+            steps = [
+                node
+                for node in facts.threads.of(OpKind.ADD)
+                if any(facts.threads.core(v) in arrays for v in node.op.inputs)
+            ]
+            where: list[Where] = [*placed_with(facts, sizes), *steps, *counted]
+            yield self.decide(facts, "contiguous arrays taken for granted", where)
 
 
 def _counted(access: Access) -> bool:
