@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from extractors.detect import Detection
@@ -31,8 +31,10 @@ EVERYWHERE = frozenset({"specialization"})
 RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})
 """Axes that a host rule decides and the program shows."""
 
-GIVEN = frozenset({"constant", "tuned", "given by the caller"})
-"""How a host gives any compile-time parameter; a tile is chosen by it only when it is an extent."""
+TILES = "tile_selection"
+BY_WEIGHT = ("tuned", "heuristic(shape)", "constant", "given by the caller")
+"""How the extents of tiles are chosen, what decides most first. A kernel's tiles are chosen once:
+what a search leaves over belongs to it, and what the caller gives to what is chosen here."""
 
 LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
 """What a program says on an axis that it gives nothing for; what the host gives takes its place."""
@@ -58,6 +60,9 @@ COMPACT = frozenset({
 })  # fmt: skip
 """Patterns of arrays that have an axis without a stride."""
 
+STRIDED = COMPACT | {"strides-of-every-axis-handed-in", "one-set-of-strides-for-several-arrays"}
+"""Patterns of arrays whose layout the host settles where it makes them contiguous."""
+
 CONTIGUOUS = "host-contiguity-alignment-normalisation"
 """The pattern of a host that makes arrays contiguous."""
 
@@ -79,13 +84,13 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     )
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents
-    if any(d.axis == "tile_selection" and d.subject not in extents for d in facts.decisions):
+    if any(d.axis == TILES and d.subject not in extents for d in facts.decisions):
         extents |= _held_by_threads(detection)
     rules = [
         d
         for d in facts.decisions
         if d.axis in RULED
-        and (d.axis != "tile_selection" or d.subject in extents)
+        and (d.axis != TILES or d.subject in extents)
         and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
     dummies = {d.operand for d in facts.decisions if isinstance(d, OptionalOperand) if d.stands_in}
@@ -116,7 +121,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         found.append(decision)
     found = [*_with_launches(found, cuts, CUT)]
     found = [*_with_launches(found, stages, "reduction_split")]
-    return merged_decisions([*found, *_optional(rest, detection), *_one(rules)])
+    return merged_decisions([*found, *_optional(rest, detection), *_chosen(_one(rules))])
 
 
 def _held_by_threads(detection: Detection) -> set[str]:
@@ -224,14 +229,14 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
 
 def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> Decision:
     """How arrays must lie, where the program relies on it, with the lines where the host hands
-    strides over; and where it makes the axis contiguous that has none."""
+    strides over; and where it makes arrays contiguous."""
     if decision.axis != CONTRACT or decision.file is not None:
         return decision
     names = (decision.subject or "").split(", ")
     lines: list[tuple[Lines, ...]] = []
     if (made := facts.material) is not None:
         lines += [made.given(site, name) for site in made.sites() for name in names]
-    if decision.pattern in COMPACT:
+    if decision.pattern in STRIDED:
         lines += [other.lines for other in rest if other.pattern == CONTIGUOUS]
     return replace(decision, lines=_united(decision.lines, *lines))
 
@@ -264,6 +269,19 @@ def _one(rules: Sequence[Decision]) -> Iterator[Decision]:
         subjects = ", ".join(dict.fromkeys(d.subject for d in same if d.subject))
         lines = _united(*(d.lines for d in same))
         yield replace(same[0], lines=lines, subject=subjects or None)
+
+
+def _chosen(rules: Iterable[Decision]) -> Iterator[Decision]:
+    """One decision on the tiles of a kernel, named after what decides most of them."""
+    tiles: list[Decision] = []
+    for rule in rules:
+        if rule.axis == TILES and rule.value in BY_WEIGHT and rule.file is None:
+            tiles.append(rule)
+        else:
+            yield rule
+    if tiles:
+        first = min(tiles, key=lambda d: BY_WEIGHT.index(d.value))
+        yield replace(first, lines=_united(*(d.lines for d in tiles)))
 
 
 def _united(*lines: tuple[Lines, ...]) -> tuple[Lines, ...]:

@@ -163,12 +163,14 @@ def _managed(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
 
 
 def _fallback(material: Material) -> Iterator[Decision]:
+    """What stands in for a search that is off, with the search that it stands in for."""
+    searches = [search.lines for search in material.searches]
     for pick in first_picks(material):
         yield Decision(
             axis="autotuning",
             value="first config",
             pattern="autotune-off-fallback-config",
-            lines=(pick.lines,),
+            lines=tuple(sorted({pick.lines, *searches})),
             kind=AxisKind.HOST,
         )
 

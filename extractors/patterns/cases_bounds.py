@@ -124,3 +124,17 @@ SCORES_MASKED = vary(
         '        s = tl.where(cols[None, :] < size, s, float("-inf"))\n        new = ',
     ),
 )
+CHUNK_SUM = vary(
+    PRODUCT_POINTER,
+    (
+        "    acc = tl.zeros(",
+        "    z = tl.program_id(2)\n    left = tl.minimum(C, K - z * C)\n    acc = tl.zeros(",
+    ),
+    ("range(0, tl.cdiv(K, TK))", "range(0, tl.cdiv(left, TK))"),
+    ("K - t * TK", "left - t * TK"),
+    ("(a, b, out,", "(a, b, out, C,"),
+    ("pa = a +", "pa = a + tl.program_id(2) * C +"),
+    ("pb = b +", "pb = b + tl.program_id(2) * C * sb +"),
+    ("out + m", "out + tl.program_id(2) * so * M + m"),
+)
+"""Products of the chunks of an axis, each one's own, of which the last may be shorter."""

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_bounds import CHUNK_SUM
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.up_to_the_diagonal import LOWER_THREADS, diagonal_loops
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.last_part import last_is_shorter, placed
 from kb.analysis.loops import Loop, persistent
-from kb.analysis.symbolic import Atom, AtomKind, Expr, sub
+from kb.analysis.symbolic import AtomKind, Expr, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
 
@@ -70,6 +72,7 @@ class LongestFirst(Pattern):
         NearMiss(PRODUCT_POINTER, why="every tile costs the same"),
         NearMiss(PRODUCT_THREADS, why="every tile costs the same"),
         NearMiss(_PART, why="the part of a block is clipped to the end, and all are alike"),
+        NearMiss(CHUNK_SUM, why="all chunks are alike but the last"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -94,8 +97,13 @@ class LongestFirst(Pattern):
                 if _descends(facts.values.expr(n.result))
                 and any(facts.graph.rests_on(b.result, n) for b in down)
             ]
+            ids = [
+                n
+                for n in facts.graph.of(OpKind.BLOCK_ID)
+                if any(facts.graph.rests_on(b.result, n) for b in bounds)
+            ]
             value = "LPT reversed q-tiles" if down else "natural order"
-            yield self.decide(facts, value, [*bounds, *turns])
+            yield self.decide(facts, value, [*ids, *bounds, *turns])
             return
 
     def _uneven(self, facts: Facts, bound: str | None) -> list[Node]:
@@ -113,7 +121,7 @@ class LongestFirst(Pattern):
             ):
                 continue
             expr = facts.values.expr(node.result)
-            if any(len(f) == 2 and any(_placed(a) for a in f) for f, _ in expr.terms):
+            if any(len(f) == 2 and any(placed(a) for a in f) for f, _ in expr.terms):
                 found.append(node)
         return found
 
@@ -144,6 +152,8 @@ class LongestFirst(Pattern):
 def _alike(facts: Facts, loop: Loop) -> bool:
     """True when every block takes as many rounds, from where it stands, but for the last."""
     ends = [facts.values.expr(b) for b in (loop.low, loop.high) if b is not None]
+    if any(last_is_shorter(end) for end in ends):
+        return True
     if len(ends) < 2:
         return False
     last = ends[1].atom
@@ -156,12 +166,4 @@ def _alike(facts: Facts, loop: Loop) -> bool:
 
 
 def _descends(expr: Expr) -> bool:
-    return any(n < 0 and any(_placed(a) for a in f) for f, n in expr.terms)
-
-
-def _placed(atom: Atom) -> bool:
-    """A block id, or what divisions leave of one."""
-    parts = (AtomKind.FLOOR_DIV, AtomKind.MOD, AtomKind.CHOICE)
-    return atom.kind is AtomKind.BLOCK or (
-        atom.kind in parts and any(a.has(AtomKind.BLOCK) for a in atom.args)
-    )
+    return any(n < 0 and any(placed(a) for a in f) for f, n in expr.terms)

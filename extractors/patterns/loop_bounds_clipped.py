@@ -16,6 +16,7 @@ from extractors.patterns.cases import (
 from extractors.patterns.cases_bounds import (
     ALL,
     BACKWARDS,
+    CHUNK_SUM,
     DIAGONAL,
     DOWN,
     LAST,
@@ -41,6 +42,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Lines, Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.lane_products import score_sums
+from kb.analysis.last_part import last_is_shorter
 from kb.analysis.loops import Loop, Role, limits, persistent
 from kb.analysis.own_places import apart_from, own_places
 from kb.analysis.specialise import branches
@@ -88,11 +90,12 @@ class LoopBoundsClipped(Pattern):
         Case(LISTED_TILES, "upper bound clipped (causal)"),
         Case(BACKWARDS, "upper bound clipped (causal)"),
         Case(SCORES_MASKED, "full extent + mask"),
+        Case(CHUNK_SUM, "clipped to valid range"),
     )
     near_misses = (
+        NearMiss(SPLIT, why="every block takes as many tiles"),
         NearMiss(
-            SPLIT,
-            why="every block takes as many tiles",
+            CHUNK_SUM, why="all chunks are alike but the last", value="upper bound clipped (causal)"
         ),
         NearMiss(PRODUCT_ROW_THREADS, why="every block walks its own rows to their end"),
         NearMiss(
@@ -166,7 +169,9 @@ class LoopBoundsClipped(Pattern):
             low, high = _clipped(facts, first), _clipped(facts, last)
             high = high or (_beside(facts, last) if low else [])
             own = _own_band(facts, loop)
-            if loop in split and low:
+            if last_is_shorter(facts.values.expr(last)) and not low:
+                rests += [*ends, *high, loop.node.head]
+            elif loop in split and low:
                 if not fixed_length(facts, loop):
                     yield self.decide(facts, "clipped to valid range", (*low, *high, loop.node))
             elif low or high:

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.soft_capping import SOFT_CAPPED, capped
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
@@ -68,6 +69,7 @@ class MathFunctions(Pattern):
         Case(vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), "sine"),
     )
     near_misses = (
+        NearMiss(SOFT_CAPPED, why="a cap of scores is told as such"),
         NearMiss(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.sqrt(var + eps)")),
             why="the root multiplies, nothing is divided",
@@ -92,6 +94,7 @@ class MathFunctions(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        caps = capped(facts)
         for kind, value in _NAMES.items():
             used = [
                 node
@@ -100,6 +103,7 @@ class MathFunctions(Pattern):
                 and (kind not in _FAST_NAMES or node.op.operand("rounding") is None)
                 and not (kind == OpKind.LOG and facts.score_products)
                 and (kind != OpKind.POW or facts.of_threads or facts.types.shape(node.result))
+                and node not in caps
             ]
             if used:
                 yield self.decide(facts, value, used)

@@ -80,6 +80,17 @@ class PaddingPolicy(Pattern):
         NearMiss(
             vary(_LABEL, (", padding_value=-100", "")), why="one element, no padding is given"
         ),
+        NearMiss(
+            vary(
+                _COPIED,
+                (
+                    "ct.gather(x, at))",
+                    "ct.gather(x, at) + ct.gather(x, ct.bid(0), padding_value=-1))",
+                ),
+            ),
+            why="one element beside the tile, at a place of its own",
+            value="explicit value",
+        ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
 
@@ -108,12 +119,15 @@ class PaddingPolicy(Pattern):
 
 
 def padded(facts: Facts) -> list[Access]:
-    """Loads whose lanes outside the array read as something; a single element only where the
-    program says as what, else it is inside or the program is wrong."""
+    """Loads whose lanes outside the array read as something; a single element only where nothing
+    wider is loaded and the program says as what, else it is inside or the program is wrong."""
+    wide = any(_several(facts, a) for a in facts.loads)
     return [
         a
         for a in facts.loads
-        if a.padding and (_several(facts, a) or _given(facts, a)) and not _unchecked(facts, a)
+        if a.padding
+        and (_several(facts, a) if wide else _given(facts, a))
+        and not _unchecked(facts, a)
     ]
 
 

@@ -111,8 +111,8 @@ def mean(x, out, n, W: tl.constexpr, T: tl.constexpr):
 
 
 class ReciprocalOnce(Pattern):
-    """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it. Or the tile is
-    divided."""
+    """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it, and what is
+    divided once per row on the way belongs to it. Or the tile is divided."""
 
     name = "reciprocal-computed-once-multiplied-in-the-loop"
     axis = "division_strength"
@@ -121,7 +121,7 @@ class ReciprocalOnce(Pattern):
         Case(_KEPT, "divide per element"),
         Case(vary(_KEPT, ("/ (1 - p)", "/ p")), "divide per element"),
         Case(_FOLDED, "one reciprocal per row"),
-        Case(LAYER_NORM_POINTER, "true division"),
+        Case(LAYER_NORM_POINTER, "one reciprocal per row"),
         Case(_MEAN, "true division"),
         Case(_COEFFICIENT, "true division"),
         Case(
@@ -158,6 +158,11 @@ class ReciprocalOnce(Pattern):
     near_misses = (
         NearMiss(vary(_KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
         NearMiss(vary(_MEAN, ("tl.sum(", "tl.max(")), why="no sum is divided"),
+        NearMiss(
+            LAYER_NORM_POINTER,
+            why="the mean is divided on the way to the reciprocal",
+            value="true division",
+        ),
         NearMiss(vary(_KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
         NearMiss(
             vary(_COEFFICIENT, (" / n\n", " / 768\n")),
@@ -195,10 +200,10 @@ class ReciprocalOnce(Pattern):
                 products = self._products(facts, node)
                 once += [node, *products] if products else []
         mean = [n for n in facts.graph.of(OpKind.DIV) if self._mean(facts, n)]
-        if mean:
-            yield self.decide(facts, "true division", mean)
         if once:
-            yield self.decide(facts, "one reciprocal per row", once)
+            yield self.decide(facts, "one reciprocal per row", [*mean, *once])
+        elif mean:
+            yield self.decide(facts, "true division", mean)
         if each:
             yield self.decide(facts, "divide per element", each)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -137,6 +137,14 @@ class RowResidency(Pattern):
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
+        NearMiss(
+            vary(
+                PRODUCT_POINTER,
+                ("    acc = tl.zeros(", "    by = tl.load(out)\n    acc = tl.zeros("),
+                ("tl.dot(x, y)", "tl.dot(x * by, y)"),
+            ),
+            why="one number is no tile",
+        ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
         NearMiss(
             _ALONE.replace("expf(own[i] - top);", "top;").replace("expf(own[i] - top) /", "top /"),
@@ -152,7 +160,7 @@ class RowResidency(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             held = [a for a in facts.loads if self._held(facts, a)]
-            if held:
+            if held and (facts.of_threads or any(facts.types.shape(a.value) for a in held)):
                 yield self.decide(facts, "tile kept over the loop", held)
             return
         if not facts.reductions:

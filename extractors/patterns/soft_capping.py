@@ -26,7 +26,7 @@ _GELU = vary(
 )
 
 
-_CAPPED_POINTER = vary(
+SOFT_CAPPED = vary(
     FLASH_POINTER,
     ("import triton.language as tl\n",
      "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
@@ -64,7 +64,7 @@ class SoftCapping(Pattern):
     source = "Gemma Team, Gemma 2 (2024), logit soft-capping"
     matches = (
         Case(_CAPPED, "cap*tanh(x/cap)"),
-        Case(_CAPPED_POINTER, "cap*tanh(x/cap)"),
+        Case(SOFT_CAPPED, "cap*tanh(x/cap)"),
         Case(vary(SOFTMAX_POINTER, *_ROWS), "cap*tanh(x/cap)"),
         Case(_CAPPED_THREADS, "cap*tanh(x/cap)"),
         Case(_CAPPED_BY_SIGMOID, "cap*tanh(x/cap)"),
@@ -85,28 +85,34 @@ class SoftCapping(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        capped = [
-            node
-            for node, score in tangents(facts)
-            if any(facts.graph.rests_on(e.score, node) for e in facts.exponentials)
-            and (facts.graph.roots(node.result, OpKind.MMA) or self._row(facts, node, score))
-        ]
-        if capped:
-            around = [u for n in capped for u in facts.graph.users(n.result)]
-            yield self.decide(facts, "cap*tanh(x/cap)", [*capped, *around])
+        found = capped(facts)
+        if found:
+            around = [u for n in found for u in facts.graph.users(n.result)]
+            yield self.decide(facts, "cap*tanh(x/cap)", [*found, *around])
 
-    def _row(self, facts: Facts, node: Node, score: str) -> bool:
-        """A loaded row of scores that was divided by a number and is multiplied by it again."""
-        if facts.contractions or not facts.feeding(node.result):
-            return False
-        below = facts.graph.producer(facts.graph.core(score))
-        if below is None or below.op.kind not in (OpKind.DIV, OpKind.MUL):
-            return False
-        numbers = {_number(facts, v) for v in below.op.inputs if not facts.feeding(v)}
-        return any(
-            user.op.kind == OpKind.MUL and numbers & {_number(facts, v) for v in user.op.inputs}
-            for user in facts.graph.users(node.result)
-        )
+
+def capped(facts: Facts) -> list[Node]:
+    """Hyperbolic tangents between scores and the exponentials of them."""
+    return [
+        node
+        for node, score in tangents(facts)
+        if any(facts.graph.rests_on(e.score, node) for e in facts.exponentials)
+        and (facts.graph.roots(node.result, OpKind.MMA) or _row(facts, node, score))
+    ]
+
+
+def _row(facts: Facts, node: Node, score: str) -> bool:
+    """A loaded row of scores that was divided by a number and is multiplied by it again."""
+    if facts.contractions or not facts.feeding(node.result):
+        return False
+    below = facts.graph.producer(facts.graph.core(score))
+    if below is None or below.op.kind not in (OpKind.DIV, OpKind.MUL):
+        return False
+    numbers = {_number(facts, v) for v in below.op.inputs if not facts.feeding(v)}
+    return any(
+        user.op.kind == OpKind.MUL and numbers & {_number(facts, v) for v in user.op.inputs}
+        for user in facts.graph.users(node.result)
+    )
 
 
 def _number(facts: Facts, value: str) -> object:

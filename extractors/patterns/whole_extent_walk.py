@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER, SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS
 from extractors.patterns.fixed_trip_count import FixedTripCount
+from extractors.patterns.loaded_tile_count import LOADED_COUNT
 from extractors.patterns.loop_bounds_clipped import masked_keys
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
@@ -20,6 +21,7 @@ from kb.analysis.rounds import checked_in, goes_along
 from kb.analysis.splits import pieces
 from kb.analysis.symbolic import ONE, AtomKind, Expr, mul
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 MASKED = "full extent + mask"
 _DOUBLED = (
@@ -63,6 +65,7 @@ class WholeExtentWalk(Pattern):
         ),
         NearMiss(SOFTMAX, why="the loop goes over rows that are the block's own"),
         NearMiss(ATTENTION, why="the end is clipped by the mask"),
+        NearMiss(LOADED_COUNT, why="which tiles there are is what a loaded size decides"),
         NearMiss(
             vary(SOFTMAX_CHUNKS_POINTER, ("range(0, N, T)", "range(0, tl.load(x + row), T)")),
             why="the end is loaded",
@@ -99,6 +102,8 @@ def walked(facts: Facts) -> dict[str, list[Where]]:
         checks = checked_in(facts, loop)
         own = loop in parts or _own(facts, loop, checks)
         summed = any(p.loop is loop.node for p in facts.contractions)
+        if summed and not own and _of_a_walk(facts, loop):
+            continue
         if own and (checks or loop in parts):
             value = _FIXED if checks else "the whole piece"
         elif loop in facts.item_loops or not (checks or summed or _along(facts, loop)):
@@ -121,6 +126,16 @@ def _plain(facts: Facts, loop: Loop) -> bool:
     if falling(loop, facts.values):
         return low == facts.values.expr(loop.step)
     return loop.low is None or low.constant is not None
+
+
+def _of_a_walk(facts: Facts, loop: Loop) -> bool:
+    """True inside a walk over tiles of problems whose sizes are loaded, or one after the other:
+    which tiles there are is what the walk's own end decides, every product sums all there is."""
+    around = [x for x in facts.loops if x is not loop and loop.node.inside(x.node)]
+    ends = [facts.values.expr(x.high) for x in around if x.high is not None]
+    return any(
+        x.node.op.kind == OpKind.WHILE or any(e.has(AtomKind.LOADED) for e in ends) for x in around
+    )
 
 
 def _along(facts: Facts, loop: Loop) -> bool:
