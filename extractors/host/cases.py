@@ -29,6 +29,7 @@ from extractors.host.samples import (
     SEARCH_TILE,
     SPLITS,
     STRIDED,
+    TUNER_POINTER,
     TWO_POINTER,
     TWO_TILE,
     HostCase,
@@ -142,6 +143,8 @@ CASES = (
     ),
     HostCase("exhaustive-search-with-memoised-winner", SEARCH_TILE, "exhaustive_search"),
     HostCase("exhaustive-search-with-memoised-winner", SEARCH_POINTER, "autotune"),
+    HostCase("exhaustive-search-with-memoised-winner", TUNER_POINTER, "autotune"),
+    HostCase("config-pruning-predicate", TUNER_POINTER, "predicate"),
     HostCase(
         "config-pruning-predicate",
         vary(

@@ -25,7 +25,7 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     called = tuple(map(lines_of, _makers(material, _roots(material, material.origins, search))))
     if search.generator is not None:
         return (search.generator[1], *(line for line in called if line != search.generator[1]))
-    given = _given(material.origins, search, "configs", 0)
+    given = _given(material.origins, search, "configs", search.place)
     made = material.origins.of(given) if material.origins is not None else ()
     return (*made, *called) or (search.lines,)
 
@@ -137,11 +137,13 @@ def _roots(material: Material, origins: Origins | None, search: SearchRecord) ->
     if search.generator is not None:
         made = function_at(material.tree, *search.generator[:2])
         roots += [made] if made is not None else []
-    given = _given(origins, search, "configs", 0)
+    given = _given(origins, search, "configs", search.place)
     if given is not None:
         roots += [given, *origins.statements(given)]
-    call = origins.call_at(search.lines) if search.kind == "exhaustive_search" else None
-    if call is not None and call.args:
+    call = origins.call_at(search.lines)
+    if call is not None and search.place:
+        roots.append(call)
+    if call is not None and call.args and search.kind == "exhaustive_search":
         handed: list[ast.AST] = [call.args[0], *origins.statements(call.args[0])]
         roots += [node for node in _called(material, handed) if node not in roots]
     return roots

@@ -94,6 +94,8 @@ class SearchRecord:
     generator: tuple[str, Lines, tuple[str, ...]] | None = None
     has_hints: bool = False
     module: str = ""
+    place: int = 0
+    """Which argument holds the configurations, of what attaches the search."""
     _values: Mapping[str, tuple[Value, ...]] | None = field(default=None, compare=False, repr=False)
 
     def values(self) -> Mapping[str, tuple[Value, ...]]:

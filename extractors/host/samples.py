@@ -114,6 +114,29 @@ SEARCH_POINTER = vary(
 )  # fmt: skip
 """The same with an attached search."""
 
+TUNER_POINTER = vary(
+    ROWS_POINTER,
+    ("@triton.jit\n", """class Tried:
+    def __init__(self, kernel, tried, left):
+        self.kernel, self.tried, self.left = kernel, tried, left
+
+    def __getitem__(self, grid):
+        return lambda *args: fastest(self, grid, args)
+
+@triton.jit
+"""),
+    ("\ndef host", """
+best = Tried(
+    kern,
+    [triton.Config({"T": t}, num_warps=w) for t in (512, 1024) for w in (4, 8)],
+    left=lambda tried, args: [c for c in tried if c.kwargs["T"] <= 2 * args["N"]],
+)
+
+def host"""),
+    ("kern[(x.shape[0],)](x, w, out, 1024, True, 1024, num_warps=4)", "best[(x.shape[0],)](x, w, out, 1024, True)"),
+)  # fmt: skip
+"""The same with a class of the module that is made of the kernel and its configurations."""
+
 ACCUMULATE_TILE = vary(
     SEARCH_TILE, ("    ct.scatter(out, (row, at), v)", "    ct.atomic_add(out, (row, at), v)")
 )

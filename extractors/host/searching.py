@@ -9,6 +9,7 @@ from extractors.host.events import Case, CopyRecord, HintRecord, SearchRecord
 from extractors.host.machine import present
 from extractors.host.values import (
     Choice,
+    ClassValue,
     Decorating,
     Expr,
     Func,
@@ -51,6 +52,32 @@ class Searching(Calls):
             record.restores = self._named(options.get("restore_value"))
             return KernelValue(value.name, value.module, value.hints, record.id, value.heuristics)
         return value
+
+    def instantiate(
+        self, cls: ClassValue, args: tuple[Value, ...], kwargs: dict[str, Value], node: ast.AST
+    ) -> Value:
+        """An instance of a class of the package; one that is made of a kernel and configurations
+        launches that kernel with the best of them."""
+        given = (*args, *kwargs.values())
+        kernels = [value for value in given if isinstance(value, KernelValue)]
+        tried = [place for place, value in enumerate(given) if self._configurations(value)]
+        if len(kernels) != 1 or len(tried) != 1:
+            return super().instantiate(cls, args, kwargs, node)
+        target = Decorating("autotune", (("configs", given[tried[0]]),), self.where(node))
+        made = self.decorate(target, (kernels[0],), node)
+        if isinstance(made, KernelValue) and made.tuner is not None:
+            self.searches[made.tuner].place = tried[0]
+        return made
+
+    def _configurations(self, value: Value) -> bool:
+        """Whether a value is a list of configurations of Triton."""
+        rows = self.sequence(value) if isinstance(value, (Ref, tuple)) else ()
+        if not isinstance(rows, tuple) or not rows:
+            return False
+        return all(isinstance(row, Ref) and self._configuration(row) for row in rows)
+
+    def _configuration(self, row: Ref) -> bool:
+        return row.kind == "record" and "kwargs" in self.machine.mapping(row.oid)
 
     def _named(self, value: Value) -> tuple[str, ...]:
         """A list of names; empty when there is none or it cannot be told."""

@@ -94,7 +94,7 @@ class MathFunctions(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        caps = capped(facts)
+        caps = {node.op.kind for node in capped(facts)}
         for kind, value in _NAMES.items():
             used = [
                 node
@@ -103,7 +103,7 @@ class MathFunctions(Pattern):
                 and (kind not in _FAST_NAMES or node.op.operand("rounding") is None)
                 and not (kind == OpKind.LOG and facts.score_products)
                 and (kind != OpKind.POW or facts.of_threads or facts.types.shape(node.result))
-                and node not in caps
+                and kind not in caps
             ]
             if used:
                 yield self.decide(facts, value, used)

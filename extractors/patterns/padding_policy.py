@@ -120,15 +120,9 @@ class PaddingPolicy(Pattern):
 
 def padded(facts: Facts) -> list[Access]:
     """Loads whose lanes outside the array read as something; a single element only where nothing
-    wider is loaded and the program says as what, else it is inside or the program is wrong."""
-    wide = any(_several(facts, a) for a in facts.loads)
-    return [
-        a
-        for a in facts.loads
-        if a.padding
-        and (_several(facts, a) if wide else _given(facts, a))
-        and not _unchecked(facts, a)
-    ]
+    wider does and the program says as what, else it is inside or the program is wrong."""
+    read = [a for a in facts.loads if a.padding and not _unchecked(facts, a)]
+    return [a for a in read if _several(facts, a)] or [a for a in read if _given(facts, a)]
 
 
 def _several(facts: Facts, access: Access) -> bool:
