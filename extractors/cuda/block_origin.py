@@ -38,10 +38,9 @@ class BlockOrigins:
         found: set[Lines] = set()
         for site in sites:
             block = site.shape[1] if len(site.shape) > 1 else None
-            around = [
-                f for f in self.functions.get(site.function, ())
-                if f.at.line <= site.at.line <= f.at.end_line and f.at.path == self.path
-            ]  # fmt: skip
+            here = [f for f in self.functions.get(site.function, ()) if f.at.path == self.path]
+            inside = [f for f in here if f.at.line <= site.at.line <= f.at.end_line]
+            around = here if len(here) == 1 else inside
             if block is not None and around:
                 found |= set(self._made(block, around[0], MAX_CALLERS))
         return found

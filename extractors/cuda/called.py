@@ -69,6 +69,9 @@ def _of(called: Called, site: LaunchSite, functions: Sequence[n.Definition]) -> 
     given = len(called.call.arguments)
     fitting = [f for f in functions if len(f.parameters) >= given]
     around = [f for f in fitting if f.at.line <= site.reached.line <= f.at.end_line]
+    if not around and len(functions) == 1:
+        # The launch stands in a macro that the function uses.
+        around = [f for f in fitting if f.at.path == site.reached.path]
     return around[0] if len(around) == 1 else None
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
+from extractors.cuda.open_structs import conversion
 from extractors.cuda.overloads import alike, own_overload, same_bodies, same_but_for_const
 from extractors.cuda.packs import expanded
 from extractors.cuda.same_work import shown_by
@@ -106,6 +107,7 @@ class CallReader(BindingReader):
             return done
         candidates, frame = self.candidates(function)
         found = self.helper(node, candidates, function.arguments, frame)
+        found = found or (conversion(self, node, function) if not candidates else None)
         if found is not None:
             return found
         return self.opaque(function.text, node.arguments, node.at, hint, whole=node)

@@ -70,7 +70,7 @@ def _asks(node: n.Expr, site: LaunchSite, library: Library) -> bool:
         answer = site.names.get(f"&{node.text}")
         return answer is not None and _tells(answer)
     if isinstance(node, n.Field) and node.name in (_MAJOR, _MINOR):
-        return any(map(_keeps, site.behind(node.operand)))
+        return any(_keeps(one) or _gives(one, library) for one in site.behind(node.operand))
     if not isinstance(node, n.Call) or not isinstance(node.function, n.Name):
         return False
     return any(_tells(one.body) for one in library.functions(node.function.text))
@@ -83,6 +83,14 @@ def _tells(made: object) -> bool:
         return True
     fields = any(isinstance(one, n.Field) and one.name in (_MAJOR, _MINOR) for one in inside)
     return fields and any(map(_keeps, inside))
+
+
+def _gives(node: object, library: Library) -> bool:
+    """Whether a function is called that gives the properties of a device."""
+    if not isinstance(node, n.Call) or not isinstance(node.function, n.Name):
+        return False
+    found = library.functions(node.function.text)
+    return any(one.result.name.rpartition("::")[2] in _PROPERTIES for one in found)
 
 
 def _keeps(node: object) -> bool:

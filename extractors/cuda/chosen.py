@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import LaunchSite, constant
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -23,9 +23,10 @@ def by_the_host(
     for mine in launches:
         for other in every:
             apart = other.top == mine.top and other.guards != mine.guards
-            if apart and _differs(mine, other, grids):
+            flagged = apart and _flagged(mine, other)
+            if apart and (flagged or _differs(mine, other, grids)):
                 test = _parted(mine, other)
-                if test is not None:
+                if test is not None and (not flagged or _measures(mine, test)):
                     lines |= {place(test.at), place(mine.at), place(other.at)}
     if not lines:
         return ()
@@ -49,6 +50,28 @@ def _differs(one: LaunchSite, other: LaunchSite, grids: dict[int, tuple[str, ...
             grids[id(site)] = tuple(map(shown, _grid(site)))
     first, second = grids[id(one)], grids[id(other)]
     return bool(first and second) and first != second
+
+
+def _flagged(one: LaunchSite, other: LaunchSite) -> bool:
+    """Whether two launches are of one kernel with and without something: truth values that differ,
+    or a number and none."""
+    if one.kernel.text != other.kernel.text or _shared(one) != _shared(other):
+        return False
+    given = zip(one.kernel.arguments, other.kernel.arguments, strict=False)
+    values = [(constant(a, one.names), constant(b, other.names)) for a, b in given]
+    return any(
+        isinstance(a, int) and isinstance(b, int) and a != b
+        and ((isinstance(a, bool) and isinstance(b, bool)) or 0 in (a, b))
+        for a, b in values
+    )  # fmt: skip
+
+
+def _measures(site: LaunchSite, test: n.Expr) -> bool:
+    """Whether a condition rests on what is left of a division, or on which of two is larger."""
+    return any(
+        isinstance(one, n.Binary) and one.operator in ("%", "<", "<=", ">", ">=")
+        for one in site.behind(test)
+    )
 
 
 def _shared(site: LaunchSite) -> bool:

@@ -85,7 +85,8 @@ class DeclarationReader(StructReader):
                 return
         key = self.key(node.name)
         read = self._initial(node, value, kind)
-        if read is not None and kind == UNKNOWN:
+        told = kind == UNKNOWN or (kind == Kind(to=UNKNOWN) and node.type.name == "auto")
+        if read is not None and told and (kind == UNKNOWN or read.kind.to is not None):
             kind = read.kind
         if read is not None and self.kept(node.name, kind, read, node.at, self.frame):
             return

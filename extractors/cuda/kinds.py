@@ -249,6 +249,8 @@ class Typing:
         plain = [(kind, record) for kind, record in found if not self._of_vector(record, open_[0])]
         counts = {self._packed(kind, record, open_[0]) for kind, record in plain or found}
         count = next(iter(counts))
+        if counts == {1}:
+            return whole
         return replace(whole, shape=(str(count),)) if len(counts) == 1 and count else None
 
     def _agreeing(self, kinds: Sequence[Kind]) -> Kind:

@@ -162,11 +162,14 @@ def _is(
     ]  # fmt: skip
     if len(fitting) < 2:
         return fitting == [definition]
-    holder = next((f for f in functions.get(found.function, ()) if _holds(f, found)), None)
+    named = functions.get(found.function, ())
+    holder = next((f for f in named if len(named) == 1 or _holds(f, found)), None)
     if holder is None:
         return False
     fitting = [one for one in fitting if _takes(one, found, holder)]
     open_ = bool(holder.template) and not holder.specialised
+    # Those that a condition on the types takes out are not told apart here.
+    open_ = open_ or any("enable_if" in one.result.name for one in fitting)
     return definition in fitting if open_ else fitting == [definition]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from extractors.cuda import nodes as n
 from extractors.cuda.conditions import HOPPER, Profile
 from extractors.cuda.inheritance import with_bases
-from extractors.cuda.macros import Macro
+from extractors.cuda.macros import Macro, elsewhere
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
 from extractors.cuda.public_headers import DEFINITIONS
@@ -208,7 +208,8 @@ def _include(
         if len(macros) > known:
             header = _header(inner, text, macros, profile)
         headers.append(header)
-        macros.update({k: v for k, v in header.macros.items() if k not in macros})
+        new = {k: v for k, v in header.macros.items() if k not in macros}
+        macros.update({k: elsewhere(v) for k, v in new.items()})
 
 
 def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) -> Header:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 MAX_DEPTH = 12
 """Expansions inside expansions; what lies deeper stays as it is written."""
@@ -19,6 +19,8 @@ MARK = re.compile(r"/\*@(\d+)\*/")
 LABEL = "unroll__"
 """How a label begins that stands for a pragma that unrolls."""
 
+_OPENING = re.compile(r"(?:\s|/\*@\d+\*/)*\(")
+_LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+")
 _PASTE = re.compile(r"\s*##\s*")
 
 
@@ -41,6 +43,24 @@ def definition(text: str) -> Macro | None:
         return Macro(head.group(1), None, body)
     names = [part.strip() for part in head.group(3).split(",") if part.strip()]
     return Macro(head.group(1), tuple(names), body)
+
+
+def with_lines(lines: Sequence[str], first: int) -> str:
+    """A directive over several lines as one; where it launches a kernel, with marks of the lines of
+    the file, for what is decided there stands there and not where the macro is used."""
+    whole = "\n".join(lines)
+    if len(lines) < 2 or not _LAUNCH.search(whole):
+        return whole.replace("\\\n", " ")
+    marked = [
+        line.removesuffix("\\") + (f" /*@{first + at + 1}*/" if at + 1 < len(lines) else "")
+        for at, line in enumerate(lines)
+    ]
+    return "".join(marked)
+
+
+def elsewhere(macro: Macro) -> Macro:
+    """A macro as a file that includes its own sees it: its lines are none of that file."""
+    return replace(macro, body=MARK.sub(" ", macro.body)) if MARK.search(macro.body) else macro
 
 
 def closing(text: str, start: int, limit: int = 200_000) -> int:
@@ -108,9 +128,11 @@ class Expander:
         macro = self.macros[match.group()]
         if macro.name in hidden or len(hidden) > MAX_DEPTH or self.growth > MAX_GROWTH:
             return None
+        back = f"/*@{line}*/" if MARK.search(macro.body) else ""
         if macro.parameters is None:
-            return self._again(macro.body, hidden | {macro.name}, line), match.end()
-        opening = re.compile(r"\s*\(").match(text, match.end())
+            made = self._again(macro.body, hidden | {macro.name}, line)
+            return made + back, match.end()
+        opening = _OPENING.match(text, match.end())
         if opening is None:
             return None
         end = closing(text, opening.end() - 1)
@@ -122,7 +144,7 @@ class Expander:
         if len(body) + self.growth > MAX_GROWTH:
             return None
         self.growth += len(body) // 4
-        return self._again(body, hidden | {macro.name}, line), end
+        return self._again(body, hidden | {macro.name}, line) + back, end
 
     def _flat(self, part: str, hidden: frozenset[str], line: int, text: str, start: int) -> str:
         """An argument in one line, with marks where the lines of the file begin."""
@@ -171,6 +193,7 @@ def _pieces(body: str, values: Mapping[str, str]) -> Iterator[str]:
         if stringed:
             yield before.rstrip()[:-1] + '"' + MARK.sub("", values[name]).replace('"', "'") + '"'
         else:
-            yield before + values[name]
+            here = [m.group() for m in MARK.finditer(body, 0, match.start())]
+            yield before + values[name] + (here[-1] if here and MARK.search(values[name]) else "")
         done = match.end()
     yield body[done:]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
-from extractors.cuda.macros import LABEL, MARK, Expander, Macro, closing, definition
+from extractors.cuda.macros import LABEL, MARK, Expander, Macro, closing, definition, with_lines
 from extractors.cuda.public_headers import PUBLIC
 from kb.evidence import Lines
 
@@ -173,7 +173,7 @@ class _Directives:
             start = index
             while lines[index].endswith("\\") and index + 1 < len(lines):
                 index += 1
-            whole = "\n".join(lines[start : index + 1]).replace("\\\n", " ")
+            whole = with_lines(lines[start : index + 1], start + 1)
             kept = self._directive(whole, start + 1)
             found += [kept, *[""] * (index - start)]
             index += 1

@@ -53,7 +53,7 @@ def standing_for(
         return None
     # One that calls itself by name hands its parts to the others.
     plain = [one for one in found if not _calls_own(one)] or found
-    works = [_kept(one, library) for one in plain]
+    works = [work_of(one, library) for one in plain]
     least = min(works, key=len)
     if any(work - least - _BITS - _ROUNDS or least - work for work in works):
         return None
@@ -67,7 +67,7 @@ def shown_by(candidates: Sequence[n.Definition], library: Library) -> n.Definiti
     found = [one for one in candidates if _runs(one)]
     if len(found) < 2 or len(found) < len(candidates) or len({_outline(f) for f in found}) > 1:
         return None
-    works = {_kept(one, library) for one in found}
+    works = {work_of(one, library) for one in found}
     return _loosened(min(found, key=_size), set(), found) if len(works) == 1 else None
 
 
@@ -147,7 +147,7 @@ def _size(function: n.Definition) -> int:
     return sum(1 for _ in n.inside(function.body))
 
 
-def _kept(function: n.Definition, library: Library) -> Work:
+def work_of(function: n.Definition, library: Library) -> Work:
     """The work of a function, found once."""
     if id(function) not in library.works:
         library.works[id(function)] = (function, frozenset(_work(function, library, 0)))

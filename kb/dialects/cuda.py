@@ -202,6 +202,8 @@ _SCALARS: dict[str, str] = {
     "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bfloat16": "bf16", "cutlass::half_t": "f16",
     "half_t": "f16", "bfloat16_t": "bf16", "at::Half": "f16", "c10::Half": "f16",
     "at::BFloat16": "bf16", "c10::BFloat16": "bf16", "cutlass::bfloat16_t": "bf16",
+    "torch::headeronly::Half": "f16", "torch::headeronly::BFloat16": "bf16",
+    "torch::headeronly::Float8_e4m3fn": "f8e4m3", "c10::Float8_e4m3fn": "f8e4m3",
     "__nv_fp8_e4m3": "f8e4m3", "__nv_fp8_e5m2": "f8e5m2", "cutlass::float_e4m3_t": "f8e4m3",
     "cutlass::float_e5m2_t": "f8e5m2", "__nv_fp4_e2m1": "f4e2m1", "__nv_fp8_e8m0": "f8e8m0",
     "cutlass::tfloat32_t": "tf32",

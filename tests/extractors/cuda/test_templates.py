@@ -112,3 +112,54 @@ def test_the_number_of_the_target_has_another_name() -> None:
         "__global__ void k(float* y) { y[0] = OURS >= 1000 ? 32 : 16; }\n"
     )
     assert not ops(kernel, OpKind.OPAQUE)
+
+
+_CONVERTERS = """
+template <typename S> struct To { static constexpr bool known = false; };
+template <> struct To<float> {
+  using one = float; using two = float2;
+  __device__ static float of(one x) { return x; }
+  __device__ static float2 of(two x) { return x; }
+};
+template <> struct To<__half> {
+  using one = __half; using two = __half2;
+  __device__ static float of(one x) { return __half2float(x); }
+  __device__ static float2 of(two x) { return __half22float2(x); }
+  __device__ static one of(float x) { return __float2half_rn(x); }
+};
+template <> struct To<__nv_bfloat16> {
+  using one = __nv_bfloat16; using two = __nv_bfloat162;
+  __device__ static float of(one x) { return __bfloat162float(x); }
+  __device__ static float2 of(two x) { return __bfloat1622float2(x); }
+  __device__ static one of(float x) { return __float2bfloat16(x); }
+};
+"""
+
+
+def test_conversions_of_an_open_type_are_those_of_every_type() -> None:
+    kernel = sound(
+        f"{_CONVERTERS}template <typename T> __global__ void k(const T* x, T* y) {{\n"
+        "  using C = To<T>;\n  float v = C::of(x[0]);\n  y[0] = C::of(v + v);\n}\n"
+    )
+    assert not ops(kernel, OpKind.OPAQUE)
+    made = [op.results[0].type for op in ops(kernel, OpKind.CAST)]
+    assert [one.dtype for one in made if one is not None] == ["f32", "dtypeof(T)"]
+
+
+def test_a_struct_that_does_more_converts_nothing() -> None:
+    text = _CONVERTERS.replace("return __half2float(x)", "return 2.f * __half2float(x)")
+    kernel = sound(
+        f"{text}template <typename T> __global__ void k(const T* x, float* y) {{\n"
+        "  using C = To<T>;\n  y[0] = C::of(x[0]);\n}\n"
+    )
+    assert not ops(kernel, OpKind.CAST)
+
+
+def test_a_pointer_of_any_type_points_at_what_it_is_given() -> None:
+    kernel = sound(
+        "__global__ void k(const float* x, float4* y) {\n"
+        "  auto* v = reinterpret_cast<const float4*>(x);\n  y[0] = v[1];\n}\n"
+    )
+    (load,) = ops(kernel, OpKind.LOAD)
+    assert load.results[0].type is not None
+    assert load.results[0].type.shape == ("4",)

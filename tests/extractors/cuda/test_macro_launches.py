@@ -1,0 +1,68 @@
+"""Launches in the bodies of macros: the lines of the body, not those of the use."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+
+_TEXT = """template <typename T, bool W> __global__ void k(const T* x, T* y, int n) { y[0] = x[n]; }
+#define GO(T, W)                       \\
+  do {                                 \\
+    dim3 block(min(n, 1024));          \\
+    k<T, W><<<n, block>>>(x, y, n);    \\
+  } while (0)
+#define EACH(FN)                       \\
+  if (n > 4) {                         \\
+    FN(float);                         \\
+  }
+#define HALF(T) GO(T, false)
+
+void plain(float* x, float* y, int n) {
+  GO(float, true);
+}
+void handed(float* x, float* y, int n) {
+  EACH(
+      HALF);
+}
+void flagged(float* x, float* y, int n) {
+  bool wide = n % 4 == 0;
+  if (wide) {
+    k<float, true><<<n, 128>>>(x, y, n);
+  } else {
+    k<float, false><<<n, 128>>>(x, y, n);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        pytest.param("plain", (5, 5), id="in a body"),
+        pytest.param("handed", (5, 5), id="by a macro that another is given over lines"),
+        pytest.param("flagged", (23, 23), id="not in a macro"),
+    ],
+)
+def test_the_lines_are_those_of_the_body(function: str, lines: tuple[int, int]) -> None:
+    found = host_facts(read_cuda(_TEXT, "a.cu"))["k"].launches
+    assert next(one.lines for one in found if one.host_function == function) == lines
+
+
+def test_the_block_is_made_in_the_body() -> None:
+    decisions = host_facts(read_cuda(_TEXT, "a.cu"))["k"].decisions
+    (warps,) = [one for one in decisions if one.axis == "num_warps" and "1024" in str(one.value)]
+    assert {(4, 4), (5, 5)} <= set(warps.lines)
+
+
+def test_a_measure_chooses_an_instance() -> None:
+    decisions = host_facts(read_cuda(_TEXT, "a.cu"))["k"].decisions
+    (chosen,) = [one for one in decisions if one.axis == "algorithm_selection"]
+    assert {(22, 22), (23, 23), (25, 25)} <= set(chosen.lines)
+
+
+def test_what_is_there_or_not_chooses_no_algorithm() -> None:
+    text = _TEXT.replace("bool wide = n % 4 == 0;", "bool wide = y != nullptr;")
+    decisions = host_facts(read_cuda(text, "a.cu"))["k"].decisions
+    assert not [one for one in decisions if one.axis == "algorithm_selection"]
