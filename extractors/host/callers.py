@@ -95,6 +95,21 @@ def _changes(decorator: ast.expr) -> bool:
     return not (isinstance(decorator, ast.Name) and decorator.id in _MARKERS)
 
 
+def member(node: ast.AST, keywords: str) -> str | None:
+    """The key under which a piece of code takes a member of the keywords that a function
+    accepts."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        held, key = node.func.value, node.args[0]
+        asked = node.func.attr in ("get", "pop")
+    elif isinstance(node, ast.Subscript):
+        held, key, asked = node.value, node.slice, True
+    else:
+        return None
+    named = asked and isinstance(held, ast.Name) and held.id == keywords
+    text = key.value if isinstance(key, ast.Constant) else None
+    return text if named and isinstance(text, str) else None
+
+
 def handed(material: Material, launch: LaunchRecord, name: str) -> ast.expr | None:
     """What a launch hands over for a parameter as it is written; None where a row of arguments
     comes from elsewhere."""

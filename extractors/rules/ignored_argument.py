@@ -6,14 +6,15 @@ import ast
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from extractors.host.callers import MAX_CALLERS, called, leading
+from extractors.host.callers import MAX_CALLERS, called, leading, member
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of, read_names
+from extractors.host.origins import lines_of
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
 from extractors.syntax.nodes import nodes_of, walk
-from kb.evidence import Finding, Severity
+from kb.evidence import Finding, Lines, Severity
 
 _ACCEPTED = vary(AUTOTUNED, ("def run(x):", "def run(x, wide=False):"))
 _TILED = vary(SEARCHED, ("def run(x):", "def run(x, **options):"))
@@ -25,6 +26,11 @@ class Move(torch.autograd.Function):
     def forward(ctx, x, wide=False):
         return run(x)
 """
+)
+_KEYWORDS = vary(
+    AUTOTUNED,
+    ("def run(x):\n", "def run(x, **options):\n"),
+    ("n = x.numel()", "n = int(x.numel() * options.get('scale', 1.0))"),
 )
 _HELPER = (
     vary(AUTOTUNED, ("n = x.numel()", "n = rows(x, True)"))
@@ -45,6 +51,7 @@ class IgnoredArgument(Rule):
         Case(_TILED, "`options`"),
         Case(_METHOD, "`forward` accepts `wide`"),
         Case(_HELPER, "`rows` accepts `wide`"),
+        Case(_KEYWORDS, "`scale` alone"),
     )
     near_misses = (
         NearMiss(AUTOTUNED, why="every argument is read"),
@@ -61,6 +68,17 @@ class IgnoredArgument(Rule):
             vary(_METHOD, ("return run(x)", "return x.run(x)")), why="a method of the same name"
         ),
         NearMiss(vary(_METHOD, ("return run(x)", "return x.clone()")), why="it launches nothing"),
+        NearMiss(
+            vary(_KEYWORDS, ("    out = torch", "    print(options)\n    out = torch")),
+            why="all keywords are handed on",
+        ),
+        NearMiss(
+            vary(
+                _KEYWORDS,
+                ("    out = torch", "    assert not options.keys() - {'scale'}\n    out = torch"),
+            ),
+            why="other keywords are refused",
+        ),
         NearMiss(
             _HELPER + "TABLE = {'rows': rows}\n",
             why="a table hands the helper on, which may ask for such parameters",
@@ -86,6 +104,35 @@ class IgnoredArgument(Rule):
                         [(arg.lineno, arg.end_lineno or arg.lineno) for arg in ignored],
                         Severity.NOTE,
                     )
+                keywords = function.args.kwarg
+                taken = _members(function) if keywords is not None else {}
+                if keywords is not None and taken and keywords not in told:
+                    told.add(keywords)
+                    yield self.finding(
+                        subject,
+                        f"`{function.name}` accepts any keyword in `{keywords.arg}` and reads "
+                        f"{', '.join(f'`{key}`' for key in taken)} alone: another one, or one that "
+                        "is misspelt, changes nothing",
+                        "name the keywords that are meant, or refuse the others",
+                        [(keywords.lineno, keywords.end_lineno or 0), *taken.values()],
+                        Severity.NOTE,
+                    )
+
+
+def _members(function: ast.FunctionDef) -> dict[str, Lines]:
+    """The keywords that a function takes by name from all that it accepts, with where; none where
+    it does anything else with them."""
+    given = function.args.kwarg
+    found: dict[str, Lines] = {}
+    members = uses = 0
+    for statement in function.body:
+        for node in walk(statement):
+            uses += isinstance(node, ast.Name) and given is not None and node.id == given.arg
+            key = member(node, given.arg) if given is not None else None
+            if key is not None:
+                found.setdefault(key, lines_of(node))
+                members += 1
+    return found if members == uses else {}
 
 
 def _around(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
 
 from extractors.host.assume import Guard
@@ -38,6 +39,23 @@ class SearchAlwaysOn(Rule):
     matches = (
         Case(SEARCHED, "turns it off"),
         Case(_GIVEN + _FIXED.replace("move, (", "other, ("), "turns it off"),
+        Case(
+            vary(
+                SEARCHED,
+                ("    b, n = x.shape\n", "    assert len(x.shape) == 2\n    b, n = x.shape\n"),
+            ),
+            "turns it off",
+        ),
+        Case(
+            vary(
+                SEARCHED,
+                (
+                    "def run(x):\n",
+                    "def run(x, sizes):\n    if len(sizes) == 0:\n        return x\n",
+                ),
+            ),
+            "turns it off",
+        ),
     )
     near_misses = (
         NearMiss(_GIVEN + _FIXED, why="an argument leads to the same kernel without a search"),
@@ -82,7 +100,7 @@ def _switch(material: Material, guard: Guard) -> bool:
     without which the same kernel is launched, too."""
     for part in parts(guard.cond):
         asked = part.args[0] if part.args else None
-        if part.op == "call" and (isinstance(asked, str) or _environment(asked)):
+        if part.op == "call" and (_elsewhere(asked) or _environment(asked)):
             return True
         if part.op == "sym" and "@" in str(asked):
             return True
@@ -92,6 +110,12 @@ def _switch(material: Material, guard: Guard) -> bool:
         for launch in material.launches
         for other in launch.path.guards
     )
+
+
+def _elsewhere(asked: object) -> bool:
+    """Whether a function of another module is asked: none of Python's own, which only look at what
+    they are given."""
+    return isinstance(asked, str) and not hasattr(builtins, asked)
 
 
 def _environment(value: object) -> bool:
