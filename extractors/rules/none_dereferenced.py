@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from extractors.host.callers import leading
 from extractors.host.events import LaunchRecord
@@ -172,7 +172,7 @@ def _in_expression(node: ast.AST, name: str) -> ast.Attribute | None:
             return node
     if isinstance(node, (*_INNER, ast.With, ast.For, ast.Try)):
         return None
-    parts: list[ast.AST] = children(node)
+    parts: Sequence[ast.AST] = children(node)
     if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
         parts = [node.test]
     elif isinstance(node, ast.BoolOp):
