@@ -238,12 +238,12 @@ class PaddedLanes:
 
 
 def covers(high: Expr) -> bool:
-    """True when a bound may be the end of an array: not the quotient that leaves the last partial
-    tile out, and not a multiple of the block index alone."""
+    """True when a bound may be past the end of an array: not the quotient that leaves the last
+    partial tile out, and not where a block begins; where it ends may be."""
     atom = high.atom
     if atom is not None and atom.kind is AtomKind.FLOOR_DIV:
         return False
-    if not high.has(AtomKind.BLOCK, AtomKind.OPAQUE):
+    if not high.has(AtomKind.BLOCK, AtomKind.OPAQUE) or _end_of_block(high):
         return True
     kinds = (AtomKind.MINIMUM, AtomKind.CHOICE)
     return any(
@@ -251,6 +251,17 @@ def covers(high: Expr) -> bool:
         for inner in high.atoms()
         if inner.kind in kinds
     )
+
+
+def _end_of_block(high: Expr) -> bool:
+    """True for a block index and one more, times a size: blocks cover what they divide up."""
+    kind = AtomKind.BLOCK
+    blocks = [factors for factors, _ in high.terms if any(a.kind is kind for a in factors)]
+    if len(blocks) != 1 or len(high.terms) != 2:
+        return False
+    block = next(atom for atom in blocks[0] if atom.kind is kind)
+    size = high.coefficient(block)
+    return any(factors not in blocks and size.terms == ((factors, n),) for factors, n in high.terms)
 
 
 def _equal(left: float, right: float) -> bool:
