@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
@@ -102,11 +102,7 @@ class GroupedRasterisation(Pattern):
         if regrouped:
             yield self.decide(facts, "grouped-M", regrouped)
             return
-        heights = facts.graph.of(OpKind.MINIMUM, OpKind.SELECT, OpKind.IF_EXPRESSION)
-        for height in heights:
-            first = self._first(facts, height)
-            if first is None:
-                continue
+        for height, first in self.heights(facts):
             rows = facts.values.expr(height.result).atom
             steps = [
                 n
@@ -119,6 +115,13 @@ class GroupedRasterisation(Pattern):
         for steps in self._twice(facts):
             yield self.decide(facts, "groups of one size", steps)
             return
+
+    def heights(self, facts: Facts) -> Iterator[tuple[Node, Node]]:
+        """Where the number of tiles in a group is found, at most the group's, and its first."""
+        for height in facts.graph.of(OpKind.MINIMUM, OpKind.SELECT, OpKind.IF_EXPRESSION):
+            first = self._first(facts, height)
+            if first is not None:
+                yield height, first
 
     def _twice(self, facts: Facts) -> Iterable[list[Node]]:
         """The steps of id // (group * others) * group + id % (group * others) % group, and the

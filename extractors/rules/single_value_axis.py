@@ -10,6 +10,8 @@ from extractors.host.facts import Material
 from extractors.host.spaces import complete, passed, space_lines, tried
 from extractors.host.tuning import axis_names, effective_axes
 from extractors.patterns.cases import vary
+from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.grouped_rasterisation import GroupedRasterisation
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
 from kb.analysis.parameters import parameters_of
@@ -24,6 +26,27 @@ _PASSED = vary(
     ("(x, out, n)", "(x, out, n, 64)"),
     ('meta["T"]', "64"),
 )
+_GROUPED = (
+    vary(
+        PRODUCT_PERSISTENT_POINTER,
+        (", GROUP: tl.constexpr", ""),
+        ("    rows = tl.cdiv(M, TM)", "    GROUP = 8\n    rows = tl.cdiv(M, TM)"),
+        (
+            "@triton.jit",
+            "@triton.autotune([triton.Config({'TM': m, 'TN': 64, 'TK': k}) for m in (64, 128)\n"
+            "                  for k in (32, 64)], key=['M', 'N', 'K'])\n@triton.jit",
+        ),
+    )
+    + """
+import torch
+def run(a, b):
+    M, K = a.shape
+    N = b.shape[1]
+    out = torch.empty(M, N)
+    product[(132,)](a, b, out, M, N, K, a.stride(0), b.stride(0), out.stride(0))
+    return out
+"""
+)
 
 
 class SingleValueAxis(Rule):
@@ -36,6 +59,7 @@ class SingleValueAxis(Rule):
         Case(vary(SEARCHED, ("occupancy=2", "occupancy=1")), "`occupancy`"),
         Case(vary(AUTOTUNED, ("for w in (4, 8)", "for w in (4,)")), "`num_warps`"),
         Case(_PASSED, "every launch"),
+        Case(_GROUPED, "groups of 8"),
     )
     near_misses = (
         NearMiss(
@@ -77,6 +101,25 @@ class SingleValueAxis(Rule):
                         Severity.NOTE,
                     )
             yield from self._passed(subject, material, search)
+            yield from self._written_out(subject)
+
+    def _written_out(self, subject: Subject) -> Iterator[Finding]:
+        """The height of groups of tiles, where the kernel has it as a number."""
+        facts = subject.facts
+        for height, first in GroupedRasterisation().heights(facts):
+            for value in facts.graph.feeds(height.result)[-2:]:
+                number = facts.values.expr(value).constant
+                made = facts.graph.producer(facts.graph.core(value))
+                if number is not None and number > 1:
+                    yield self.finding(
+                        subject,
+                        f"tiles are taken in groups of {number}, a number of the kernel that no "
+                        "configuration lists: nothing is searched",
+                        "make it a parameter, and list it in the space",
+                        [made or height, first],
+                        Severity.NOTE,
+                    )
+                    return
 
     def _passed(
         self, subject: Subject, material: Material, search: SearchRecord
