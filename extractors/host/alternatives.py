@@ -132,7 +132,7 @@ def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     for name, value in launch.args if constexprs else ():
         if name not in constexprs:
             continue
-        rests = [node for leaf in leaves(value) for node in _nodes(leaf) if _no_rest(node)]
+        rests = [node for leaf in leaves(value) for node in _tests(leaf) if _no_rest(node)]
         if rests:
             yield Decision(
                 axis="tail_handling",
@@ -154,6 +154,15 @@ def even_flags(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
 def _given(launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
     """Where a launch gives a parameter."""
     return (dict(launch.arg_lines).get(name, launch.lines),)
+
+
+def _tests(value: Value) -> Iterator[Expr]:
+    """What a truth value is put together from; a number that a test chose is none."""
+    if isinstance(value, Expr):
+        yield value
+        if value.op in ("and", "or", "not", "bool"):
+            for part in value.args:
+                yield from _tests(part)
 
 
 def _no_rest(node: Expr) -> bool:

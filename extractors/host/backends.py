@@ -14,6 +14,12 @@ from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
 from kb.evidence import AxisKind, Decision, Lines
 
+_PLATFORM = frozenset({
+    "is_rocm", "is_cuda", "is_cuda_alike", "is_xpu", "is_hip", "is_npu", "has_device_capability",
+    "is_device_capability", "is_device_capability_family",
+})  # fmt: skip
+"""What the platform objects and functions of vLLM and SGLang are asked."""
+_ANSWERS = QUESTIONS | _PLATFORM
 _COUNTS = frozenset({"multi_processor_count", "multiprocessor_count"})
 """Properties of PyTorch and Triton that are numbers of multiprocessors."""
 
@@ -144,7 +150,15 @@ def _counts(value: ast.expr) -> bool:
 
 def _asks(material: Material, test: ast.expr) -> bool:
     """True for a test that calls what asks for the target, and that measures nothing."""
-    calls = [node.func for node in walk(test) if isinstance(node, ast.Call)]
-    names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
+    calls = [node for node in walk(test) if isinstance(node, ast.Call)]
+    placed = {id(getattr(call.func, "value", None)) for call in calls if _of_array(call)}
+    asked = [call.func for call in calls if id(call) not in placed]
+    names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in asked}
     sized = any(isinstance(n, ast.Attribute) and n.attr in ("shape", "numel") for n in walk(test))
-    return bool(names & (QUESTIONS | material.machine.device_functions)) and not sized
+    return bool(names & (_ANSWERS | material.machine.device_functions)) and not sized
+
+
+def _of_array(call: ast.Call) -> bool:
+    """True for what a device is asked about something named, as whether an array lies there."""
+    receiver = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call)
+    return receiver and any(isinstance(arg, ast.Name) for arg in call.args)

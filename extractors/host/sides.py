@@ -28,6 +28,9 @@ _MAKES = frozenset({
 })  # fmt: skip
 """Methods and functions of torch that make, move or look at a tensor and compute nothing."""
 
+MIN_HANDED = 2
+"""Arrays that both sides of a branch take before one is an alternative to the other."""
+
 _DRAWS = frozenset({"randn", "rand", "randint", "randn_like", "rand_like", "do_bench"})
 """Functions of torch that tests and benchmarks fill arrays with, and Triton's timer."""
 
@@ -173,7 +176,25 @@ class Routes:
                 names = read if isinstance(one, ast.Return) else set()
                 if isinstance(made, ast.Call) and self._computed(made, names):
                     return True
+                if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
+                    if self._handed(one.value, read):
+                        return True
         return False
+
+    def _handed(self, call: ast.Call, read: set[str]) -> bool:
+        """Whether an operator that is registered with torch, or a function that computes or comes
+        from another module, is handed what the other side reads, to write its results into."""
+        given = [*call.args, *(word.value for word in call.keywords)]
+        if len({one.id for one in given if isinstance(one, ast.Name)} & read) < MIN_HANDED:
+            return False
+        function = call.func
+        if isinstance(function, ast.Name):
+            made = self._defined.get(function.id, [])
+            if len(made) == 1 and isinstance(made[0], ast.FunctionDef):
+                return self._computes(made[0].body, _parameters(made[0]))
+            return not made and function.id in self._taken
+        path = ast.unparse(function).split(".")
+        return path[0] in self._torch and path[1:2] == ["ops"]
 
     def _computed(self, call: ast.Call, read: set[str]) -> bool:
         function = call.func
@@ -228,7 +249,7 @@ def _torch(tree: ast.Module) -> Iterator[str]:
 
 def _taken(tree: ast.Module) -> Iterator[str]:
     """Names that are taken from other modules."""
-    for node in tree.body:
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom):
             yield from (name.asname or name.name for name in node.names)
 

@@ -84,6 +84,25 @@ def back(gy, x, w, y, gw, gx, T: tl.constexpr):
     tl.store(gx + at, g * u * a * (1 - a))
 """
 )
+_MANY = 3
+"""Steps that two ways have in common by more than chance."""
+_QUANTISED = (
+    POINTER
+    + """
+@triton.jit
+def shrink(k, v, ko, vo, ks, vs, s, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    a = tl.load(k + row * s + at)
+    up = tl.max(tl.abs(a), 0) / 127.0
+    tl.store(ks + row, up)
+    tl.store(ko + row * T + at, a * (1.0 / up))
+    b = tl.load(v + row * s + at)
+    by = tl.max(tl.abs(b), 0) / 127.0
+    tl.store(vs + row, by)
+    tl.store(vo + row * T + at, b * (1.0 / by))
+"""
+)
 _ALIKE = "two arrays in one launch"
 _ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA})
 
@@ -123,6 +142,7 @@ class ArraysAlike(Pattern):
         Case(_ROTATED, _ALIKE),
         Case(_ROTATED_TILE, _ALIKE),
         Case(_ROTATED_THREADS, _ALIKE),
+        Case(_QUANTISED, _ALIKE),
         Case(_GATED, "forward product beside the gradients"),
         Case(_PAIR, _COPIED),
         Case(_PAIR_POINTER, _COPIED),
@@ -155,6 +175,9 @@ class ArraysAlike(Pattern):
         NearMiss(
             vary(_PAIR, ("values[to] =", "keys[to + width] =")), why="both go to the same array"
         ),
+        NearMiss(
+            vary(_QUANTISED, ("b * (1.0 / by)", "b + by")), why="one array is scaled, one shifted"
+        ),
         NearMiss(ADD_POINTER, why="one output"),
         NearMiss(ADD_THREADS, why="one output"),
         NearMiss(SOFTMAX, why="one output"),
@@ -183,7 +206,8 @@ class ArraysAlike(Pattern):
             alike = [
                 other
                 for other, (rest, same) in ways.items()
-                if other != one and same == steps and taken & rest and taken - rest and rest - taken
+                if other != one and same == steps and taken - rest and rest - taken
+                if taken & rest or sum(steps.values()) >= _MANY
             ]
             if alike and steps[OpKind.MUL]:
                 stores = [s for name in (one, *alike) for s in outputs[name]]

@@ -138,6 +138,11 @@ class BlockScaledAccumulation(Pattern):
 
     def _scaled(self, facts: Facts, product: Node) -> list[Node]:
         """Products of a result with a loaded row, column or number."""
+        sums = [n for n in facts.reductions if facts.graph.rests_on(n.result, product)]
+
+        def reduced(value: str) -> bool:
+            return any(facts.graph.rests_on(value, n) and not n.loops for n in sums)
+
         found, seen = [], set()
         for node in facts.graph.downstream(product.result, 40):
             if node.op.kind != OpKind.MUL or node in seen:
@@ -146,7 +151,7 @@ class BlockScaledAccumulation(Pattern):
             for value, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
                 narrow = len([e for e in facts.types.shape(other) if e != "1"]) < 2
                 scales = self._loaded(facts, other)
-                if scales and facts.graph.rests_on(value, product):
+                if scales and facts.graph.rests_on(value, product) and not reduced(value):
                     if narrow or all(len(_lanes(scale)) < 2 for scale in scales):
                         found.append(node)
         return found

@@ -109,6 +109,72 @@ def join(tops, sums, top, total, S: tl.constexpr):
 """
 )
 """Maxima and sums of the pieces of a row become those of the row."""
+MERGE_LOOP_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, stat, sizes, out, PIECE: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    d = tl.arange(0, T)
+    count = tl.cdiv(tl.load(sizes + b), PIECE)
+    top = -float("inf")
+    tot = 0.0
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for s in range(0, count):
+        x = tl.load(stat + b * W + s)
+        part = tl.load(parts + (b * W + s) * T + d)
+        now = tl.maximum(x, top)
+        fade = tl.exp(top - now)
+        w = tl.exp(x - now)
+        acc = acc * fade + w * part
+        tot = tot * fade + w
+        top = now
+    tl.store(out + b * T + d, acc / tot)
+"""
+)
+"""As many parts as a loaded length has pieces, one after the other."""
+MERGE_APART_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def merge(parts, tops, sums, out, S: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    s = tl.arange(0, S)
+    d = tl.arange(0, T)
+    top = tl.load(tops + b * S + s)
+    most = tl.max(top)
+    most = tl.where(most > float("-inf"), most, 0.0)
+    tot = tl.sum(tl.load(sums + b * S + s) * tl.exp(top - most))
+    v = tl.load(parts + (b * S + s)[:, None] * T + d[None, :])
+    acc = tl.sum(v * tl.exp(top - most)[:, None], axis=0)
+    tl.store(out + b * T + d, tl.where(tot == 0.0, 0.0, acc / tot))
+"""
+)
+"""Maxima and sums of the parts are kept apart."""
+WEIGHED_ROWS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def weigh(scores, values, places, out, count, S: tl.constexpr, T: tl.constexpr):
+    b = tl.program_id(0)
+    d = tl.arange(0, T)
+    top = float("-inf")
+    tot = 0.0
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for k in range(0, count, S):
+        at = k + tl.arange(0, S)
+        row = tl.load(places + b * count + at)
+        x = tl.load(scores + b * count + at)
+        now = tl.maximum(tl.max(x, 0), top)
+        fade = tl.exp(top - now)
+        w = tl.exp(x - now)
+        tot = tot * fade + tl.sum(w, 0)
+        acc = acc * fade + tl.sum(w[:, None] * tl.load(values + row[:, None] * T + d[None, :]), 0)
+        top = now
+    tl.store(out + b * T + d, acc / tot)
+"""
+)
+"""Attention whose scores are there: its values are fetched one by one."""
 MERGE_PAIR_THREADS = """__global__ void join(const float* a, const float* b, const float* la,
                                           const float* lb, float* out, float* stat, int width) {
     int row = blockIdx.x;

@@ -86,6 +86,9 @@ _PARTS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
 _ORDERS = ([[True, False], [False, True]], [[False, True], [True, False]])
 
 
+_CHUNKED = vary(_ROWS, (") * TM + tl", ") * TM + tl.program_id(1) // 4 * K + tl"))
+
+
 class CountedTiles(Pattern):
     """The quotient of a tile's number by a count is its row, the remainder its column, or the other
     way round; nothing else is added to them."""
@@ -95,6 +98,7 @@ class CountedTiles(Pattern):
     source = "Triton documentation, Matrix Multiplication tutorial: row-major ordering"
     matches = (
         Case(_ROWS, "row-major"),
+        Case(_CHUNKED, "row-major"),
         Case(_COLUMNS, "column-major"),
         Case(_TILES, "row-major"),
         Case(_THREADS, "row-major"),
@@ -122,8 +126,12 @@ class CountedTiles(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.score_products:
             return
-        for store in facts.stores:
-            row, column = _splits(store)
+        rows = facts.contractions and all(_one_axis(s) for s in facts.stores)
+        for store in (*facts.stores, *(facts.loads if rows else ())):
+            row, column = (
+                side if len(side) < 2 else [a for a in side if _tile(store, a)]
+                for side in _splits(store)
+            )
             if len(row) != 1 or len(column) != 1:
                 continue
             kinds = {row[0].kind, column[0].kind}
@@ -170,6 +178,12 @@ class CountedTiles(Pattern):
                     value = "row-major" if rests[0][0] else "column-major"
                     yield self.decide(facts, value, pair)
                     return
+
+
+def _one_axis(store: Access) -> bool:
+    """True for a store by pointers along one axis: what is loaded beside it tells the tile."""
+    lanes = {a.value for i in store.index for a in i.atoms() if a.kind is AtomKind.LANE}
+    return store.mode is Mode.POINTER and len(lanes) < 2
 
 
 def _tile(store: Access, number: Atom) -> bool:

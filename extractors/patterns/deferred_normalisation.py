@@ -6,7 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
-from extractors.patterns.cases_merges import MERGE, MERGE_LOOP_THREADS, MERGE_TWICE_POINTER
+from extractors.patterns.cases_merges import (
+    MERGE,
+    MERGE_LOOP_THREADS,
+    MERGE_TWICE_POINTER,
+    WEIGHED_ROWS_POINTER,
+)
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
@@ -43,6 +48,12 @@ _IN_TWO_LOOPS = vary(
 )
 
 
+_OVER_ROWS = vary(
+    WEIGHED_ROWS_POINTER,
+    ("tl.store(out + b * T + d, acc / tot)", "acc = acc / tot\n    tl.store(out + b * T + d, acc)"),
+)
+
+
 class DeferredNormalisation(Pattern):
     """An accumulator of a loop is divided by a sum that the same loop carried."""
 
@@ -76,8 +87,12 @@ class DeferredNormalisation(Pattern):
             vary(ATTENTION_POINTER, ("acc / tot", "(acc * rate) / tot")),
             "divide once in the epilogue",
         ),
+        Case(_OVER_ROWS, "divide once in the epilogue"),
     )
     near_misses = (
+        NearMiss(
+            vary(_OVER_ROWS, ("acc / tot", "acc / count")), why="divided by a number that is given"
+        ),
         NearMiss(SOFTMAX, why="numerator and denominator come from one tile, no loop carries them"),
         NearMiss(
             vary(SOFTMAX_TWICE_POINTER, ("tl.exp(v - top) / tot", "v / tot")),
@@ -105,7 +120,7 @@ class DeferredNormalisation(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         merge = merge_of(facts)
-        if merge is not None and merge.form in (Form.TWICE, Form.RESIDENT):
+        if merge is not None and merge.form is not Form.PAIRWISE:
             once = [n for n in merge.quotients if _whole(facts, n, merge)]
             if once:
                 yield self.decide(facts, "divide once in the epilogue", once)
@@ -113,8 +128,10 @@ class DeferredNormalisation(Pattern):
         found: dict[str, list[Node]] = {}
         for loop in facts.loops:
             sums = loop.of(Role.RUNNING_SUM, Role.SUM)
+            axes = {c.result: len(facts.types.shape(c.result)) for c in sums}
+            least = min(axes.values(), default=0)
             grown = loop.of(Role.ACCUMULATOR) + [
-                c for c in sums if len(facts.types.shape(c.result)) > 1
+                c for c in sums if axes[c.result] > max(1, least) or axes[c.result] > least == 0
             ]
             if not loop.of(Role.RUNNING_MAXIMUM) or not sums:
                 continue

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.runtime_branch import past_extent
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
+from kb.analysis.loops import Loop, once, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
@@ -180,6 +180,22 @@ def ragged(x, lengths, out, count, n, T: tl.constexpr):
 )
 
 
+_LOOPED = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, sizes, out, s, T: tl.constexpr):
+    row = tl.program_id(0)
+    first = tl.program_id(1) * T
+    size = tl.load(sizes + row)
+    work = tl.where(first < size, 1, 0)
+    for turn in range(0, work, 1):
+        at = row * s + first + tl.arange(0, T)
+        tl.store(out + at, tl.load(x + at) * 2.0)
+"""
+)
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length, or its places along two
     axes of the grid, ends the kernel."""
@@ -191,6 +207,7 @@ class EarlyExit(Pattern):
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
         Case(_EMPTY, "upper-bound grid + early return"),
+        Case(_LOOPED, "upper-bound grid + early return"),
         Case(_SLOT, "upper-bound grid + early return"),
         Case(_CALLED, "upper-bound grid + early return"),
         Case(_GUARDED, "upper-bound grid + early return"),
@@ -205,6 +222,9 @@ class EarlyExit(Pattern):
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LOOPED, ("range(0, work, 1)", "range(0, size, 1)")), why="a loop over the row"
+        ),
         NearMiss(
             vary(_EMPTY, ("offsets + own", "offsets")),
             why="the same for all blocks: a switch, no size of the own share",
@@ -266,12 +286,7 @@ class EarlyExit(Pattern):
             tests = [
                 n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS
             ]
-            placed = [
-                n
-                for n in tests
-                if any(facts.values.expr(v).has(AtomKind.BLOCK) for v in n.op.inputs)
-                or self._own(facts, n)
-            ]
+            placed = [n for n in tests if self._placed(facts, n)]
             if any(facts.graph.roots(n.result, *READS) for n in placed):
                 yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
                 return
@@ -289,6 +304,21 @@ class EarlyExit(Pattern):
             if marks and len(marks) == len(tests):
                 yield self.decide(facts, "early return for marked items", (branch, *marks))
                 return
+
+        for loop in facts.loops:
+            if _holds_all(facts, loop) and loop.high is not None:
+                above = facts.graph.upstream(loop.high)
+                tests = [n for n in above if n.op.kind in COMPARISONS]
+                placed = [n for n in tests if facts.graph.roots(n.result, *READS)]
+                if any(self._placed(facts, n) for n in placed):
+                    where: list[Where] = [loop.node.head, *placed]
+                    yield self.decide(facts, "upper-bound grid + early return", where)
+                    return
+
+    def _placed(self, facts: Facts, test: Node) -> bool:
+        """A comparison of where the block is, or of numbers of its own items."""
+        blocks = (facts.values.expr(v).has(AtomKind.BLOCK) for v in test.op.inputs)
+        return any(blocks) or self._own(facts, test)
 
     def _marked(self, facts: Facts, test: Node) -> bool:
         """A number that was loaded from where the block id says, compared with one that stands for
@@ -313,6 +343,13 @@ class EarlyExit(Pattern):
             and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
             and all(e.has(AtomKind.LOADED) or e.constant in (0, -1) for e in compared)
         )
+
+
+def _holds_all(facts: Facts, loop: Loop) -> bool:
+    """Whether a branch that is written as a loop holds every tile that is moved."""
+    tiles = [a for a in facts.accesses if facts.types.shape(a.value)]
+    apart = loop.node.loops or not once(loop, facts.values)
+    return not apart and bool(tiles) and all(a.node.inside(loop.node) for a in tiles)
 
 
 def _leaves(branch: Node) -> bool:

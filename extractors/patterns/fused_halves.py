@@ -154,6 +154,10 @@ class FusedHalves(Pattern):
         Case(_HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
+        Case(
+            vary(_HALVES_STRIDED, ("< H\n", "< T\n"), ("hop, H", "hop, H: tl.constexpr")),
+            "one [.., 2H] tensor with +H column offset",
+        ),
         Case(_ROTATED, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
         Case(_SLICES, "one [.., 2H] tensor with +H column offset"),
@@ -300,8 +304,20 @@ class FusedHalves(Pattern):
         if not lanes or (facts.of_threads and any(a.args[0] in moved for a in lanes)):
             return False
         return len(moved) == 1 and (
-            self._extent(facts, moved[0]) or self._strided(facts, moved[0], first)
+            self._extent(facts, moved[0])
+            or self._strided(facts, moved[0], first)
+            or (first.mask == second.mask and self._compiled_in(facts, moved[0], first))
         )
+
+    def _compiled_in(self, facts: Facts, difference: Expr, access: Access) -> bool:
+        """A compile-time extent that is no tile, times the stride that the lanes go along."""
+        for lane in (a for e in access.index for a in e.top() if a.kind is AtomKind.LANE):
+            hop = next((e.coefficient(lane) for e in access.index if lane in set(e.top())), s.ONE)
+            for atom in difference.top():
+                named = atom.kind is AtomKind.PARAMETER and atom.value in facts.constexprs
+                if named and atom.value not in facts.tile_extents and hop != s.ONE:
+                    return s.mul(s.of(atom), hop) == difference
+        return False
 
     def _strided(self, facts: Facts, difference: Expr, access: Access) -> bool:
         """An extent that the mask of the load compares positions with, times a stride."""

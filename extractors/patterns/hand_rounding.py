@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -36,6 +36,20 @@ def small(x, out, rate, T: Int):
 )
 
 
+_STEPS = (OpKind.ADD, OpKind.SUB)
+_CLAMPS = frozenset({OpKind.CLAMP, OpKind.MINIMUM, OpKind.MAXIMUM})
+_KEPT = CASTS | VIEWS | _CLAMPS
+_EITHER = vary(
+    _ROUND,
+    ("rate, n, T: tl.constexpr", "rate, n, T: tl.constexpr, WHOLE: tl.constexpr"),
+    (
+        "    v += 0.5 * tl.where(v >= 0, 1, -1)\n",
+        "    if WHOLE:\n        v = tl.where(v >= 0, v + 0.5, v - 0.5)\n",
+    ),
+    ("v.to(tl.int8)", "tl.clamp(v, -127.0, 127.0)"),
+)
+
+
 class HandRounding(Pattern):
     """One half with the sign of a number is added to it, and the sum is cast to an integer."""
 
@@ -44,6 +58,7 @@ class HandRounding(Pattern):
     source = "IEEE 754-2019, section 4.3.1: roundTiesToAway"
     matches = (
         Case(_ROUND, "half away from zero by hand"),
+        Case(_EITHER, "half away from zero by hand"),
         Case(_ROUND_TILE, "half away from zero by hand"),
     )
     near_misses = (
@@ -52,6 +67,7 @@ class HandRounding(Pattern):
             vary(_ROUND_TILE, ("v + ct.where(v >= 0, 0.5, -0.5)", "v + 1.0")),
             why="a whole number is added",
         ),
+        NearMiss(vary(_EITHER, ("v - 0.5)", "v + 0.5)")), why="a half is added to every number"),
         NearMiss(ADD_POINTER, why="nothing is cast to an integer"),
         NearMiss(PRODUCT, why="nothing is cast to an integer"),
     )
@@ -61,11 +77,43 @@ class HandRounding(Pattern):
         for cast in facts.graph.of(*CASTS):
             if not facts.types.dtype(cast.result).startswith(("i", "u")):
                 continue
-            made = facts.graph.producer(facts.graph.plain(cast.op.inputs[0]))
-            if made is not None and made.op.kind == OpKind.ADD and self._halves(facts, made):
-                found += [made, cast]
+            made = self._made(facts, cast.op.inputs[0])
+            found += [*made, cast] if made else []
+        for store in facts.stores:
+            above = facts.graph.upstream(store.value, lambda n: n.op.kind not in _KEPT)
+            for clamp in (n for n in above if n.op.kind in _CLAMPS):
+                for value in clamp.op.inputs:
+                    made = self._made(facts, value)
+                    found += [*made, clamp] if made else []
         if found:
             yield self.decide(facts, "half away from zero by hand", found)
+
+    def _made(self, facts: Facts, value: str) -> list[Node]:
+        """Where a half of the right sign is added to what a value is; one side of a flag may."""
+        ends = facts.graph.ends(value, CASTS | VIEWS)
+        return [
+            node
+            for node in ends
+            if (node.op.kind == OpKind.ADD and self._halves(facts, node)) or self._both(facts, node)
+        ]
+
+    def _both(self, facts: Facts, node: Node) -> bool:
+        """A choice, by a comparison of a number, between it plus a half and it less a half."""
+        if node.op.kind != OpKind.SELECT:
+            return False
+        sides = [facts.graph.producer(facts.graph.core(node.op.operand(r))) for r in ("x", "y")]
+        test = facts.graph.producer(facts.graph.core(node.op.operand("condition")))
+        if test is None or any(n is None or n.op.kind not in _STEPS for n in sides):
+            return False
+        taken = [(n.op.kind, *n.op.inputs[:2]) for n in sides if n is not None]
+        of = {facts.graph.core(v) for _, v, _ in taken}
+        steps = [
+            (-1 if kind == OpKind.SUB else 1) * number
+            for kind, _, by in taken
+            if (number := facts.number(by)) is not None
+        ]
+        compared = {facts.graph.core(v) for v in test.op.inputs}
+        return len(of) == 1 and of <= compared and sorted(steps) == [-0.5, 0.5]
 
     def _halves(self, facts: Facts, total: Node) -> bool:
         """One side is plus or minus one half, by a comparison of the other side."""

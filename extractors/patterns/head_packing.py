@@ -31,6 +31,8 @@ _PACKED_POINTER = vary(
     ("out + bat * ob + head * oh + at[:, None] * om", "out + bat * ob + (kv * R + at[:, None]) * oh"),  # noqa: E501
 )  # fmt: skip
 
+_PACKED_RUNTIME = vary(_PACKED_POINTER, ("R: tl.constexpr", "R"))
+
 _COUNTED = vary(
     ATTENTION,
     ("index=(bat, head, x, 0), shape=(1, 1, TM, W), padding", "index=(bat, 0, (kv * R + x * TM) // TM, 0), shape=(1, 1, TM, W), padding"),  # noqa: E501
@@ -51,6 +53,7 @@ class HeadPacking(Pattern):
     matches = (
         Case(_PACKED, "query-head packing into M tile (PackGQA)"),
         Case(_PACKED_POINTER, "query-head packing into M tile (PackGQA)"),
+        Case(_PACKED_RUNTIME, "query-head packing into M tile (PackGQA)"),
         Case(_COUNTED, "query-head packing into M tile (PackGQA)"),
         Case(_SCALED, "query-head packing into M tile (PackGQA)"),
     )
@@ -119,7 +122,7 @@ class HeadPacking(Pattern):
             stride = {a for a in factors if a is not lane}
             for other, _ in index.terms:
                 rest = [a for a in other if a not in stride]
-                group = [a for a in rest if a.value in facts.constexprs]
+                group = [a for a in rest if a.kind is AtomKind.PARAMETER]
                 head = [a for a in rest if a not in group and a.kind is not AtomKind.LANE]
                 packed = bool(stride) and stride < set(other) and len(group) == len(head) == 1
                 found = [f for f, _ in moving.index[0].terms if packed and head[0] in f]

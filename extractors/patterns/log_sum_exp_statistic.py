@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, v
 from extractors.patterns.cases_merges import (
     GATED_THREADS,
     MERGE,
+    MERGE_APART_POINTER,
     MERGE_PAIR_THREADS,
     MERGE_SUMS_POINTER,
     MERGE_TWICE_POINTER,
@@ -61,6 +62,7 @@ class LogSumExpStatistic(Pattern):
         Case(MERGE, "base-2 LSE"),
         Case(MERGE_SUMS_POINTER, "(m,l) pair"),
         Case(MERGE_TWICE_POINTER, "natural LSE"),
+        Case(MERGE_APART_POINTER, "(m,l) pair"),
         Case(vary(ATTENTION_LSE, ("ct.log2(tot)", "ct.log2(tot) / RATE")), "natural LSE"),
         Case(BACKWARD_KEYS, "base-2 LSE"),
         Case(vary(BACKWARD_KEYS, ("lse[None, :]", "(lse * RATE)[None, :]")), "natural LSE"),
@@ -108,7 +110,7 @@ class LogSumExpStatistic(Pattern):
                 return
         merge = merge_of(facts)
         for exponential in facts.exponentials if merge is not None else ():
-            loads = facts.feeding(exponential.score)
+            loads = facts.held_loads(exponential.score)
             if merge is not None and exponential.node in merge.weights and loads:
                 read: list[Where] = [exponential.difference, exponential.node, *loads]
                 value = "(m,l) pair" if _of_pairs(facts, merge) else self._read(facts, exponential)

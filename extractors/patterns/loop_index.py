@@ -19,7 +19,7 @@ from extractors.patterns.flat_index_split import divided_positions
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop
+from kb.analysis.loops import Loop, once
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -70,7 +70,7 @@ class LoopIndex(Pattern):
             return
         found: list[Where] = []
         for loop in facts.loops:
-            if loop.induction is None or _of_blocks(facts, loop):
+            if loop.induction is None or once(loop, facts.values) or _of_blocks(facts, loop):
                 continue
             step = facts.values.expr(loop.induction).atom
             wide = [a for a in facts.accesses if facts.types.shape(a.value)]

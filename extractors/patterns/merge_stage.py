@@ -9,10 +9,13 @@ from extractors.patterns.cases import ATTENTION
 from extractors.patterns.cases_merges import (
     GATED_THREADS,
     MERGE,
+    MERGE_APART_POINTER,
+    MERGE_LOOP_POINTER,
     MERGE_LOOP_THREADS,
     MERGE_PAIR_THREADS,
     MERGE_POINTER,
     MERGE_TWICE_POINTER,
+    WEIGHED_ROWS_POINTER,
 )
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -33,8 +36,13 @@ class MergeStage(Pattern):
         Case(MERGE_POINTER, "second stage over the pieces, weighted by log-sum-exp"),
         Case(MERGE_TWICE_POINTER, "second stage over the pieces, weighted by log-sum-exp"),
         Case(MERGE_LOOP_THREADS, "second stage over the pieces, weighted by log-sum-exp"),
+        Case(MERGE_LOOP_POINTER, "second stage over the pieces, weighted by log-sum-exp"),
+        Case(MERGE_APART_POINTER, "second stage over the pieces, weighted by log-sum-exp"),
     )
     near_misses = (
+        NearMiss(
+            WEIGHED_ROWS_POINTER, why="rows that loaded places lead to are no partial results"
+        ),
         NearMiss(MERGE_PAIR_THREADS, why="two results are joined, not the pieces of one"),
         NearMiss(SOFTMAX, why="the exponentials are the output, they weigh nothing"),
         NearMiss(SOFTMAX_POINTER, why="the exponentials are the output, they weigh nothing"),
@@ -46,7 +54,8 @@ class MergeStage(Pattern):
         merge = merge_of(facts)
         if merge is not None and merge.form is not Form.PAIRWISE:
             value = "second stage over the pieces, weighted by log-sum-exp"
-            loads = [a for n in merge.weights for a in facts.feeding(n.result)]
+            taken = [e.score for e in facts.exponentials if e.node in merge.weights]
+            loads = [a for score in taken for a in facts.held_loads(score)]
             yield self.decide(
                 facts, value, (*loads, *merge.maxima, *merge.weights, *merge.weighted)
             )

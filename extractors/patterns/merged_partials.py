@@ -9,13 +9,16 @@ from extractors.patterns.cases import ATTENTION, vary
 from extractors.patterns.cases_merges import (
     GATED_THREADS,
     MERGE,
+    MERGE_APART_POINTER,
     MERGE_LOGARITHM_POINTER,
+    MERGE_LOOP_POINTER,
     MERGE_LOOP_THREADS,
     MERGE_OWN_POINTER,
     MERGE_PAIR_THREADS,
     MERGE_POINTER,
     MERGE_SUMS_POINTER,
     MERGE_TWICE_POINTER,
+    WEIGHED_ROWS_POINTER,
 )
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -71,8 +74,13 @@ class MergedPartials(Pattern):
         Case(MERGE_SUMS_POINTER, "sums rescaled to the common maximum"),
         Case(MERGE_PAIR_THREADS, "pairwise softmax over LSE"),
         Case(MERGE_LOOP_THREADS, "sequential online merge"),
+        Case(MERGE_LOOP_POINTER, "sequential online merge"),
+        Case(MERGE_APART_POINTER, "parallel softmax over LSE"),
     )
     near_misses = (
+        NearMiss(
+            WEIGHED_ROWS_POINTER, why="rows that loaded places lead to are no partial results"
+        ),
         NearMiss(SOFTMAX, why="the exponentials are the output, they weigh nothing"),
         NearMiss(ATTENTION, why="the scores are computed, not loaded"),
         NearMiss(_SCORED, why="the exponents are computed from two arrays"),

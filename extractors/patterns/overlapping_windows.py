@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.idioms import comparisons, sides
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -89,6 +90,20 @@ _TAPS_THREADS = """__global__ void smooth(const float* x, float* out, int n) {
 """
 
 
+_FIELDS = (
+    POINTER
+    + """
+@triton.jit
+def lengths(points, out, n, width, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    x = tl.load(points + at * width, mask=at < n, other=0.0)
+    y = tl.load(points + at * width + 1, mask=at < n, other=0.0)
+    z = tl.load(points + at * width + 2, mask=at < n, other=0.0)
+    tl.store(out + at, tl.sqrt(x * x + y * y + z * z), mask=at < n)
+"""
+)
+
+
 class OverlappingWindows(Pattern):
     """Loads of an array whose positions differ by small numbers; or one load in a loop whose rounds
     shift it along its own lanes."""
@@ -121,6 +136,16 @@ class OverlappingWindows(Pattern):
             why="every lane has rows of its own",
         ),
         NearMiss(_HALVES, why="whole tiles side by side"),
+        NearMiss(_FIELDS, why="fields of a record: every lane has a row of its own"),
+        NearMiss(vary(_FIELDS, ("at * width", "(at // n % 7) * 4")), why="records of four numbers"),
+        NearMiss(
+            vary(
+                _FIELDS,
+                ("at * width", "tl.load(out + at) * width"),
+                (", mask=at < n, other=0.0", ""),
+            ),
+            why="records that are looked up",
+        ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(ROW_NORM, why="every array is read at one place"),
         NearMiss(
@@ -143,7 +168,7 @@ class OverlappingWindows(Pattern):
             if access.array is not None and facts.types.shape(access.value):
                 groups.setdefault(access.array, []).append(access)
         for loads in (group[:MOST] for group in groups.values()):
-            near = [a for a in loads if any(self._near(a, b) for b in loads)]
+            near = [a for a in loads if any(self._near(facts, a, b) for b in loads)]
             if len(near) > 1:
                 yield self.decide(facts, "k shifted loads", near)
         taps = [
@@ -182,7 +207,7 @@ class OverlappingWindows(Pattern):
                     return True
         return False
 
-    def _near(self, first: Access, second: Access) -> bool:
+    def _near(self, facts: Facts, first: Access, second: Access) -> bool:
         """True for elements a few places apart; whole tiles, and what the lanes hold, lie side by
         side instead."""
         if len(first.index) != len(second.index) or first.mode in (Mode.TILE, Mode.DESCRIPTOR):
@@ -195,7 +220,15 @@ class OverlappingWindows(Pattern):
         index, gap = gaps[0] if len(gaps) == 1 else (s.ZERO, None)
         if gap is None or abs(gap) > 16:
             return False
-        steps = [
-            index.coefficient(a).constant for a in index.top() if a.kind is AtomKind.LANE
-        ]  # fmt: skip
-        return not any(step is not None and abs(step) > abs(gap) for step in steps)
+        moving = [a for a in index.top() if s.of(a).has(AtomKind.LANE, AtomKind.LOADED)]
+        steps = [index.coefficient(a).constant for a in moving]
+        if None in steps and _checks(facts, first) == _checks(facts, second):
+            return False
+        return bool(steps) and not any(n is not None and abs(n) > abs(gap) for n in steps)
+
+
+def _checks(facts: Facts, access: Access) -> set[tuple[str, ...]]:
+    """The comparisons of a mask: for fields of a record they do not move with the field."""
+    return {
+        (c.kind, *(str(side) for side in sides(facts, c))) for c in comparisons(facts, access.mask)
+    }

@@ -24,7 +24,7 @@ from kb.analysis.specialise import branches
 from kb.analysis.symbolic import ONE, Atom, AtomKind
 from kb.analysis.types import broadcast
 from kb.evidence import Decision
-from kb.ops import REDUCTIONS, OpKind
+from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
 _STATE = (
     POINTER
@@ -125,6 +125,15 @@ class SideOutput(Pattern):
         NearMiss(
             vary(_ROUNDED_SCALE, ("by = ", "by = tl.exp2(tl.ceil(tl.log2(top / 448.0)))  # ")),
             why="the scale is rounded to a power of two, nothing was exponentiated before",
+            value="log-sum-exp",
+        ),
+        NearMiss(
+            vary(
+                _ROUNDED_SCALE,
+                ("    top =", "    v = v / (1.0 + tl.exp(-v))\n    top ="),
+                ("by = ", "by = tl.exp2(tl.ceil(tl.log2(top / 448.0)))  # "),
+            ),
+            why="an activation before the scale: no exponentials are summed",
             value="log-sum-exp",
         ),
         NearMiss(
@@ -251,8 +260,11 @@ class SideOutput(Pattern):
         return [
             n
             for n in logs
-            if facts.graph.roots(n.op.inputs[0], *REDUCTIONS)
-            and any(facts.graph.rests_on(n.op.inputs[0], power) for power in powers)
+            if any(
+                facts.graph.rests_on(total.result, power)
+                for total in facts.graph.roots(n.op.inputs[0], OpKind.REDUCE_SUM, *CONTRACTIONS)
+                for power in powers
+            )
         ]
 
 

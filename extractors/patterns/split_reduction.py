@@ -86,6 +86,15 @@ _SCANNED = vary(
 )
 
 
+_LISTED = vary(
+    DECODE_PART,
+    ("def part(", "def part(starts, "),
+    ("chunk = tl.cdiv(count, tl.num_programs(1))", "chunk = 4 * T"),
+    ("low = share * chunk", "low = tl.load(starts + share)"),
+    ("slot = who * tl.num_programs(1) + share", "slot = who * 64 + low // (4 * T)"),
+)
+
+
 class SplitReduction(Pattern):
     """A block id that chooses a range of the reduced axis also chooses where the partial result
     goes."""
@@ -108,6 +117,7 @@ class SplitReduction(Pattern):
         Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
         Case(_OWN_PART, "split, partials stored for a second stage"),
+        Case(_LISTED, "split, partials stored for a second stage"),
         Case(_SCANNED, "split, partials stored for a second stage"),
         Case(_COLUMNS_THREADS, "split, partials stored for a second stage"),
         Case(
@@ -120,6 +130,10 @@ class SplitReduction(Pattern):
         Case(_WRAPPED, "split, partials stored for a second stage"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LISTED, ("who * 64 + low // (4 * T)", "who * tl.num_programs(1)")),
+            why="no place tells the pieces of a sequence apart",
+        ),
         NearMiss(
             vary(_SCANNED, ("tl.cumsum(v, axis=0)", "v * 2.0")),
             why="tiles are stored whole, their sum beside them",

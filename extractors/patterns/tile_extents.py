@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, PRODUCT, TILE
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -47,11 +47,13 @@ class TileExtents(Pattern):
         Case(ADD_POINTER, "compile-time parameter"),
         Case(ROW_NORM, "compile-time parameter"),
         Case(PRODUCT, "compile-time parameter"),
+        Case(vary(ADD_POINTER, ("tl.arange(0, T)", "tl.arange(0, 512)")), "constant"),
         Case(PRODUCT_THREADS, "compile-time parameter"),
         Case(PRODUCT_THREADS.replace("template <int T>", "#define T 16"), "constant"),
     )
     near_misses = (
         NearMiss(_SINGLE, why="single numbers have no extent"),
+        NearMiss(vary(ADD_POINTER, ("tl.arange(0, T)", "tl.program_id(1)")), why="no lanes at all"),
         NearMiss(_SINGLE_TILE, why="single numbers have no extent"),
         NearMiss(ADD_THREADS, why="the launch says how many threads there are"),
     )
@@ -70,6 +72,8 @@ class TileExtents(Pattern):
                 for name in names:
                     found.setdefault(name, []).append(node)
         fixed = [] if found else [n for n in arrays if facts.contractions and _number(values, n)]
+        if facts.program is facts.source:
+            fixed += [n for n in facts.graph.of(OpKind.ARANGE) if _written(facts, n)]
         if fixed:
             yield self.decide(facts, "constant", fixed)
         if found:
@@ -83,3 +87,17 @@ def _number(values: Values, node: Node) -> bool:
     extents = values.items(node.op.operand("shape"))
     shared = node.op.attribute("space") == "shared"
     return shared and bool(extents) and all(values.expr(e).constant for e in extents)
+
+
+def _written(facts: Facts, lanes: Node) -> bool:
+    """Whether a range has as many lanes as a number says, and an access runs over them."""
+    extents = [e for e in facts.types.shape(lanes.result) if e != "1"]
+    return (
+        len(extents) == 1
+        and extents[0].isdigit()
+        and any(
+            facts.graph.rests_on(a.base, lanes)
+            or any(facts.graph.rests_on(v, lanes) for v in a.address)
+            for a in facts.accesses
+        )
+    )

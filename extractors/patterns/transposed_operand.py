@@ -68,6 +68,13 @@ def weigh(a, b, out, T: Int):
 )
 
 
+_PAGED = vary(
+    FLASH_POINTER,
+    ("cols[None, :] * tn + lane[:, None]", "tl.load(table + cols)[None, :] * tn + lane[:, None]"),
+    ("def attend(", "def attend(table, "),
+)
+
+
 class TransposedOperand(Pattern):
     """An operand of a product, or a stored tile, is a load seen through turned axes."""
 
@@ -81,6 +88,7 @@ class TransposedOperand(Pattern):
         Case(TURN, "permute/transpose the loaded tile"),
         Case(FLASH_POINTER, ADDRESSED),
         Case(_STRIDED, ADDRESSED),
+        Case(_PAGED, ADDRESSED),
         Case(_SQUARED, _RESULT),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(tl.trans(x * 2), y)")), _RESULT),
         Case(FLASH_STAGED, ADDRESSED),
@@ -122,6 +130,11 @@ class TransposedOperand(Pattern):
         NearMiss(vary(_WEIGHED, ("ct.transpose(ct.exp", "(ct.exp")), why="nothing is turned"),
         NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
         NearMiss(vary(PRODUCT, ("mma(x, y", "mma(x * 2, y")), why="computed as it was loaded"),
+        NearMiss(
+            vary(_PAGED, ("[None, :] * tn + lane[:, None]", "[:, None] * tn + lane[None, :]")),
+            why="elements of a row lie side by side in the tile",
+            value=ADDRESSED,
+        ),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
         NearMiss(
             PRODUCT_POINTER,
@@ -169,7 +182,9 @@ class TransposedOperand(Pattern):
     def _addressed(
         self, facts: Facts, loads: list[Access], found: dict[tuple[str, str | None], list[Where]]
     ) -> bool:
-        swapped = [a for a in loads if _swapped(a) or self._reversed(facts, a)]
+        swapped = [
+            a for a in loads if _swapped(a) or _fetched(facts, a) or self._reversed(facts, a)
+        ]
         if swapped:
             made = [n for a in swapped for n in joined(facts, a)]
             found.setdefault((ADDRESSED, swapped[0].array), []).extend((*swapped, *made))
@@ -236,6 +251,22 @@ def _swapped(access: Access) -> bool:
         if strides.get("-2") == [True] and strides.get("-1") == [False]:
             return True
     return False
+
+
+def _fetched(facts: Facts, access: Access) -> bool:
+    """True when the row lane counts single elements and each column is found by a loaded number."""
+    if access.mode is not Mode.POINTER or len(facts.types.shape(access.value)) != 2:
+        return False
+    lanes = [(a.value, f) for f, _ in access.index[0].terms for a in f if a.kind is AtomKind.LANE]
+    places = [
+        a
+        for factors, _ in access.index[0].terms
+        for a in factors
+        if a.kind is AtomKind.LOADED and len(factors) > 1
+    ]
+    return [(at, len(f)) for at, f in lanes] == [("-2", 1)] and any(
+        len(facts.types.shape(a.value)) == 1 for a in places
+    )
 
 
 def _steps(access: Access) -> tuple[Expr | None, Expr | None]:

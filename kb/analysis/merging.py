@@ -65,9 +65,11 @@ def _by_parts(facts: Facts) -> Merge | None:
         return None
     tops = [n for e in weights for n in maxima(facts.graph, e.statistic)]
     used = [e.node for e in weights if any(facts.graph.rests_on(n.result, e.node) for n in sums)]
+    running = any(e.rescale and e.node.loops for e in weights)
     return Merge(
         tuple(used), tuple(weighted), tuple(totals), tuple(dict.fromkeys(tops)), arrays,
-        Form.RUNNING if any(e.rescale and e.node.loops for e in weights) else Form.PAIRWISE,
+        Form.RUNNING if running else Form.PAIRWISE,
+        _divided(facts, totals, weighted) if running else (),
     )  # fmt: skip
 
 

@@ -55,7 +55,26 @@ def pieces(facts: Facts) -> list[Piece]:
                 s for s in stores if {c for c, _ in _placing(facts, s)} & {c for c, _ in free}
             ]
             found.append(Piece(loop, tuple(bounds), tuple(placed)))
+        elif listed := _listed(facts, loop, stores):
+            found.append(Piece(loop, listed, tuple(stores)))
     return found
+
+
+def _listed(facts: Facts, loop: Loop, stores: list[Access]) -> tuple[Node, ...]:
+    """The loads of where the block's piece begins, a number from a list, that counts in pieces
+    which slot the partial result goes to."""
+    places = [i for a in facts.loads if a.node.inside(loop.node) for i in a.index]
+    places += [facts.values.expr(loop.low)] if loop.low is not None else []
+    begins = {atom for i in places for atom in i.top() if atom.kind is AtomKind.LOADED}
+    slots = {
+        atom.args[0].atom
+        for store in stores
+        for index in store.index
+        for atom in index.top()
+        if atom.kind is AtomKind.FLOOR_DIV
+    }
+    made = [facts.graph.producer(atom.value) for atom in begins & {a for a in slots if a}]
+    return tuple(n for n in made if n is not None and not n.inside(loop.node))
 
 
 def shared_out(facts: Facts) -> list[Piece]:
