@@ -42,6 +42,15 @@ _BY_CALLER = vary(
 _WHOLE_NUMBERS = vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"))
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
+_STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const T* w, T* out, int n, int k) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    T sum = 0;
+    for (int i = 0; i < k; ++i) sum += x[row * k + i] * w[i];
+    out[row] = sum;
+}
+"""  # noqa: E501
+
 
 class Fp32Accumulation(Pattern):
     """Accumulators begin as 32-bit floats, reductions read 32-bit floats; one cast narrows the
@@ -51,6 +60,7 @@ class Fp32Accumulation(Pattern):
     axis = "accum_dtype"
     source = "NVIDIA, PTX ISA, mma: f32 accumulators for f16, bf16 and fp8 operands"
     matches = (
+        Case(_STORED_THREADS, "storage dtype"),
         Case(PRODUCT, "fp32, one narrowing cast before the store"),
         Case(NORM_BACKWARD, "fp32, one narrowing cast before the store"),
         Case(PRODUCT_WIDE, "fp32"),
@@ -64,6 +74,11 @@ class Fp32Accumulation(Pattern):
         Case(MERGE_PAIR_THREADS, "fp32"),
     )
     near_misses = (
+        NearMiss(
+            vary(_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
+            why="the sum is wider than what is stored",
+            value="storage dtype",
+        ),
         NearMiss(GATED_THREADS, why="a softplus: no parts are weighed and added"),
         NearMiss(
             vary(_WHOLE_NUMBERS, ("tl.dot(x, y)", "tl.dot(x, y, out_dtype=tl.float32)")),
@@ -192,6 +207,14 @@ class Fp32Accumulation(Pattern):
                     yield facts.types.dtype(begun[0].result), [*begun, *added]
                 elif begin := self._number(facts, first_value(facts, state.init)):
                     yield begin[0], [begin[1], *added]
+                elif added and facts.of_threads and (own := self._as_stored(facts, state.init)):
+                    yield _STORED, [own, *added]
+
+    def _as_stored(self, facts: Facts, begin: str) -> Node | None:
+        """What a sum begins with that has the type of the elements of an array."""
+        dtype = facts.types.dtype(begin)
+        stored = {p.annotation.partition(" ")[0] for p in facts.kernel.entry.parameters}
+        return facts.graph.producer(begin) if dtype in stored and dtype[:1] == "d" else None
 
     def _own(self, facts: Facts, total: Node) -> list[Node]:
         """What a thread adds up by itself before a sum over threads, with the number that it begins
@@ -229,13 +252,14 @@ class Fp32Accumulation(Pattern):
 
 
 _GIVEN = "type given by the caller"
+_STORED = "type of the arrays"
 _WHOLE = frozenset({"i32", "i64"})
 _SHORT = frozenset({"i", "u"})
 _HELD = _WHOLE | {_GIVEN}
 """Types of products that what adds them up shows: a matrix product without one may be of whole
 numbers."""
 _NAMES = {
-    _GIVEN: _GIVEN,
+    _GIVEN: _GIVEN, _STORED: "storage dtype",
     "f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i32": "int32", "i64": "int64",
 }  # fmt: skip
 

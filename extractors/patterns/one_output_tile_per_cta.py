@@ -32,7 +32,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
-from kb.analysis.splits import lane_sums, pieces
+from kb.analysis.splits import added_parts, lane_sums, pieces
 from kb.analysis.symbolic import AtomKind, floor_div, mul, number
 from kb.analysis.threads import WARP
 from kb.evidence import Decision
@@ -228,7 +228,8 @@ class OneOutputTilePerCta(Pattern):
             return
         placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]
-        if not stores and (pieces(facts) or any(lane_sums(facts, a) for a in placed)):
+        shared = added_parts(facts)
+        if not stores and (pieces(facts) or shared or any(lane_sums(facts, a) for a in placed)):
             stores = placed
         beside = [a for a in facts.stores if a not in placed]
         if not stores:
@@ -239,6 +240,7 @@ class OneOutputTilePerCta(Pattern):
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
         loads = {a.node for a in facts.loads}
         split = [n for piece in pieces(facts) for n in piece.bounds if n not in loads]
+        split += [n for part in shared for n in part.blocks]
         if pieces(facts) or all(a.is_atomic for a in stores):
             yield self.decide(facts, "split-K / split-KV", [*split, *where])
             return

@@ -18,7 +18,7 @@ from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_T
 from extractors.patterns.cases_threads import PRODUCT_ROW_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.splits import grown, lane_sums, pieces, shared_out
+from kb.analysis.splits import added_parts, grown, lane_sums, pieces, shared_out
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
@@ -196,6 +196,9 @@ class SplitReduction(Pattern):
         if parts:
             value = "split with atomics" if atomics else "split, partials stored for a second stage"
             yield self.decide(facts, value, [*parts, *(atomics or facts.stores)])
+        elif shared := added_parts(facts):
+            sums = [n for p in shared for n in (*p.blocks, p.loop.node, p.store.node)]
+            yield self.decide(facts, "split with atomics", sums)
         elif not facts.contractions:
             added = [n for s in atomics for n in lane_sums(facts, s)]
             if added:

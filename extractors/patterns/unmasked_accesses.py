@@ -14,7 +14,7 @@ from kb.analysis.graph import Graph, Node
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
-from kb.ops import READS, OpKind
+from kb.ops import ATOMICS, READS, OpKind
 
 _OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
@@ -118,13 +118,13 @@ class UnmaskedAccesses(Pattern):
         loops = [n for n in graph.of(OpKind.RANGE) if _strided(graph, values, n)]
         placed = [
             n
-            for n in graph.of(OpKind.LOAD, OpKind.STORE)
+            for n in graph.of(OpKind.LOAD, OpKind.STORE, *ATOMICS)
             if n.op.attribute("space") != "shared"
             and n.op.operand("mask") is None
             and graph.roots(n.op.operand("pointer"), *_OWN)
         ]
         limited = graph.of(OpKind.MINIMUM, OpKind.CLAMP, OpKind.OPAQUE, OpKind.ASYNC_COPY)
-        if not (tests or loops or limited) and any(n.op.kind == OpKind.STORE for n in placed):
+        if not (tests or loops or limited) and any(n.op.kind != OpKind.LOAD for n in placed):
             yield self.decide(facts, "none: extents are whole tiles", placed)
 
 

@@ -7,6 +7,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.items import counted, walked
 from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.splits import added_parts
 from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
@@ -15,6 +16,8 @@ def chunk_steps(facts: Facts, loop: Loop) -> list[Node]:
     """What says where the chunk of a loop begins and ends; empty when the loop goes through no
     chunk of rows or tiles that is the block's own."""
     stores = _stores(facts, loop)
+    if any(part.loop is loop for part in added_parts(facts)):
+        return []
     if facts.contractions:
         return _tiles(facts, loop) if stores else []
     if not stores and not (loop.of(Role.SUM, Role.ACCUMULATOR) and _sums_lanes(facts, loop)):

@@ -122,6 +122,42 @@ def lane_sums(facts: Facts, store: Access) -> list[Node]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A loop of threads that adds up products over the own block's part of an axis, the block ids
+    that choose the part, and the atomic that adds the sum to those of the other blocks."""
+
+    loop: Loop
+    blocks: tuple[Node, ...]
+    store: Access
+
+
+@lru_cache(maxsize=2)
+def added_parts(facts: Facts) -> list[Added]:
+    """Sums of several arrays in loops of threads, read where a block id says that the place of the
+    atomic knows nothing of."""
+    if not facts.of_threads or facts.contractions:
+        return []
+    ids = {facts.values.expr(n.result).atom: n for n in facts.graph.of(OpKind.BLOCK_ID)}
+    found = []
+    for store in facts.stores:
+        if store.node.op.kind != OpKind.ATOMIC_ADD or store.array is None:
+            continue
+        for loop in facts.loops:
+            sums = loop.of(Role.SUM, Role.ACCUMULATOR, Role.RUNNING_SUM)
+            if store.node.inside(loop.node) or persistent(loop, facts.values):
+                continue
+            if not any(store in facts.stored_in(c.result, [store]) for c in sums):
+                continue
+            read = [a for a in facts.feeding(store.value) if a.array != store.array]
+            others = {a.array: _blocks(a) - _blocks(store) for a in read}
+            parts = set.intersection(*others.values()) if len(others) > 1 else set()
+            parts = parts or {b for each in others.values() for b in each}
+            if sum(bool(each) for each in others.values()) > 1:
+                found.append(Added(loop, tuple(n for b, n in ids.items() if b in parts), store))
+    return found
+
+
 def _range(facts: Facts, loop: Loop) -> tuple[list[Node], list[Chosen]]:
     """What makes the range of the loop, or the index of its loads, depend on a block id, and the
     numbers that choose it."""
