@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.loops import Role, updates
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
@@ -41,6 +42,19 @@ def gemv(a, x, scales, out, n, k, TN: tl.constexpr, TK: tl.constexpr):
     tl.store(out + rows, tl.sum(u * g * v[None, :], axis=1), mask=rows < n)
 """
 )
+_WORDS_THREADS = """__global__ void gemv(const int* w, const float* x, const float* scales, float* out, int n, int k) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    float sum = 0.f;
+    for (int i = 0; i < k; ++i) {
+        unsigned word = w[i * n + at];
+        float by = scales[i / 32 * n + at];
+        sum += by * (float)(word & 0xFF) * x[2 * i];
+        sum += by * (float)((word >> 8) & 0xFF) * x[2 * i + 1];
+    }
+    out[at] = sum;
+}
+"""  # noqa: E501
 
 
 class DequantisedOperand(Pattern):
@@ -52,6 +66,7 @@ class DequantisedOperand(Pattern):
     source = "Frantar et al., GPTQ (2022), section 4: groups of weights"
     matches = (
         Case(WEIGHTS, "dequantised before the product"),
+        Case(_WORDS_THREADS, "dequantised before the product"),
         Case(_ROW, "dequantised before the product"),
     )
     near_misses = (
@@ -63,6 +78,7 @@ class DequantisedOperand(Pattern):
             vary(WEIGHTS, ("((u - z) * g)", "((y - z) * g)")),
             why="numbers that are multiplied by others: nothing tells that they were rounded",
         ),
+        NearMiss(vary(_WORDS_THREADS, ("by * (float)", "(float)")), why="unpacked, but not scaled"),
         NearMiss(PRODUCT_POINTER, why="operands are multiplied as they are loaded"),
         NearMiss(PRODUCT, why="operands are multiplied as they are loaded"),
         NearMiss(ADD_POINTER, why="no product"),
@@ -102,6 +118,15 @@ def _operands(facts: Facts) -> Iterable[str]:
         made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
         if made is not None and made.op.kind == OpKind.MUL:
             yield from made.op.inputs[:2]
+    for loop in facts.loops if facts.of_threads else ():
+        for state in loop.of(Role.SUM, Role.ACCUMULATOR, Role.RUNNING_SUM):
+            for step in updates(facts.graph, state.argument, state.next):
+                below = [facts.graph.producer(facts.graph.core(v)) for v in step.op.inputs]
+                products = [n for n in below if step.op.kind == OpKind.ADD and n is not None]
+                products += [step] if step.op.kind == OpKind.FMA else []
+                yield from (
+                    value for n in products if n.op.kind in _SCALES for value in n.op.inputs[:2]
+                )
 
 
 def _word(facts: Facts, node: Node) -> bool:

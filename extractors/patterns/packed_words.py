@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
@@ -100,6 +101,14 @@ _SIGNED_THREADS = """__global__ void unpack(const signed char* words, signed cha
     out[2 * at + 1] = word >> 4;
 }
 """
+_FIELDS_THREADS = """__global__ void dot(const int* words, const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    unsigned word = words[at];
+    float sum = (float)(word & 0xFF) * x[0] + (float)((word >> 8) & 0xFF) * x[1];
+    out[at] = sum + (float)((word >> 16) & 0xFF) * x[2];
+}
+"""
 
 
 _LOOKS = VIEWS | CASTS | {OpKind.BITCAST, OpKind.SELECT}
@@ -119,6 +128,7 @@ class PackedWords(Pattern):
         Case(_PICKED, "several numbers packed in one word"),
         Case(_UNPACK_TILE, "several numbers packed in one word"),
         Case(_SIGNED, "several numbers packed in one word"),
+        Case(_FIELDS_THREADS, "several numbers packed in one word"),
         Case(_SIGNED_THREADS, "several numbers packed in one word"),
         Case(_PACK, "several numbers packed in one word"),
         Case(_PACK_SUM, "several numbers packed in one word"),
@@ -132,6 +142,10 @@ class PackedWords(Pattern):
         NearMiss(vary(_SIGNED, ("word >> 4, mask", "word, mask")), why="one part of every word"),
         NearMiss(
             vary(_SIGNED, ("(word << 4)", "(word << 2)")), why="no bits lie beside each other"
+        ),
+        NearMiss(
+            vary(_FIELDS_THREADS, (">> 8)", ">> 4)"), (">> 16)", ">> 4)")),
+            why="fields lie over each other",
         ),
         NearMiss(vary(_PACK, ("low | (high << 4)", "low | high")), why="nothing is shifted"),
         NearMiss(
@@ -162,9 +176,35 @@ class PackedWords(Pattern):
         for node in facts.graph.of(OpKind.SHIFT_RIGHT):
             found += self._halves(facts, node)
             found += self._signed(facts, node)
+        found += self._fields(facts)
         found += self._packed(facts) if facts.graph.of(OpKind.SHIFT_LEFT) else []
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _fields(self, facts: Facts) -> list[Node]:
+        """Of a loaded word, fields at two or more distances, each as wide as its mask keeps and
+        none over another."""
+        fields: dict[str, dict[int, tuple[int, list[Node]]]] = {}
+        for node in facts.graph.of(OpKind.BIT_AND):
+            for value, mask in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                bits = facts.values.literal(mask)
+                if not isinstance(bits, int) or bits < 1 or bits & (bits + 1):
+                    continue
+                shift = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS))
+                moved = shift is not None and shift.op.kind == OpKind.SHIFT_RIGHT
+                by = facts.values.literal(shift.op.inputs[1]) if shift and moved else 0
+                word = facts.graph.core(shift.op.inputs[0]) if shift and moved else value
+                if isinstance(by, int) and word is not None and facts.held_loads(word):
+                    where = [shift, node] if shift is not None and moved else [node]
+                    one = fields.setdefault(facts.graph.core(word) or word, {})
+                    one[by] = (bits.bit_length(), [*one.get(by, (0, []))[1], *where])
+        return [
+            node
+            for one in fields.values()
+            if len(one) > 1 and all(b - a >= one[a][0] for a, b in pairwise(sorted(one)))
+            for _, where in one.values()
+            for node in where
+        ]
 
     def _packed(self, facts: Facts) -> list[Node]:
         """What joins numbers to a word that is stored, and the shifts that make room for them."""

@@ -96,9 +96,9 @@ class StoragePrecision(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             return
-        plain = [s for s in facts.stores if not s.is_atomic]
+        whole = [s for s in facts.stores if not s.is_atomic]
         added = [s for s in facts.stores if s.node.op.kind == OpKind.ATOMIC_ADD]
-        kept = plain or (added if facts.of_threads else [])
+        kept = whole or (added if facts.of_threads else [])
         stores = [s for s in kept if not _cast_up(facts, s)]
         steps = [n for s in stores for n in self._steps(facts, s.value)]
         plain = [n for n in steps if self._computes(facts, n) or self._chooses(facts, n)]
