@@ -216,9 +216,10 @@ class OperatorReader(ConversionReader):
             )  # fmt: skip
         elif kind.dtype in ("f32", "f64"):
             left, right = (
-                self.cast(v, Kind(kind.dtype), at) if is_integer(v.kind) else v
-                for v in (left, right)
-            )
+                self.cast(v, Kind(kind.dtype), at)
+                if is_integer(v.kind) or _widens(v, other, kind.dtype) else v
+                for v, other in ((left, right), (right, left))
+            )  # fmt: skip
         return left, right, kind
 
     def _logic(self, node: n.Binary, hint: str) -> Val:
@@ -349,6 +350,13 @@ class OperatorReader(ConversionReader):
             regions,
         )  # fmt: skip
         return Val(name[0], kind)
+
+
+def _widens(value: Val, other: Val, dtype: str) -> bool:
+    """Whether a number of fewer bits, or of a type that a template leaves open, is made a float to
+    be computed with another one; a literal says nothing of that."""
+    narrow = value.kind.dtype in ("f16", "bf16") or value.kind.dtype.startswith("dtypeof(")
+    return narrow and dtype == "f32" and other.const is None and not value.kind.shape
 
 
 def joined_kind(left: Val, right: Val) -> Kind:

@@ -10,6 +10,7 @@ from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
+from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -50,6 +51,15 @@ _STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const
     out[row] = sum;
 }
 """  # noqa: E501
+_SHARED_THREADS = """__global__ void mean(const float* x, float* out, int n) {
+    __shared__ float part[256];
+    int at = threadIdx.x;
+    part[at] = 0.f;
+    for (int i = at; i < n; i += blockDim.x) part[at] += x[blockIdx.x * n + i];
+    __syncthreads();
+    if (at < 2) out[blockIdx.x * 2 + at] = part[at];
+}
+"""
 
 
 class Fp32Accumulation(Pattern):
@@ -61,6 +71,7 @@ class Fp32Accumulation(Pattern):
     source = "NVIDIA, PTX ISA, mma: f32 accumulators for f16, bf16 and fp8 operands"
     matches = (
         Case(_STORED_THREADS, "storage dtype"),
+        Case(_SHARED_THREADS, "fp32"),
         Case(PRODUCT, "fp32, one narrowing cast before the store"),
         Case(NORM_BACKWARD, "fp32, one narrowing cast before the store"),
         Case(PRODUCT_WIDE, "fp32"),
@@ -194,6 +205,11 @@ class Fp32Accumulation(Pattern):
             casts = [c for c in casts if facts.types.dtype(c.result)[:1] not in _SHORT or whole]
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
             yield "f32" if widened else dtype, [*casts, *self._own(facts, node), node]
+        for node in kept_sums(facts):
+            made = facts.threads.producer(node.op.operand("value"))
+            kind = made.op.results[0].type if made is not None else None
+            if kind is not None and kind.dtype in ("f32", "f64"):
+                yield kind.dtype, [node]
         merge = merge_of(facts)
         if merge is not None and merge.form is Form.PAIRWISE:
             yield facts.types.dtype(merge.totals[0].result), [*merge.totals, *merge.weighted]

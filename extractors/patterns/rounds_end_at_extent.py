@@ -51,6 +51,13 @@ _BESIDE = """__global__ void twice(const float* x, float* out, int n) {
 """
 
 
+_PLANES = """__global__ void scale(const float* x, const float* by, float* out, int n, int h) {
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < n; at += blockDim.x * gridDim.x)
+        for (int i = 0; i < h; ++i) out[at * h + i] = x[at * h + i] * by[i];
+}
+"""
+
+
 class RoundsEndAtExtent(Pattern):
     """A loop that begins at the own thread and goes on by the number of threads accesses memory at
     its index, up to a bound that is known at run time; and nothing else is asked of positions."""
@@ -59,6 +66,7 @@ class RoundsEndAtExtent(Pattern):
     axis = "boundary_handling"
     source = "NVIDIA, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops (2013)"
     matches = (
+        Case(_PLANES, "loop bound"),
         Case(_STRIDED, "loop bound"),
         Case(_DIAGONAL, "loop bound"),
         Case(_HELD, "loop bound"),
@@ -69,7 +77,7 @@ class RoundsEndAtExtent(Pattern):
         NearMiss(_STRIDED.replace("at < n", "at < 4096"), why="nothing lies outside"),
         NearMiss(_CHUNKS, why="all threads of a block go on together, past the end too"),
         NearMiss(
-            _STRIDED.replace("x[at] + x[at]", "x[blockIdx.x]").replace("out[at]", "out[threadIdx.x]"),  # noqa: E501
+            _DIAGONAL.replace("x[row * T + at]", "x[row]").replace("out[row * T + at]", "out[row]"),
             why="no access goes along",
         ),
         NearMiss(
@@ -99,7 +107,10 @@ class RoundsEndAtExtent(Pattern):
                 for loop, place in loops.items()
                 if any(_along(facts, n, loop, place) for n in touching)
             ]
-            if found and not padded(facts) and not any(ThreadGuard().find(facts)):
+            # Rounds of the whole grid end at the problem, however loads inside of them are padded.
+            grid = [n for n in loops if _over_grid(facts, n) and any(t.inside(n) for t in touching)]
+            found = grid if padded(facts) or not found else found
+            if found and not any(ThreadGuard().find(facts)):
                 yield self.decide(facts, "loop bound", found)
 
 
@@ -114,6 +125,13 @@ def _ends_by_thread(facts: Facts, loop: Node) -> bool:
     if not graph.roots(low, *_THREADS) or _number(facts, step) == 1 or high is None:
         return False
     return not graph.roots(high, *_THREADS) and _of_launch(facts, high)
+
+
+def _over_grid(facts: Facts, loop: Node) -> bool:
+    """True for steps of as many as the grid has threads."""
+    made = facts.threads.producer(loop.op.inputs[0]) if loop.op.kind == OpKind.FOR else None
+    step = made.op.operand("step") if made is not None else None
+    return step is not None and bool(facts.threads.roots(step, OpKind.NUM_BLOCKS))
 
 
 def _held_by_thread(facts: Facts, loop: Node) -> int | None:

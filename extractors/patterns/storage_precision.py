@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import COPY_POINTER, SOFTMAX_POINTER
@@ -148,7 +148,8 @@ def _cast_up(facts: Facts, store: Access) -> bool:
     """True when something is cast to another type than that of an array before it is stored."""
     above = facts.graph.upstream(store.value, lambda n: n.op.kind in READS)
     casts = [n for n in above if n.op.kind in CASTS and facts.feeding(n.result)]
-    return any(not _narrow(facts, n.result) for n in casts)
+    floats = [n for n in casts if facts.types.dtype(n.result).startswith(("f", "bf", UNKNOWN))]
+    return any(not _narrow(facts, n.result) for n in floats)
 
 
 def _narrow(facts: Facts, value: str) -> bool:
