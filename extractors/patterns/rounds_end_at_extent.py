@@ -128,10 +128,13 @@ def _ends_by_thread(facts: Facts, loop: Node) -> bool:
 
 
 def _over_grid(facts: Facts, loop: Node) -> bool:
-    """True for steps of as many as the grid has threads."""
-    made = facts.threads.producer(loop.op.inputs[0]) if loop.op.kind == OpKind.FOR else None
+    """True for steps of as many as the grid has threads, along their first axis."""
+    graph = facts.threads
+    made = graph.producer(loop.op.inputs[0]) if loop.op.kind == OpKind.FOR else None
     step = made.op.operand("step") if made is not None else None
-    return step is not None and bool(facts.threads.roots(step, OpKind.NUM_BLOCKS))
+    if step is None or not graph.roots(step, OpKind.NUM_BLOCKS):
+        return False
+    return any(_number(facts, n.op.inputs[0]) == 0 for n in graph.roots(step, OpKind.BLOCK_THREADS))
 
 
 def _held_by_thread(facts: Facts, loop: Node) -> int | None:
