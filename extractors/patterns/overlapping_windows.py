@@ -8,12 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
-from kb.analysis import symbolic as s
-from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.idioms import comparisons, sides
-from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.taps import shifted, stepped
 from kb.evidence import Decision
 
 _TAPS = (
@@ -28,10 +24,6 @@ def smooth(x, out, n, T: tl.constexpr):
     tl.store(out + at, u + 2 * v + w, mask=at < n)
 """
 )
-
-MOST = 48
-"""Loads of one array that are compared with each other."""
-
 
 _TAPS_TILE = (
     TILE
@@ -163,72 +155,8 @@ class OverlappingWindows(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        groups: dict[str, list[Access]] = {}
-        for access in facts.loads:
-            if access.array is not None and facts.types.shape(access.value):
-                groups.setdefault(access.array, []).append(access)
-        for loads in (group[:MOST] for group in groups.values()):
-            near = [a for a in loads if any(self._near(facts, a, b) for b in loads)]
-            if len(near) > 1:
-                yield self.decide(facts, "k shifted loads", near)
-        taps = [
-            a
-            for group in groups.values()
-            for a in group
-            if any(self._tap(facts, x, a) for x in facts.loops if a.node.inside(x.node))
-        ]
+        for near in shifted(facts):
+            yield self.decide(facts, "k shifted loads", near)
+        taps = stepped(facts)
         if taps:
             yield self.decide(facts, "one shifted load per tap", taps)
-
-    def _tap(self, facts: Facts, loop: Loop, access: Access) -> bool:
-        """True when every round moves the positions of all lanes on by less than a tile, along the
-        axis of the lanes, a number of times that is known beforehand and that goes past what a lane
-        has of its own."""
-        high, low = facts.values.expr(loop.high), facts.values.expr(loop.low)
-        step = facts.values.expr(loop.induction).atom
-        if loop.step is not None and facts.values.expr(loop.step) != s.ONE:
-            return False
-        if loop.high is None or step is None or not facts.values.compile_time(s.sub(high, low)):
-            return False
-        for index in access.index:
-            by = index.coefficient(step)
-            for lane in index.top() if by.terms else ():
-                if lane.kind is not AtomKind.LANE or (along := index.coefficient(lane)) == s.ZERO:
-                    continue
-                tile = s.mul(along, lane.args[0])
-                own = s.mul(by, s.sub(high, low)) == along
-                if own or tile == by or (high.constant or 2) < 2:
-                    continue
-                strides = [
-                    {a for f, _ in e.terms for a in f if not facts.values.compile_time(s.of(a))}
-                    for e in (along, by)
-                ]
-                if strides[0] == strides[1] and (strides[0] or along == by == s.ONE):
-                    return True
-        return False
-
-    def _near(self, facts: Facts, first: Access, second: Access) -> bool:
-        """True for elements a few places apart; whole tiles, and what the lanes hold, lie side by
-        side instead."""
-        if len(first.index) != len(second.index) or first.mode in (Mode.TILE, Mode.DESCRIPTOR):
-            return False
-        gaps = [
-            (a, s.sub(a, b).constant)
-            for a, b in zip(first.index, second.index, strict=True)
-            if a != b
-        ]
-        index, gap = gaps[0] if len(gaps) == 1 else (s.ZERO, None)
-        if gap is None or abs(gap) > 16:
-            return False
-        moving = [a for a in index.top() if s.of(a).has(AtomKind.LANE, AtomKind.LOADED)]
-        steps = [index.coefficient(a).constant for a in moving]
-        if None in steps and _checks(facts, first) == _checks(facts, second):
-            return False
-        return bool(steps) and not any(n is not None and abs(n) > abs(gap) for n in steps)
-
-
-def _checks(facts: Facts, access: Access) -> set[tuple[str, ...]]:
-    """The comparisons of a mask: for fields of a record they do not move with the field."""
-    return {
-        (c.kind, *(str(side) for side in sides(facts, c))) for c in comparisons(facts, access.mask)
-    }

@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.given_scale import given_scales
 from extractors.patterns.stored_scale import divided_by_largest
+from kb.analysis.convolution import convolution
 from kb.analysis.derivatives import logistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -17,6 +18,8 @@ from kb.analysis.idioms import is_wide
 from kb.analysis.normalisations import normalisations
 from kb.analysis.quantised import narrowed
 from kb.analysis.rotations import rotations
+from kb.analysis.row_operations import gathered, shares_of_sum
+from kb.analysis.taps import weighted
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -78,6 +81,37 @@ _GATED = vary(
 )
 _RECTIFIED = vary(PRODUCT_POINTER, ("acc.to(tl.float16)", "tl.maximum(acc, 0.0)"))
 
+_LOOKED_UP = vary(
+    LAYER_NORM_POINTER,
+    ("row = tl.program_id(0).to(tl.int64)", "row = tl.load(sy + tl.program_id(0))"),
+    ("y + row * sy", "y + tl.program_id(0) * n"),
+)
+_ROUTED = (
+    POINTER
+    + """
+@triton.jit
+def route(x, out, kind, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+    e = tl.exp(v - tl.max(v, axis=0))
+    best, place = tl.max(e / tl.sum(e, axis=0), axis=0, return_indices=True)
+    tl.store(out + row, best)
+    tl.store(kind + row, place)
+"""
+)
+_CONVOLVED = (
+    POINTER
+    + """
+@triton.jit
+def blur(x, w, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    u = tl.load(x + at, mask=at < n, other=0.0) * tl.load(w)
+    u += tl.load(x + at + 1, mask=at + 1 < n, other=0.0) * tl.load(w + 1)
+    tl.store(out + at, u * tl.sigmoid(u), mask=at < n)
+"""
+)
+
 Stage = Callable[[Facts], list[Node]]
 
 
@@ -111,7 +145,35 @@ def _quantised(facts: Facts) -> list[Node]:
     return casts or given_scales(facts) or divided_by_largest(facts)
 
 
+def _gathered(facts: Facts) -> list[Node]:
+    """Rows that are looked up: tiles loaded where a loaded number says."""
+    wide = [a for a in facts.loads if is_wide(facts, a.value) and gathered(a)]
+    return [] if rotations(facts) else [a.node for a in wide]
+
+
+def _chosen(facts: Facts) -> list[Node]:
+    """Sorts, and the places of the largest or least elements."""
+    placed = [
+        n
+        for n in facts.graph.of(OpKind.REDUCE_MAX, OpKind.REDUCE_MIN)
+        if facts.values.literal(n.op.operand("return_indices")) is True
+    ]
+    return placed + facts.graph.of(OpKind.SORT, OpKind.TOPK, OpKind.ARGMAX, OpKind.ARGMIN)
+
+
+def _convolved(facts: Facts) -> list[Node]:
+    """Products of inputs and weights by taps."""
+    found = None if facts.contractions else convolution(facts)
+    if found is not None and found.product is not None:
+        return [found.product]
+    return [] if facts.contractions else weighted(facts)
+
+
 _STAGES: tuple[tuple[str, Stage], ...] = (
+    ("lookup of rows", _gathered),
+    ("convolution", _convolved),
+    ("softmax", shares_of_sum),
+    ("selection", _chosen),
     ("normalisation", _norms),
     ("rotation", _turned),
     ("activation", _activated),
@@ -126,8 +188,8 @@ def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
 
 
 class StagesJoined(Pattern):
-    """What one of these steps gives goes into another and is stored after it: product,
-    normalisation, rotation, activation, quantisation."""
+    """What one of these steps gives goes into another and is stored after it: product, lookup of
+    rows, convolution, softmax, selection, normalisation, rotation, activation, quantisation."""
 
     name = "steps-joined-in-one-kernel"
     axis = "fusion"
@@ -140,6 +202,9 @@ class StagesJoined(Pattern):
         Case(_TURNED_TILE, "rotation and quantisation in one kernel"),
         Case(_GATED, "normalisation and activation in one kernel"),
         Case(_RECTIFIED, "product and activation in one kernel"),
+        Case(_LOOKED_UP, "lookup of rows and normalisation in one kernel"),
+        Case(_ROUTED, "softmax and selection in one kernel"),
+        Case(_CONVOLVED, "convolution and activation in one kernel"),
     )
     near_misses = (
         NearMiss(
@@ -155,6 +220,14 @@ class StagesJoined(Pattern):
         NearMiss(
             vary(_RECTIFIED, ("tl.maximum(acc, 0.0)", "tl.maximum(acc, N)")),
             why="held above a size",
+        ),
+        NearMiss(
+            vary(_CONVOLVED, (" * tl.load(w)", ""), (" * tl.load(w + 1)", "")),
+            why="neighbours are added, no weights are loaded",
+        ),
+        NearMiss(
+            vary(_ROUTED, ("best, place =", "best = place ="), (", return_indices=True", "")),
+            why="the largest share alone, no place",
         ),
         NearMiss(ROW_NORM, why="normalisation alone"),
         NearMiss(ROW_NORM_THREADS, why="normalisation alone"),

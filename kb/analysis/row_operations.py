@@ -58,8 +58,24 @@ def softmax(facts: Facts) -> str | None:
             return "cross_entropy"
     if weights(facts, shifted[0].node):
         return "split_kv_combine"
-    divided = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _normalises(facts, n, sums)]
+    divided = _quotients(facts, sums)
     return "softmax" if divided and not _gathers_label(facts) else None
+
+
+def shares_of_sum(facts: Facts) -> list[Node]:
+    """Where exponentials of a row are divided by their sum."""
+    exps = [e.node for e in facts.exponentials if not e.rescale]
+    sums = [
+        n
+        for n in facts.graph.of(OpKind.REDUCE_SUM)
+        if any(facts.graph.rests_on(n.result, e) for e in exps)
+    ]
+    found = _quotients(facts, sums) if sums else []
+    return [n for n in found if n.op.kind == OpKind.DIV]
+
+
+def _quotients(facts: Facts, sums: list[Node]) -> list[Node]:
+    return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _normalises(facts, n, sums)]
 
 
 def merges(facts: Facts) -> str | None:

@@ -77,12 +77,24 @@ def sample(x, out, seed, n, T: tl.constexpr):
     v = tl.where(u > 0.0, v - tl.log(-tl.log(u)), 0.0)
     tl.store(out, tl.argmax(v, axis=0))
 """
+TAPS = """
+import triton
+import triton.language as tl
+@triton.jit
+def blur(x, w, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    u = tl.load(x + at, mask=at < n, other=0.0) * tl.load(w)
+    u += tl.load(x + at + 1, mask=at + 1 < n, other=0.0) * tl.load(w + 1)
+    tl.store(out + at, u, mask=at < n)
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         pytest.param(MERGE, "split_kv_combine", id="partial results one after the other"),
+        pytest.param(TAPS, "convolution", id="neighbours times loaded weights"),
+        pytest.param(TAPS.replace("tl.load(w + 1)", "0.5"), "elementwise", id="one weight loaded"),
         pytest.param(GATE, "gated_activation", id="one load through a curve times another"),
         pytest.param(COMPACTED, "access_map", id="a copy whose rows a scan finds"),
         pytest.param(ROTATED, "rmsnorm", id="a norm and a rotation"),

@@ -1,0 +1,119 @@
+"""Taps: neighbouring elements of one array, loaded one by one, and the weights that meet them."""
+
+from __future__ import annotations
+
+from kb.analysis import symbolic as s
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import AtomKind
+from kb.ops import OpKind
+
+MOST = 48
+"""Loads of one array that are compared with each other."""
+
+
+def shifted(facts: Facts) -> list[list[Access]]:
+    """Of every array the loads whose positions differ by small numbers, if there are several."""
+    found = []
+    for loads in (group[:MOST] for group in _tiles(facts).values()):
+        near = [a for a in loads if any(_near(facts, a, b) for b in loads)]
+        if len(near) > 1:
+            found.append(near)
+    return found
+
+
+def stepped(facts: Facts) -> list[Access]:
+    """Loads in loops whose rounds shift them along their own lanes."""
+    return [
+        a
+        for group in _tiles(facts).values()
+        for a in group
+        if any(_tap(facts, x, a) for x in facts.loops if a.node.inside(x.node))
+    ]
+
+
+def weighted(facts: Facts) -> list[Node]:
+    """Products of taps with what is loaded from another array, that enter one result: the sum of a
+    convolution."""
+    for taps, least in (*((group, 2) for group in shifted(facts)), (stepped(facts), 1)):
+        found = [node for a in taps if (node := _product(facts, a)) is not None]
+        if len(found) >= least and any(
+            all(facts.graph.rests_on(store.value, node) for node in found) for store in facts.stores
+        ):
+            return list(dict.fromkeys(found))
+    return []
+
+
+def _product(facts: Facts, tap: Access) -> Node | None:
+    """The product of a tap, perhaps cast, with an element of another array."""
+    for node in facts.graph.of(OpKind.MUL, OpKind.FMA):
+        for own, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            if tap in facts.held_loads(own):
+                weights = facts.held_loads(other)
+                if weights and all(a.array != tap.array for a in weights):
+                    return node
+    return None
+
+
+def _tiles(facts: Facts) -> dict[str, list[Access]]:
+    groups: dict[str, list[Access]] = {}
+    for access in facts.loads:
+        if access.array is not None and facts.types.shape(access.value):
+            groups.setdefault(access.array, []).append(access)
+    return groups
+
+
+def _tap(facts: Facts, loop: Loop, access: Access) -> bool:
+    """True when every round moves the positions of all lanes on by less than a tile, along the
+    axis of the lanes, a number of times that is known beforehand and that goes past what a lane
+    has of its own."""
+    high, low = facts.values.expr(loop.high), facts.values.expr(loop.low)
+    step = facts.values.expr(loop.induction).atom
+    if loop.step is not None and facts.values.expr(loop.step) != s.ONE:
+        return False
+    if loop.high is None or step is None or not facts.values.compile_time(s.sub(high, low)):
+        return False
+    for index in access.index:
+        by = index.coefficient(step)
+        for lane in index.top() if by.terms else ():
+            if lane.kind is not AtomKind.LANE or (along := index.coefficient(lane)) == s.ZERO:
+                continue
+            tile = s.mul(along, lane.args[0])
+            own = s.mul(by, s.sub(high, low)) == along
+            if own or tile == by or (high.constant or 2) < 2:
+                continue
+            strides = [
+                {a for f, _ in e.terms for a in f if not facts.values.compile_time(s.of(a))}
+                for e in (along, by)
+            ]
+            if strides[0] == strides[1] and (strides[0] or along == by == s.ONE):
+                return True
+    return False
+
+
+def _near(facts: Facts, first: Access, second: Access) -> bool:
+    """True for elements a few places apart; whole tiles, and what the lanes hold, lie side by
+    side instead."""
+    if len(first.index) != len(second.index) or first.mode in (Mode.TILE, Mode.DESCRIPTOR):
+        return False
+    gaps = [
+        (a, s.sub(a, b).constant) for a, b in zip(first.index, second.index, strict=True) if a != b
+    ]
+    index, gap = gaps[0] if len(gaps) == 1 else (s.ZERO, None)
+    if gap is None or abs(gap) > 16:
+        return False
+    moving = [a for a in index.top() if s.of(a).has(AtomKind.LANE, AtomKind.LOADED)]
+    steps = [index.coefficient(a).constant for a in moving]
+    if None in steps and _checks(facts, first) == _checks(facts, second):
+        return False
+    return bool(steps) and not any(n is not None and abs(n) > abs(gap) for n in steps)
+
+
+def _checks(facts: Facts, access: Access) -> set[tuple[str, ...]]:
+    """The comparisons of a mask: for fields of a record they do not move with the field."""
+    return {
+        (c.kind, *(str(side) for side in sides(facts, c))) for c in comparisons(facts, access.mask)
+    }
