@@ -18,7 +18,7 @@ from kb.analysis.idioms import is_wide
 from kb.analysis.normalisations import normalisations
 from kb.analysis.quantised import narrowed
 from kb.analysis.rotations import rotations
-from kb.analysis.row_operations import gathered, shares_of_sum
+from kb.analysis.row_operations import shares_of_sum
 from kb.analysis.taps import weighted
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -81,11 +81,6 @@ _GATED = vary(
 )
 _RECTIFIED = vary(PRODUCT_POINTER, ("acc.to(tl.float16)", "tl.maximum(acc, 0.0)"))
 
-_LOOKED_UP = vary(
-    LAYER_NORM_POINTER,
-    ("row = tl.program_id(0).to(tl.int64)", "row = tl.load(sy + tl.program_id(0))"),
-    ("y + row * sy", "y + tl.program_id(0) * n"),
-)
 _ROUTED = (
     POINTER
     + """
@@ -145,12 +140,6 @@ def _quantised(facts: Facts) -> list[Node]:
     return casts or given_scales(facts) or divided_by_largest(facts)
 
 
-def _gathered(facts: Facts) -> list[Node]:
-    """Rows that are looked up: tiles loaded where a loaded number says."""
-    wide = [a for a in facts.loads if is_wide(facts, a.value) and gathered(a)]
-    return [] if rotations(facts) else [a.node for a in wide]
-
-
 def _chosen(facts: Facts) -> list[Node]:
     """Sorts, and the places of the largest or least elements."""
     placed = [
@@ -159,6 +148,11 @@ def _chosen(facts: Facts) -> list[Node]:
         if facts.values.literal(n.op.operand("return_indices")) is True
     ]
     return placed + facts.graph.of(OpKind.SORT, OpKind.TOPK, OpKind.ARGMAX, OpKind.ARGMIN)
+
+
+def _routed(facts: Facts) -> list[Node]:
+    """Shares of a softmax of which some are selected."""
+    return shares_of_sum(facts) if _chosen(facts) else []
 
 
 def _convolved(facts: Facts) -> list[Node]:
@@ -170,9 +164,8 @@ def _convolved(facts: Facts) -> list[Node]:
 
 
 _STAGES: tuple[tuple[str, Stage], ...] = (
-    ("lookup of rows", _gathered),
     ("convolution", _convolved),
-    ("softmax", shares_of_sum),
+    ("softmax", _routed),
     ("selection", _chosen),
     ("normalisation", _norms),
     ("rotation", _turned),
@@ -188,8 +181,8 @@ def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
 
 
 class StagesJoined(Pattern):
-    """What one of these steps gives goes into another and is stored after it: product, lookup of
-    rows, convolution, softmax, selection, normalisation, rotation, activation, quantisation."""
+    """What one of these steps gives goes into another and is stored after it: product,
+    convolution, softmax, selection, normalisation, rotation, activation, quantisation."""
 
     name = "steps-joined-in-one-kernel"
     axis = "fusion"
@@ -202,7 +195,6 @@ class StagesJoined(Pattern):
         Case(_TURNED_TILE, "rotation and quantisation in one kernel"),
         Case(_GATED, "normalisation and activation in one kernel"),
         Case(_RECTIFIED, "product and activation in one kernel"),
-        Case(_LOOKED_UP, "lookup of rows and normalisation in one kernel"),
         Case(_ROUTED, "softmax and selection in one kernel"),
         Case(_CONVOLVED, "convolution and activation in one kernel"),
     )

@@ -36,12 +36,20 @@ def stepped(facts: Facts) -> list[Access]:
 
 
 def weighted(facts: Facts) -> list[Node]:
-    """Products of taps with what is loaded from another array, that enter one result: the sum of a
-    convolution."""
+    """Products of taps with what is loaded from another array, that enter one result lane by lane:
+    the sum of a convolution."""
     for taps, least in (*((group, 2) for group in shifted(facts)), (stepped(facts), 1)):
         found = [node for a in taps if (node := _product(facts, a)) is not None]
-        if len(found) >= least and any(
-            all(facts.graph.rests_on(store.value, node) for node in found) for store in facts.stores
+        reduced = any(
+            facts.graph.rests_on(n.result, one) for n in facts.reductions for one in found
+        )
+        if (
+            len(found) >= least
+            and not reduced
+            and any(
+                all(facts.graph.rests_on(store.value, node) for node in found)
+                for store in facts.stores
+            )
         ):
             return list(dict.fromkeys(found))
     return []
