@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
@@ -57,11 +57,20 @@ def chunk(q, h, scores, v, out, g, K, T: tl.constexpr, TK: tl.constexpr):
 )
 _TWO = "two MMAs into one accumulator"
 _SCALED = VIEWS | CASTS | {OpKind.MUL, OpKind.SELECT, OpKind.IF, OpKind.PERMUTE, OpKind.TRANSPOSE}
+_SUMMED = VIEWS | CASTS | {OpKind.ADD, OpKind.IF}
+_ADDED = vary(
+    PRODUCT_POINTER,
+    (
+        "acc += tl.dot(x, y)",
+        "acc += tl.dot(x, y)\n        acc += tl.dot(tl.load(c + m[:, None] * K + k[None, :]), y)",
+    ),
+    ("def product(a, b,", "def product(a, b, c,"),
+)
 
 
 class ChainedProducts(Pattern):
-    """The third operand of a product is another product of the same iteration; or a product is
-    added to the sum that a loop over other arrays gave."""
+    """The third operand of a product is another product of the same iteration, or the two are
+    added; or a product is added to the sum that a loop over other arrays gave."""
 
     name = "chained-mma-accumulation-over-concatenated-contraction-dims"
     axis = "contraction_split"
@@ -71,6 +80,7 @@ class ChainedProducts(Pattern):
         Case(_CHAINED_POINTER, _TWO),
         Case(_CHAINED_THREADS, _TWO),
         Case(_LINEAR, _TWO),
+        Case(_ADDED, _TWO),
         Case(vary(_LINEAR, ("acc + tl.dot(s, y)", "tl.dot(s, y, acc)")), _TWO),
     )
     near_misses = (
@@ -83,6 +93,11 @@ class ChainedProducts(Pattern):
             why="the last step of the loop, written after it",
         ),
         NearMiss(vary(_LINEAR, ("acc + tl.dot(s, y)", "acc + s * y")), why="nothing is contracted"),
+        NearMiss(
+            vary(_ADDED, ("        acc += tl.dot(tl", "        acc *= tl.dot(tl")),
+            why="the two products are multiplied, not added",
+        ),
+        NearMiss(PRODUCT_POINTER, why="the accumulator comes from the iteration before"),
         NearMiss(ATTENTION, why="every product has an accumulator of its own"),
         NearMiss(PRODUCT, why="the accumulator comes from the iteration before"),
         NearMiss(FLASH_POINTER, why="every product has an accumulator of its own"),
@@ -96,6 +111,9 @@ class ChainedProducts(Pattern):
             )
             if first is not None and first.op.kind in CONTRACTIONS and first.loop is product.loop:
                 yield self.decide(facts, _TWO, (first, product))
+        added = [n for node in facts.graph.of(OpKind.ADD) for n in self._joined(facts, node)]
+        if added:
+            yield self.decide(facts, _TWO, dict.fromkeys(added))
         for product in facts.contractions if facts.program is facts.source else ():
             if product.loop is None:
                 yield from self._after_loop(facts, product)
@@ -112,6 +130,11 @@ class ChainedProducts(Pattern):
             if own - rest and rest - own:
                 yield self.decide(facts, _TWO, (*sums, product))
 
+    def _joined(self, facts: Facts, total: Node) -> list[Node]:
+        """The products of one iteration that an addition joins, with it."""
+        sides = [_terms(facts, v, total.loop) for v in total.op.inputs[:2]]
+        return [*sides[0], *sides[1], total] if all(sides) else []
+
     def _begun(self, facts: Facts, product: Node) -> list[Node]:
         """Loops whose sum a product is added to, perhaps after a factor."""
         sums = [v for v in (product.op.operand("acc"),) if v is not None]
@@ -127,6 +150,18 @@ class ChainedProducts(Pattern):
                 if node.op.kind in LOOPS and not node.loops:
                     found[node] = None
         return list(found)
+
+
+def _terms(facts: Facts, value: str, loop: Node | None) -> list[Node]:
+    """The products of a loop's iteration that a value adds up, without what it carries."""
+    found, pending = [], [value]
+    for current in pending:
+        node = facts.graph.producer(current)
+        if node is not None and node.op.kind in CONTRACTIONS:
+            found += [node] if node.loop is loop else []
+        elif node is not None and node.op.kind in _SUMMED:
+            pending += [v for v in facts.graph.feeds(current) if v not in pending]
+    return found
 
 
 def _arrays(facts: Facts, products: list[Node]) -> set[str | None]:

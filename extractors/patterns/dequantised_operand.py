@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role, updates
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -28,6 +29,7 @@ WEIGHTS = vary(
      "        z = tl.load(zeros + t * N + n[None, :])\n"
      "        acc += tl.dot(x, ((u - z) * g).to(tl.float16))"),
 )  # fmt: skip
+_POWERS = vary(WEIGHTS, ("(u - z) * g", "u * tl.exp2(g.to(tl.float32) - 127.0)"))
 _ROW = (
     POINTER
     + """
@@ -67,6 +69,7 @@ class DequantisedOperand(Pattern):
     matches = (
         Case(WEIGHTS, "dequantised before the product"),
         Case(_WORDS_THREADS, "dequantised before the product"),
+        Case(_POWERS, "dequantised before the product"),
         Case(_ROW, "dequantised before the product"),
     )
     near_misses = (
@@ -107,7 +110,7 @@ def scaled(facts: Facts, way: list[Node]) -> list[Node]:
     if not steps:
         return []
     steps += [n for n in way if n.op.kind in _SHIFTS and _loaded(facts, n, way)]
-    loads = [a.node for n in steps for v in _others(n, way) for a in facts.held_loads(v)]
+    loads = [a.node for n in steps for v in _others(n, way) for a in _given(facts, v)]
     return [*steps, *loads]
 
 
@@ -170,4 +173,15 @@ def _others(node: Node, way: list[Node]) -> list[str]:
 
 
 def _loaded(facts: Facts, node: Node, way: list[Node]) -> bool:
-    return any(facts.held_loads(v) for v in _others(node, way))
+    return any(_given(facts, v) for v in _others(node, way))
+
+
+def _given(facts: Facts, value: str) -> list[Access]:
+    """The loads that a scale or a zero is, or whose exponent it raises."""
+    held = facts.held_loads(value)
+    powers = [] if held else facts.graph.ends(value, VIEWS | CASTS)
+    for power in (n for n in powers if n.op.kind == OpKind.EXP2):
+        made = facts.graph.producer(facts.graph.core(power.op.inputs[0]))
+        moved = made is not None and made.op.kind in _SHIFTS
+        held += facts.held_loads(made.op.inputs[0] if made and moved else power.op.inputs[0])
+    return held

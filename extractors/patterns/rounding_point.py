@@ -40,6 +40,10 @@ _ACTED = vary(
     ("    tl.store(out +", "    acc = acc.to(tl.float16)\n"
      "    acc = acc * tl.sigmoid(acc.to(tl.float32))\n    tl.store(out +"),
 )  # fmt: skip
+_ADDED = vary(
+    _ACTED,
+    ("acc = acc.to(tl.float16)", "acc = (acc + tl.dot(y, x)).to(tl.float16)"),
+)
 _ACTED_TILE = vary(
     PRODUCT,
     ("    ct.store(out,", "    acc = ct.maximum(ct.astype(acc, a.dtype), 0.0)\n    ct.store(out,"),
@@ -73,6 +77,7 @@ class RoundingPoint(Pattern):
         Case(_LARGEST, "rounded before the next step"),
         Case(_LARGEST_TILE, "rounded before the next step"),
         Case(_ACTED, "rounded before the activation"),
+        Case(_ADDED, "rounded before the activation"),
         Case(_ACTED_TILE, "rounded before the activation"),
     )
     near_misses = (
@@ -123,15 +128,29 @@ class RoundingPoint(Pattern):
         if first:
             later = [n for n in casts if self._narrows(facts, n) and self._multiplied(facts, n)]
             after = [n for n in later if any(graph.rests_on(n.result, f) for f in first)]
+            after += [n for n in casts if n not in first and self._widened(facts, n)]
             yield self.decide(
                 facts, "rounded before the activation", dict.fromkeys([*first, *after])
             )
+
+    def _widened(self, facts: Facts, cast: Node) -> bool:
+        """True for 32 bits that are narrowed only to be widened again."""
+        if not self._short(facts, cast.result) or facts.types.dtype(cast.op.inputs[0]) != "f32":
+            return False
+        users = facts.graph.users(cast.result)
+        return bool(users) and all(
+            n.op.kind in CASTS and facts.types.dtype(n.result) == "f32" for n in users
+        )
 
     def _finished(self, facts: Facts, cast: Node) -> bool:
         """A product, or the sum of products that a loop gave, cast to less than 32 bits."""
         if facts.types.wide(cast.result) or not self._short(facts, cast.result):
             return False
         ends = facts.graph.ends(cast.op.inputs[0], VIEWS | TURNS)
+        for end in ends:
+            if end.op.kind == OpKind.ADD:
+                ends += [n for v in end.op.inputs[:2] for n in facts.graph.ends(v, VIEWS | TURNS)]
+        ends = [n for n in ends if n.op.kind != OpKind.ADD]
         return bool(ends) and all(n.op.kind in CONTRACTIONS | LOOPS for n in ends)
 
     def _goes_on(self, facts: Facts, cast: Node) -> bool:
