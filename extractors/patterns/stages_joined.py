@@ -106,6 +106,20 @@ def blur(x, w, out, n, T: tl.constexpr):
     tl.store(out + at, u * tl.sigmoid(u), mask=at < n)
 """
 )
+_POWERS = (
+    POINTER
+    + """
+@triton.jit
+def powers(x, out, scales, n, T: tl.constexpr, R: tl.constexpr):
+    row = tl.program_id(0) * R + tl.arange(0, R)
+    at = row[:, None] * n + tl.arange(0, T)[None, :]
+    v = tl.load(x + at)
+    e = tl.ceil(tl.log2(tl.max(tl.abs(v), axis=1) / 448.0)) + 127.0
+    e = tl.maximum(e, 0.0)
+    tl.store(scales + row, e.to(tl.uint8))
+    tl.store(out + at, (v / tl.exp2(e - 127.0)[:, None]).to(tl.float8e4nv))
+"""
+)
 
 Stage = Callable[[Facts], list[Node]]
 
@@ -127,7 +141,11 @@ def _activated(facts: Facts) -> list[Node]:
 
 
 def _above_zero(facts: Facts, node: Node) -> bool:
-    """A tile held above zero; not a variance before its root."""
+    """A tile held above zero; not a variance before its root, no exponent, and no place."""
+    if facts.graph.roots(node.result, OpKind.LOG, OpKind.LOG2):
+        return False
+    if facts.types.dtype(node.result).startswith(("i", "u")):
+        return False
     if not is_wide(facts, node.result) or all(facts.number(v) != 0 for v in node.op.inputs[:2]):
         return False
     roots = facts.graph.of(OpKind.SQRT, OpKind.RSQRT)
@@ -220,6 +238,11 @@ class StagesJoined(Pattern):
         NearMiss(
             vary(_ROUTED, ("best, place =", "best = place ="), (", return_indices=True", "")),
             why="the largest share alone, no place",
+        ),
+        NearMiss(
+            _POWERS,
+            why="the exponent of the scale is held above zero",
+            value="activation and quantisation in one kernel",
         ),
         NearMiss(ROW_NORM, why="normalisation alone"),
         NearMiss(ROW_NORM_THREADS, why="normalisation alone"),

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Node
+from kb.analysis.stored import computed
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
@@ -27,6 +28,18 @@ _BARE = vary(
 )
 
 
+_SUMMED = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    sum = 0.0
+    for j in range(0, n, T):
+        sum += tl.sum(tl.load(x + row * n + j + tl.arange(0, T)))
+    tl.store(out + row, sum)
+"""
+)
 _SOME = "none on some arrays: whole tiles or tables"
 _POINTERS = (Mode.POINTER, Mode.BLOCK_POINTER)
 _BLOCKS = (
@@ -64,6 +77,7 @@ class UnmaskedAccesses(Pattern):
     source = "Triton documentation, load: mask"
     matches = (
         Case(_BARE, "none: extents are whole tiles"),
+        Case(_SUMMED, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_VALUES_THREADS, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
@@ -104,7 +118,8 @@ class UnmaskedAccesses(Pattern):
             return
         wide = [a for a in facts.accesses if facts.types.shape(a.value)]
         bare = all(a.mode in _POINTERS and _bare(a) for a in wide)
-        if wide and bare and any(a.is_store for a in wide):
+        stored = any(a.is_store for a in wide) or bool(computed(facts, facts.reductions))
+        if wide and bare and facts.stores and stored:
             yield self.decide(facts, "none: extents are whole tiles", wide)
         elif some := _beside(facts, wide):
             yield self.decide(facts, _SOME, some)
