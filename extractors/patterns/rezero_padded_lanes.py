@@ -37,11 +37,19 @@ def total(x, out, N: Int, T: Int):
     ct.scatter(out, (ct.bid(0),), ct.sum(ct.where(at < N, v, 0.0), axis=0))
 """
 )
+_BOUNDED = vary(
+    _RUNNING,
+    ('other=-float("inf")', "other=0.0"),
+    ("    tl.store", "    v = tl.minimum(v + 1.0, 8.0)\n    tl.store"),
+)
+_MOVED = frozenset({OpKind.ADD, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CLAMP})
+"""What makes another number of zero."""
 
 
 class RezeroPaddedLanes(Pattern):
     """A choice by a tail mask, or a product with one, keeps a difference, or keeps a loaded tile
-    that is not padded with zeros, and feeds a reduction or a running sum."""
+    that is not padded with zeros, or what was added to one or held between bounds, and feeds a
+    reduction or a running sum."""
 
     name = "re-zero-padded-lanes-after-a-shift"
     axis = "boundary_handling"
@@ -59,6 +67,7 @@ class RezeroPaddedLanes(Pattern):
             "where(mask, x-mean, 0)",
         ),
         Case(_RUNNING, "padded lanes zeroed before a sum"),
+        Case(_BOUNDED, "padded lanes zeroed before a sum"),
         Case(_FLAT_ROWS, "padded lanes zeroed before a sum"),
     )
     near_misses = (
@@ -94,6 +103,8 @@ class RezeroPaddedLanes(Pattern):
             elif node.op.kind == OpKind.SELECT and (access := facts.access(made)) is not None:
                 if access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
                     loaded.append(node)
+            elif node.op.kind == OpKind.SELECT and made.op.kind in _MOVED:
+                loaded += [node] if facts.feeding(made.result) else []
         for node in shifted:
             yield self.decide(facts, "where(mask, x-mean, 0)", (node,))
         if loaded:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    POINTER,
+    PRODUCT,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, FIRST_THREAD, LAYER_NORM_THREADS
 from kb.analysis.accesses import Mode
@@ -15,6 +22,20 @@ from kb.analysis.idioms import against_extent, comparisons, sides
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def gather(x, rows, out, n, W: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    d = tl.arange(0, W)
+    inside = (at < n)[:, None]
+    row = tl.load(rows + at, mask=at < n, other=0)
+    v = tl.load(x + row[:, None] * W + d[None, :], mask=inside, other=0.0)
+    tl.store(out + at[:, None] * W + d[None, :], v, mask=inside)
+"""
+)
 
 
 class WholeExtentTile(Pattern):
@@ -30,6 +51,7 @@ class WholeExtentTile(Pattern):
         Case(ATTENTION, "whole extent in one tile"),
         Case(ATTENTION_POINTER, "whole extent in one tile"),
         Case(LAYER_NORM_THREADS, "masked lanes of one padded tile"),
+        Case(_ROWS, "whole extent in one tile"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the block id moves the lanes"),
@@ -88,6 +110,7 @@ def _unmoved(facts: Facts) -> list[str]:
     if facts.of_threads or not facts.loads:
         return []
     still: dict[str, bool] = {}
+    pitches = {size for a in facts.accesses for index in a.index for size in _pitches(facts, index)}
     for access in facts.accesses:
         if access.mode is not Mode.POINTER:
             continue
@@ -97,9 +120,27 @@ def _unmoved(facts: Facts) -> list[str]:
             for lane in _of_lanes(index):
                 size = _extent(lane)
                 if size is not None and size.value in facts.constexprs:
-                    free = size not in masked and _alone(index, lane, size)
+                    free = size not in masked and (
+                        size.value in pitches or _alone(index, lane, size)
+                    )
                     still[size.value] = still.get(size.value, True) and free
     return sorted(name for name, alone in still.items() if alone)
+
+
+def _pitches(facts: Facts, index: Expr) -> set[str | None]:
+    """Extents of lanes by which other lanes step: rows of as many elements, one behind the
+    other."""
+    lanes = _of_lanes(index)
+    wide = {a for a in index.atoms() if a.kind is AtomKind.LOADED and facts.types.shape(a.value)}
+    return {
+        size.value
+        for lane in lanes
+        if (size := _extent(lane)) is not None
+        if any(
+            size in factors and (wide | {*lanes} - {lane}) & {*factors}
+            for factors, _ in index.terms
+        )
+    }
 
 
 def _of_lanes(expr: Expr) -> list[Atom]:

@@ -98,8 +98,19 @@ class Types:
             node = self.graph.defs.get(op.results[0].name) if op.results else None
             if op.regions:
                 self._nested(op.regions, op.kind, node)
+            elif node is not None and op.kind == OpKind.UNPACK:
+                self._unpacked(node)
             elif node is not None:
                 self.found[node.result] = self._type(node, op)
+
+    def _unpacked(self, node: Node) -> None:
+        """Elements of a tuple that is written out, and halves of a tile that is split."""
+        made = self.graph.producer(node.op.inputs[0]) if node.op.inputs else None
+        if made is not None and made.op.kind == OpKind.SPLIT:
+            self.found |= {r.name: self.of(made.result) for r in node.op.results}
+        elif made is not None and made.op.kind == OpKind.TUPLE:
+            pairs = zip(node.op.results, made.op.inputs, strict=False)
+            self.found |= {r.name: self.of(value) for r, value in pairs}
 
     def _nested(self, regions: tuple[Region, ...], kind: str, node: Node | None) -> None:
         if kind in (OpKind.FOR, OpKind.WHILE):
@@ -295,6 +306,20 @@ class Types:
         extents = self._extents(shape) if shape else ()
         return TileType(TypeKind.POINTER, self._element(node.op.inputs[0]), extents)
 
+    def _split(self, node: Node) -> TileType:
+        """Of a split tile, each half: the last axis is taken apart."""
+        base = self.of(node.op.inputs[0])
+        return _shaped(base.dtype, base.shape[:-1]) if base.shape else UNKNOWN
+
+    def _paired(self, node: Node) -> TileType:
+        """Two tiles along a new last axis, or one after the other on the last one."""
+        base = self._joined(node.op.inputs[:2])
+        if not base.shape:
+            return UNKNOWN
+        if node.op.kind == OpKind.JOIN:
+            return _shaped(base.dtype, (*base.shape, "2"))
+        return _shaped(base.dtype, (*base.shape[:-1], f"2 * {base.shape[-1]}"))
+
     def _constant(self, node: Node) -> TileType:
         return TileType(TypeKind.CONST)
 
@@ -347,6 +372,7 @@ _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.BROADCAST_TO: Types._reshaped, OpKind.PERMUTE: Types._turned,
     OpKind.TRANSPOSE: Types._turned, OpKind.SUBSCRIPT: Types._subscript,
     OpKind.EXPAND_DIMS: Types._expanded, OpKind.SELECT: Types._selected,
+    OpKind.SPLIT: Types._split, OpKind.JOIN: Types._paired, OpKind.INTERLEAVE: Types._paired,
     OpKind.CONST: Types._constant, OpKind.BLOCK_ID: Types._block, OpKind.NUM_BLOCKS: Types._block,
     OpKind.NUM_TILES: Types._block, OpKind.BLOCK_POINTER: lambda t, n: t.pointed(n),
     OpKind.DESCRIPTOR: lambda t, n: t.pointed(n),
