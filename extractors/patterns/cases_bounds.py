@@ -138,3 +138,16 @@ CHUNK_SUM = vary(
     ("out + m", "out + tl.program_id(2) * so * M + m"),
 )
 """Products of the chunks of an axis, each one's own, of which the last may be shorter."""
+
+COUNTED_WORK = (
+    POINTER
+    + """
+@triton.jit
+def double(x, out, count, width, T: tl.constexpr):
+    n = tl.load(count) * width
+    for j in range(tl.program_id(0) * T, n, tl.num_programs(0) * T):
+        at = j + tl.arange(0, T)
+        tl.store(out + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+"""
+)
+"""All blocks together walk as far as a loaded number says."""

@@ -17,6 +17,7 @@ from extractors.patterns.cases_bounds import (
     ALL,
     BACKWARDS,
     CHUNK_SUM,
+    COUNTED_WORK,
     DIAGONAL,
     DOWN,
     LAST,
@@ -68,6 +69,7 @@ class LoopBoundsClipped(Pattern):
     source = "Dao, FlashAttention-2 (2023), section 3.1, causal masking"
     matches = (
         Case(ATTENTION, "upper bound clipped (causal)"),
+        Case(COUNTED_WORK, "clipped to valid range"),
         Case(BACKWARD_KEYS, "lower bound clipped (sliding window/causal dKdV)"),
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
         Case(UNCLIPPED, "full extent + mask"),
@@ -152,6 +154,7 @@ class LoopBoundsClipped(Pattern):
         rests: list[Where] = []
         for loop in facts.loops:
             if persistent(loop, facts.values) or loop.range is None:
+                rests += _loaded_end(facts, loop)
                 continue
             ends = _least(facts, loop)
             multiplies = any(p.inside(loop.node) for p in products)
@@ -386,3 +389,13 @@ def _decoded(facts: Facts, node: Node) -> bool:
     return (
         first is not None and first.kind is AtomKind.BLOCK and node.op.kind in (OpKind.FLOOR_DIV,)
     )
+
+
+def _loaded_end(facts: Facts, loop: Loop) -> list[Where]:
+    """The numbers that end the walk of all blocks over the work, where these are loaded, with the
+    loop."""
+    if loop.high is None or facts.of_threads:
+        return []
+    ends = [a for a in facts.feeding(loop.high) if not a.node.inside(loop.node)]
+    ends = [a for a in ends if not facts.types.shape(a.value)]
+    return [*ends, loop.node.head] if ends else []
