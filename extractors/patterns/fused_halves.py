@@ -13,7 +13,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -129,6 +129,18 @@ def twice(x, out, T: tl.constexpr):
     tl.store(out + at, u)
 """
 )
+_HALVES_FLAT = (
+    POINTER
+    + """
+@triton.jit
+def gate(x, out, n, H, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    offs = at + at // H * H
+    v = tl.load(x + offs, mask=at < n)
+    u = tl.load(x + H + offs, mask=at < n)
+    tl.store(out + at, v * u, mask=at < n)
+"""
+)
 _SLICES = (
     TILE
     + """
@@ -161,6 +173,7 @@ class FusedHalves(Pattern):
         Case(_ROTATED, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
         Case(_SLICES, "one [.., 2H] tensor with +H column offset"),
+        Case(_HALVES_FLAT, "one [.., 2H] tensor with +H column offset"),
         Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
@@ -299,7 +312,11 @@ class FusedHalves(Pattern):
             return False
         moved = [d for d in _differences(first, second) if d != s.ZERO]
         lanes = [a for e in first.index for a in e.atoms() if a.kind is AtomKind.LANE]
-        if any(e.coefficient(a) in moved for e in first.index for a in set(e.top())):
+        if any(
+            e.coefficient(a) in moved and not _added_rows(e, a)
+            for e in first.index
+            for a in set(e.top())
+        ):
             return False
         if not lanes or (facts.of_threads and any(a.args[0] in moved for a in lanes)):
             return False
@@ -348,6 +365,14 @@ class FusedHalves(Pattern):
         if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
             atom = atom.args[0].atom
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _added_rows(index: Expr, atom: Atom) -> bool:
+    """True for `at + at // H * H`: the places of one half, between which those of the other lie."""
+    if atom.kind is not AtomKind.FLOOR_DIV or index.coefficient(atom) != atom.args[1]:
+        return False
+    terms = {*index.terms}
+    return {*atom.args[0].terms} <= terms
 
 
 def _third(first: Access, second: Access, third: Access) -> bool:

@@ -392,10 +392,7 @@ def _decoded(facts: Facts, node: Node) -> bool:
 
 
 def _loaded_end(facts: Facts, loop: Loop) -> list[Where]:
-    """The numbers that end the walk of all blocks over the work, where these are loaded, with the
-    loop."""
-    if loop.high is None or facts.of_threads:
-        return []
-    ends = [a for a in facts.feeding(loop.high) if not a.node.inside(loop.node)]
-    ends = [a for a in ends if not facts.types.shape(a.value)]
+    """The loaded numbers that end the walk of all blocks over the work, with the loop."""
+    ends = [] if facts.of_threads else facts.feeding(loop.high)
+    ends = [a for a in ends if not (a.node.inside(loop.node) or facts.types.shape(a.value))]
     return [*ends, loop.node.head] if ends else []

@@ -91,6 +91,23 @@ def weigh(x, w, out, rows, n, T: tl.constexpr, W: tl.constexpr):
 """
 )
 
+_MIXED = (
+    POINTER
+    + """
+@triton.jit
+def mix(x, w, out, n, M: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0)
+    m = tl.arange(0, M)
+    acc = tl.zeros((M,), dtype=tl.float32)
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+        g = tl.load(w + m[:, None] * n + at[None, :], mask=at[None, :] < n, other=0.0)
+        acc += tl.sum(g * v[None, :], axis=1)
+    tl.store(out + row * M + m, acc)
+"""
+)
+
 
 class RecomputeFromStatistics(Pattern):
     """A row statistic is stored beside the output, or loaded to rebuild what the forward pass
@@ -115,6 +132,7 @@ class RecomputeFromStatistics(Pattern):
         Case(BACKWARD_KEYS_THREADS, "recompute P = exp2(S*scale - LSE)"),
     )
     near_misses = (
+        NearMiss(_MIXED, why="a row times a matrix, summed at once: nothing is made again"),
         NearMiss(
             vary(_SQUASHED, ("pow(t, 2)", "pow(t, 3)")),
             why="one less a cube is no derivative of a hyperbolic tangent",

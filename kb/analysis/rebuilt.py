@@ -48,6 +48,8 @@ def normalised(facts: Facts) -> list[Node]:
             if not any(lanes(facts, a) == axes for a in facts.feeding(wide)):
                 continue
             told = any(map(_tiled, stat[0].index)) or _stays(facts, node, narrow)
+            if _summed_alone(facts, node, wide):
+                continue
             again = (told and _reduced(facts, node)) or _beside(facts, node, wide)
             if again and _scope(facts, wide, stat):
                 found.append(node)
@@ -125,6 +127,14 @@ def _loaded(facts: Facts, value: str) -> list[Access]:
 
 def _reduced(facts: Facts, node: Node) -> bool:
     return any(n.op.kind in REDUCTIONS for n in facts.graph.downstream(node.result))
+
+
+def _summed_alone(facts: Facts, node: Node, wide: str) -> bool:
+    """True where a tile of one array is multiplied by another and summed at once: a product of a
+    matrix and a vector."""
+    users = facts.graph.users(node.result)
+    arrays = {a.array for a in facts.feeding(wide) if lanes(facts, a)}
+    return len(arrays) == 1 and bool(users) and all(n.op.kind == OpKind.REDUCE_SUM for n in users)
 
 
 def _tiled(index: Expr) -> bool:
