@@ -72,6 +72,19 @@ def spread(x, out, n, T: tl.constexpr):
 """
 )
 
+_PARTS = (
+    POINTER
+    + """
+@triton.jit
+def part(x, one, two, H, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * 2 * H + at, mask=at < 2 * H)
+    tl.store(one + tl.program_id(0) * H + at, v, mask=at < H)
+    tl.store(two + tl.program_id(0) * H + at - H, v, mask=(at >= H) & (at < 2 * H))
+"""
+)
+"""A row that two arrays share."""
+
 
 class SharedLoads(Pattern):
     """A tile is an operand of several products, or of one and of what is stored beside it; what
@@ -86,6 +99,7 @@ class SharedLoads(Pattern):
         Case(_GATED, _PRODUCTS),
         Case(_SKIP, _BESIDE),
         Case(_SPREAD, _STORED),
+        Case(_PARTS, _STORED),
     )
     near_misses = (
         NearMiss(
@@ -100,6 +114,10 @@ class SharedLoads(Pattern):
         NearMiss(vary(_SKIP, ("u + x", "u * 2.0")), why="one product"),
         NearMiss(vary(_SPREAD, ("at, v)", "at, v + i)")), why="every round stores another number"),
         NearMiss(TURNED_THREADS, why="loads in one loop, stores in another: each stored once"),
+        NearMiss(
+            vary(_PARTS, ("    tl.store(two +", "    v = v * 2.0\n    tl.store(two +")),
+            why="two numbers, each stored once",
+        ),
         NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),
@@ -203,7 +221,14 @@ def _again(facts: Facts) -> list[Access]:
 
 
 def _stored(facts: Facts) -> Iterable[Access]:
-    """Loads whose numbers are stored as they are, in a loop that the load stands before."""
+    """Loads whose numbers are stored as they are, in a loop that the load stands before, or to more
+    than one array."""
+    held = [(s, a) for s in facts.stores for a in facts.held_loads(s.value) if not s.is_atomic]
+    for load in dict.fromkeys(a for _, a in held if facts.types.shape(a.value)):
+        stores = [s for s, a in held if a is load and s.array not in (None, load.array)]
+        apart = any(one.node.excludes(two.node) for one in stores for two in stores)
+        if len({s.array for s in stores}) > 1 and not apart and not facts.of_threads:
+            yield from (load, *stores)
     for store in facts.stores:
         for load in facts.held_loads(store.value) if store.node.loops else ():
             around, deep = load.node.loops, len(load.node.loops)

@@ -58,8 +58,20 @@ def softmax(facts: Facts) -> str | None:
             return "cross_entropy"
     if weights(facts, shifted[0].node):
         return "split_kv_combine"
-    divided = _quotients(facts, sums)
+    divided = _quotients(facts, sums) or _less_logarithm(facts, sums)
     return "softmax" if divided and not _gathers_label(facts) else None
+
+
+def _less_logarithm(facts: Facts, sums: list[Node]) -> list[Node]:
+    """Stored tiles less the logarithm of a sum: logarithms of a softmax."""
+    return [
+        node
+        for node in facts.graph.of(OpKind.SUB)
+        if facts.types.shape(node.result) and facts.feeding(node.op.inputs[0])
+        for log in facts.graph.roots(node.op.inputs[1], OpKind.LOG, OpKind.LOG2)
+        if any(facts.graph.rests_on(log.result, total) for total in sums)
+        if facts.stored_in(node.result)
+    ]
 
 
 def shares_of_sum(facts: Facts) -> list[Node]:

@@ -87,6 +87,17 @@ def blur(x, w, out, n, T: tl.constexpr):
     u += tl.load(x + at + 1, mask=at + 1 < n, other=0.0) * tl.load(w + 1)
     tl.store(out + at, u, mask=at < n)
 """
+LOGARITHMS = """
+import triton
+import triton.language as tl
+@triton.jit
+def logs(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=-float("inf"))
+    top = tl.max(v, axis=0)
+    total = tl.sum(tl.exp(v - top), axis=0)
+    tl.store(out + tl.program_id(0) * n + at, v - top - tl.log(total), mask=at < n)
+"""
 
 
 @pytest.mark.parametrize(
@@ -96,6 +107,7 @@ def blur(x, w, out, n, T: tl.constexpr):
         pytest.param(TAPS, "convolution", id="neighbours times loaded weights"),
         pytest.param(TAPS.replace("tl.load(w + 1)", "0.5"), "elementwise", id="one weight loaded"),
         pytest.param(GATE, "gated_activation", id="one load through a curve times another"),
+        pytest.param(LOGARITHMS, "softmax", id="logarithms of a softmax"),
         pytest.param(COMPACTED, "access_map", id="a copy whose rows a scan finds"),
         pytest.param(ROTATED, "rmsnorm", id="a norm and a rotation"),
         pytest.param(SAMPLED, "random_map", id="an index drawn at random, no dropout"),
