@@ -92,6 +92,8 @@ class AggregateReader(MemoryReader):
         kind = self.kind(n.CType(written[:-1].strip()), self.frame)
         if last == "infinity":
             return self.constant(float("inf"), at, kind, hint)
+        if kind.dtype.startswith("dtypeof(") and kind.dtype[8:-1] in self.symbols:
+            return self._of_parameter(self.symbols[kind.dtype[8:-1]], last, at, hint, kind)
         value = LIMITS.get((kind.dtype, last))
         return None if value is None else self.constant(value, at, kind, hint)
 

@@ -10,7 +10,7 @@ from extractors.cuda.deduction import bind_names
 from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import arguments_of, chosen, converted_to, converting
 from extractors.cuda.packs import counted, is_pack
-from extractors.cuda.same_work import standing_for
+from extractors.cuda.same_work import never_used, only_converts, standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_IN_PLACE
@@ -49,12 +49,18 @@ class BindingReader(VectorReader):
             if number is not None:
                 value = self.read(node.arguments[0])
                 return self.cast(value, self.kind(number, self.frame), node.at)
+        refused = [c for c in candidates if never_used(c)] if function is None else []
+        converts = bool(refused) and only_converts(candidates, self.library)
+        function = refused[0] if converts else function
         function = function or standing_for(candidates, given, self.library)
         if function is None or function in self.trail or "__global__" in function.words:
             return None
         inner = frame or Frame(function.name, depth=self.frame.depth + 1)
         if not self.bound(function, node, template, inner):
             return None
+        if converts or (never_used(function) and only_converts(candidates, self.library)):
+            kind = self.kind(function.result, inner)
+            return self.cast(self.read(node.arguments[0]), kind, node.at)
         return self.body_of(function, inner, node.at)
 
     def _written_for(

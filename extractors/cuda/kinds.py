@@ -74,7 +74,8 @@ class Typing:
             return self._alias_of(n.CType(head, member=member), frame, hops + 1)
         alias = self.library.alias(name)
         if alias is not None and alias.type.name != name:
-            return self.kind(alias.type, self._of_alias(alias, written, frame, hops), hops + 1)
+            inner = self.of_template(alias.template, written.arguments, frame, hops)
+            return self.kind(alias.type, inner, hops + 1)
         if name in ("auto", "?", ""):
             return UNKNOWN
         arguments = self.arguments(written.arguments, frame, hops)
@@ -113,12 +114,16 @@ class Typing:
                 return UNKNOWN
         return self.kind(replace(sides[0], arguments=tuple(chosen)), frame, hops + 1)
 
-    def _of_alias(self, alias: n.Alias, written: n.CType, frame: Frame, hops: int) -> Frame:
-        """A frame in which the parameters of an alias template have their arguments."""
+    def of_template(
+        self, template: Sequence[n.TemplateParameter], written: tuple[n.CType | n.Expr, ...],
+        frame: Frame, hops: int = 0,
+    ) -> Frame:  # fmt: skip
+        """A frame in which the parameters of an alias or a constant that is a template have their
+        arguments."""
         inner = Frame("file")
-        if alias.template:
-            given = self.arguments(written.arguments, frame, hops + 1)
-            for one, argument in zip(alias.template, given, strict=False):
+        if template:
+            given = self.arguments(written, frame, hops + 1)
+            for one, argument in zip(template, given, strict=False):
                 if one.name and not one.pack:
                     inner.bind(one.name, argument)
         return inner

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """First line (1-based), column (0-based) and last line in the file at `path`."""
+    """First line (1-based), column (0-based) and last line in a file."""
 
     line: int
     column: int
@@ -217,6 +217,7 @@ class Variable(Stmt):
     value: Expr | None = None
     arguments: tuple[Expr, ...] | None = None
     storage: frozenset[str] = frozenset()
+    template: tuple[TemplateParameter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +248,7 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """`for (before; condition; after) body`; `unroll` is the pragma's number, 0 for all, None when
-    there is no pragma."""
+    """`for (before; condition; after) body`; `unroll`: the pragma's number, 0 for all, or None."""
 
     before: tuple[Stmt, ...]
     condition: Expr | None
@@ -311,7 +311,7 @@ class Skipped(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """A template parameter; `dtype` is `typename` for a type, else the type of the value."""
+    """A template parameter; `dtype`: `typename` for a type, else the value's type."""
 
     name: str
     dtype: str

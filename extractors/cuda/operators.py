@@ -16,7 +16,6 @@ from extractors.cuda.values import (
     MISSING,
     UNKNOWN,
     Fixed,
-    Frame,
     Kind,
     Memory,
     Pointing,
@@ -127,7 +126,7 @@ class OperatorReader(ConversionReader):
             return self.constant(value, node.at, kind, hint)
         constant = self.library.constant(name) if found is None else None
         if constant is not None and constant.value is not None and self._depth < MAX_DEPTH // 2:
-            with self.inside(Frame("file")):
+            with self.inside(self.of_template(constant.template, node.arguments, self.frame)):
                 kind = self.kind(constant.type, self.frame)
                 return self.convert(self.read(constant.value, hint), kind, node.at, hint)
         return self.opaque(name, (), node.at, hint)

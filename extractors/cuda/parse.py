@@ -92,10 +92,8 @@ class _UnitBuilder(StatementBuilder):
             yield from self.enumerators(node if kind is None else kind)
         if node.type in ("alias_declaration", "type_definition", "declaration"):
             for one in self.statement(node):
-                if isinstance(one, n.Alias):
+                if isinstance(one, n.Alias | n.Variable):
                     yield replace(one, template=template)
-                elif isinstance(one, n.Variable):
-                    yield one
 
     # -- functions
 

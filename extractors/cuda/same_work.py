@@ -71,6 +71,20 @@ def shown_by(candidates: Sequence[n.Definition], library: Library) -> n.Definiti
     return _loosened(min(found, key=_size), set(), found) if len(works) == 1 else None
 
 
+def never_used(function: n.Definition) -> bool:
+    """Whether a template promises a value and returns none: only its specialisations are meant."""
+    returns = (one for one in n.inside(function.body) if isinstance(one, n.Leave) and one.value)
+    general = bool(function.template) and not function.specialised
+    return general and function.result.name != "void" and next(returns, None) is None
+
+
+def only_converts(candidates: Sequence[n.Definition], library: Library) -> bool:
+    """Whether the specialisations of a template do nothing but convert what they are given first,
+    the rest of their parameters being how."""
+    special = [one for one in candidates if one.specialised]
+    return bool(special) and not any(work_of(one, library) for one in special)
+
+
 def _loosened(
     function: n.Definition, places: set[int], all_: Sequence[n.Definition]
 ) -> n.Definition:
@@ -195,6 +209,9 @@ def _called(
         yield from () if row.kind in _MOVES else (row.kind,)
         return
     if name == function.name or name in CUDA.dtypes or name in VECTORS or name == "assert":
+        return
+    head, _, _ = named.text.removeprefix("::").rpartition("::")
+    if f"{head}::{name}" in CUDA.dtypes or head in CUDA.dtypes:
         return
     inner = [f for f in library.functions(name) if len(f.parameters) == len(call.arguments)]
     if converting(inner) or any(one.template and returns_argument(one) for one in inner):

@@ -64,6 +64,20 @@ _RANGE = vary(
 _SATURATED = vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", ""))
 
 
+_LARGEST = """template <typename T> constexpr T most = std::numeric_limits<T>::max();
+template <typename T, typename F> __device__ T narrow(const F& x) { static_assert(sizeof(F) == 0); }
+template <> __device__ __nv_fp8_e4m3 narrow<__nv_fp8_e4m3, float>(const float& x) {
+    return __nv_fp8_e4m3(x);
+}
+template <typename T>
+__global__ void few(const float* x, const float* scale, T* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float r = 1.f / *scale;
+    if (at < n) out[at] = narrow<T, float>(fmaxf(-most<T>, fminf(x[at] * r, most<T>)));
+}
+"""
+
+
 class GivenScale(Pattern):
     """A tile is divided by a number that is loaded or given, or multiplied by its reciprocal, then
     held between a bound and its negative, and stored."""
@@ -78,8 +92,14 @@ class GivenScale(Pattern):
         Case(_RANGE, "given scale, clamped to the range of the type"),
         Case(_SATURATED, "given scale before a cast to few bits"),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
+        Case(_LARGEST, "given scale, clamped to the range of the type"),
     )
     near_misses = (
+        NearMiss(
+            vary(_LARGEST, ("fmaxf(-most<T>, ", "fmaxf(-most<float>, ")),
+            why="the bounds are those of two types",
+            value="given scale, clamped to the range of the type",
+        ),
         NearMiss(vary(_GIVEN, ("x[at] * r", "x[at]")), why="clamped, but nothing is scaled"),
         NearMiss(
             vary(_GIVEN, ("-127.f", "0.f")),
@@ -157,8 +177,20 @@ def _opposite(facts: Facts, one: str, other: str) -> bool:
     for this, that in ((one, other), (other, one)):
         made = facts.graph.producer(facts.graph.through(this, _LOOKS))
         if made is not None and made.op.kind == OpKind.NEG:
-            return facts.graph.core(made.op.inputs[0]) == facts.graph.core(that)
+            cores = (facts.graph.core(made.op.inputs[0]), facts.graph.core(that))
+            return cores[0] == cores[1] or _same_member(facts, *cores)
     return False
+
+
+def _same_member(facts: Facts, one: str | None, other: str | None) -> bool:
+    """Whether two values are one member of one type, such as its largest number."""
+    made = [facts.graph.producer(value) for value in (one, other) if value]
+    members = [
+        (node.op.inputs, node.op.attribute("name"))
+        for node in made
+        if node is not None and node.op.kind == OpKind.ATTRIBUTE
+    ]
+    return len(members) == 2 and members[0] == members[1]
 
 
 def _written(facts: Facts, bound: str) -> list[Literal | None]:
