@@ -151,6 +151,17 @@ class OverlappingWindows(Pattern):
             ),
             why="every thread has a pair of its own",
         ),
+        NearMiss(
+            vary(
+                _TAPS_THREADS,
+                (
+                    "blockIdx.x * blockDim.x + threadIdx.x",
+                    "64 * blockIdx.x + (threadIdx.x & 31) * 2",
+                ),
+                ("x[at] + 2.f * x[at + 1] + x[at + 2]", "x[at] + 2.f * x[at + 1]"),
+            ),
+            why="every lane of a warp has a pair of its own",
+        ),
         NearMiss(ADD_THREADS, why="two arrays"),
     )
 

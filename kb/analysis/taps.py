@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -103,8 +105,8 @@ def _tap(facts: Facts, loop: Loop, access: Access) -> bool:
 
 
 def _near(facts: Facts, first: Access, second: Access) -> bool:
-    """True for elements a few places apart; whole tiles, and what the lanes hold, lie side by
-    side instead."""
+    """True for elements a few places apart; whole tiles, the vectors of a thread, and what the
+    lanes hold, lie side by side instead."""
     if len(first.index) != len(second.index) or first.mode in (Mode.TILE, Mode.DESCRIPTOR):
         return False
     gaps = [
@@ -112,6 +114,10 @@ def _near(facts: Facts, first: Access, second: Access) -> bool:
     ]
     index, gap = gaps[0] if len(gaps) == 1 else (s.ZERO, None)
     if gap is None or abs(gap) > 16:
+        return False
+    moved = [e for e in facts.types.shape(first.value) if e.isdigit()]
+    several = prod(map(int, moved)) if facts.of_threads else 1
+    if several > 1 and abs(gap) % several == 0:
         return False
     moving = [a for a in index.top() if s.of(a).has(AtomKind.LANE, AtomKind.LOADED)]
     steps = [index.coefficient(a).constant for a in moving]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kb.analysis import symbolic as s
+from kb.analysis.bits import masked
 from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, field_of, is_view
 from kb.analysis.symbolic import Atom, AtomKind, Expr
@@ -385,14 +386,13 @@ _REBUILT: dict[AtomKind, Callable[[Expr, Expr], Expr]] = {
 
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
     OpKind.ADD: s.add, OpKind.SUB: s.sub, OpKind.MUL: s.mul, OpKind.FLOOR_DIV: s.floor_div,
-    OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add,
+    OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add, OpKind.BIT_AND: masked,
 }  # fmt: skip
 _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
-    OpKind.ATTRIBUTE: Values._field,
-    OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block, OpKind.NUM_BLOCKS: Values._block,
-    OpKind.NUM_TILES: Values._tiles, OpKind.ARANGE: Values._arange, OpKind.FULL: Values._fill,
+    OpKind.ATTRIBUTE: Values._field, OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block,
+    OpKind.NUM_BLOCKS: Values._block, OpKind.NUM_TILES: Values._tiles, OpKind.FULL: Values._fill,
     OpKind.BLOCK_THREADS: Values._threads, OpKind.THREAD_ID: Values._threads,
-    OpKind.SHIFT_RIGHT: Values._shift,
+    OpKind.SHIFT_RIGHT: Values._shift, OpKind.ARANGE: Values._arange,
     OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift, OpKind.SELECT: Values._select,
     OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
     OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,
