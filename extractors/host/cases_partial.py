@@ -174,6 +174,11 @@ _DEMANDED = vary(SUMMED, ("def host(", _ASKS), ("    n = x", "    assert new()\n
 _DEMANDED_TILE = vary(
     SUMMED_TILE, ("def host(", _ASKS), ("    blocks =", "    assert new()\n    blocks =")
 )
+_PLATFORM = vary(SUMMED, ("    n = x", "    assert not here.is_rocm()\n    n = x"))
+_PLATFORM_TILE = vary(
+    SUMMED_TILE, ("    blocks =", "    assert here.has_device_capability(90)\n    blocks =")
+)
+_LIES = "    assert torch.cuda.get_device_properties().holds(x)\n"
 _BOTH = "x.stride(1), x.stride(0)"
 
 _ROW = "torch.empty([blocks], device=x.device)"
@@ -210,6 +215,14 @@ CASES = (
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
     HostCase(_ADDED, SUMMED_TILE, "split with host torch.sum"),
+    HostCase(_ADDED, vary(SUMMED, ("parts.sum()", "parts.amax()")), "split, compared by the host"),
+    HostCase(
+        _ADDED,
+        vary(SUMMED_TILE, ("torch.sum(parts)", "torch.argmax(parts)")),
+        "split, compared by the host",
+    ),
+    HostCase(_TARGETS, _PLATFORM, "if capability"),
+    HostCase(_TARGETS, _PLATFORM_TILE, "if capability"),
     HostCase(_BUFFER, vary(SUMMED, ("parts.sum()", "parts.sum(0)"))),
     HostCase(_BUFFER, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, dim=0)"))),
     HostCase(_GRADIENT, GRADIENT, "per-CTA partials then reduce"),
@@ -235,6 +248,10 @@ MISSES = (
     HostMiss(_SECOND, GROUPS_TILE, "no gradient"),
     HostMiss(_TARGETS, vary(_DEMANDED, ("assert new()", "assert x.is_contiguous()")), "the tensor"),
     HostMiss(_TARGETS, vary(_DEMANDED_TILE, ("assert new()", "assert x.ndim == 1")), "the tensor"),
+    HostMiss(_TARGETS, vary(SUMMED, ("    n = x", _LIES + "    n = x")), "where the tensor lies"),
+    HostMiss(
+        _TARGETS, vary(SUMMED_TILE, ("    blocks =", _LIES + "    blocks =")), "where it lies"
+    ),
     HostMiss(_BLOCKS, SUMMED, "as many blocks as parts"),
     HostMiss(_BLOCKS, SUMMED_TILE, "as many blocks as parts"),
     HostMiss(
@@ -263,7 +280,10 @@ MISSES = (
         "the second kernel reads something else",
     ),
     HostMiss(
-        _ADDED, vary(SUMMED, ("return parts.sum()", "return parts.max()")), "the largest, no sum"
+        _ADDED,
+        vary(SUMMED, ("return parts.sum()", "return parts.max()")),
+        "the largest, no sum",
+        "split with host torch.sum",
     ),
     HostMiss(
         _ADDED, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(x)")), "the input is added up"

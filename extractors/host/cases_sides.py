@@ -44,6 +44,10 @@ _PLAIN = "    if w is None:\n        return plain(x, x)\n"
 HELPED = vary(ROWS_POINTER, ("\ndef host(", _HELPER), ("    kern[", _PLAIN + "    kern["))
 """A helper that computes with torch where an array is missing."""
 HELPED_TILE = vary(ROWS_TILE, ("\ndef host(", _HELPER), ("    ct.launch", _PLAIN + "    ct.launch"))
+_OPERATOR = "    if w is None:\n        torch.ops.mine.rows(x, out)\n        return out\n"
+REGISTERED = vary(ROWS_POINTER, ("    kern[", _OPERATOR + "    kern["))
+"""An operator that is registered with torch writes the results where an array is missing."""
+REGISTERED_TILE = vary(ROWS_TILE, ("    ct.launch", _OPERATOR + "    ct.launch"))
 _BOUND = (_IF + _WIDE, "    one = wide if x.shape[1] > 4096 else kern\n")
 _SMS = "    sms = torch.cuda.get_device_properties(0).multi_processor_count\n"
 _DEVICE = "torch.cuda.get_device_capability()[0] >= 10"
@@ -101,6 +105,8 @@ CASES = (
     HostCase(_TARGET, vary(TWO_TILE, (_IF, f"    new = {_DEVICE}\n    if new:\n"))),
     HostCase(_INSTEAD, HELPED),
     HostCase(_INSTEAD, HELPED_TILE),
+    HostCase(_INSTEAD, REGISTERED),
+    HostCase(_INSTEAD, REGISTERED_TILE),
 )
 """What must be seen."""
 

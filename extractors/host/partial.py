@@ -17,6 +17,10 @@ from kb.evidence import AxisKind, Decision, Lines
 
 _SUMS = frozenset({"sum", "mean"})
 """Methods and functions of torch that add elements up."""
+_CHOICES = frozenset({"max", "min", "amax", "amin", "argmax", "argmin"})
+"""Methods and functions of torch that look for the largest or smallest element."""
+
+_DONE = {True: "compared", False: "summed"}
 
 
 def summed(material: Material) -> Iterator[Decision]:
@@ -25,9 +29,10 @@ def summed(material: Material) -> Iterator[Decision]:
         for name, call in _sums(material, launch):
             made = material.bound(launch, name)
             lines = tuple(sorted({*made, lines_of(call)}))
+            chosen = isinstance(call.func, ast.Attribute) and call.func.attr in _CHOICES
             yield Decision(
                 axis="reduction_split",
-                value="split with host torch.sum",
+                value="split, compared by the host" if chosen else "split with host torch.sum",
                 pattern="partial-results-summed-by-the-host",
                 lines=lines,
                 kind=AxisKind.DESIGN,
@@ -37,13 +42,13 @@ def summed(material: Material) -> Iterator[Decision]:
             if _along_an_axis(call):
                 yield Decision(
                     axis="cross_cta_reduction",
-                    value="buffer of partial results, summed by the host",
+                    value=f"buffer of partial results, {_DONE[chosen]} by the host",
                     pattern="buffer-of-partials-summed-by-the-host",
                     lines=lines,
                     kind=AxisKind.DESIGN,
                     subject=name,
                 )
-            if _backward(material, launch):
+            if _backward(material, launch) and not chosen:
                 yield Decision(
                     axis="parameter_gradient",
                     value="per-CTA partials then reduce",
@@ -135,7 +140,7 @@ def _instead(branches: list[ast.If], launched: int, added: int) -> bool:
 
 def _adds_up(call: ast.Call, name: str) -> bool:
     """`name.sum(...)` or `torch.sum(name, ...)`."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _SUMS:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in (_SUMS | _CHOICES):
         return False
     held = [call.func.value, *call.args[:1]]
     return any(isinstance(one, ast.Name) and one.id == name for one in held)

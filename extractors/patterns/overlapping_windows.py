@@ -96,6 +96,22 @@ def lengths(points, out, n, width, T: tl.constexpr):
 )
 
 
+_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def filter(x, w, out, n, s, K: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.program_id(1) * T + tl.arange(0, T)
+    sum = tl.zeros([T], tl.float32)
+    for i in tl.static_range(K):
+        here = (at < n) & (row >= i)
+        sum += tl.load(w + i * n + at, mask=at < n) * tl.load(x + (row - i) * s + at, mask=here)
+    tl.store(out + row * s + at, sum, mask=at < n)
+"""
+)
+
+
 class OverlappingWindows(Pattern):
     """Loads of an array whose positions differ by small numbers; or one load in a loop whose rounds
     shift it along its own lanes."""
@@ -108,6 +124,7 @@ class OverlappingWindows(Pattern):
         Case(_TAPS_TILE, "k shifted loads"),
         Case(_TAPS_THREADS, "k shifted loads"),
         Case(_POOL, "one shifted load per tap"),
+        Case(_ROWS, "one shifted load per tap"),
         Case(_POOL_TILE, "one shifted load per tap"),
     )
     near_misses = (
@@ -126,6 +143,9 @@ class OverlappingWindows(Pattern):
         NearMiss(
             vary(_POOL, ("x + (at + i) * n", "x + (at * K + i) * n")),
             why="every lane has rows of its own",
+        ),
+        NearMiss(
+            vary(_ROWS, ("(row - i) * s", "(row * K + i) * s")), why="rows of the block's own"
         ),
         NearMiss(_HALVES, why="whole tiles side by side"),
         NearMiss(_FIELDS, why="fields of a record: every lane has a row of its own"),

@@ -45,6 +45,11 @@ def best(x, out, N: Int, T: Int):
     ct.scatter(out, ct.bid(0), ct.argmax(v, axis=0))
 """
 )
+_BESIDE = vary(
+    _ARGMAX,
+    ("    tl.store(out, tl.argmax(v, axis=0))\n",
+     "    top, place = tl.max(v, axis=0, return_indices=True)\n    tl.store(out, place)\n"),
+)  # fmt: skip
 _SELECT_TILE = vary(
     _ARGMAX_TILE,
     ("ct.argmax(v, axis=0)",
@@ -61,6 +66,7 @@ class ReductionPayload(Pattern):
     source = "tilelore catalogue, P96; Triton documentation, argmax: tie_break_left"
     matches = (
         Case(_ARGMAX, "argmax op"),
+        Case(_BESIDE, "argmax op"),
         Case(_SELECT, "max + min(where(eq,idx,N))"),
         Case(_ARGMAX_TILE, "argmax op"),
         Case(_SELECT_TILE, "max + min(where(eq,idx,N))"),
@@ -82,6 +88,11 @@ class ReductionPayload(Pattern):
         if pairs:
             yield self.decide(facts, "carried as the value of a key-value sort", pairs)
         native = facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN)
+        native += [
+            n
+            for n in facts.graph.of(OpKind.REDUCE_MAX, OpKind.REDUCE_MIN)
+            if facts.flag(n.op.operand("return_indices") or "")
+        ]
         if native:
             yield self.decide(facts, "argmax op", native)
         for node in facts.graph.of(OpKind.REDUCE_MIN):

@@ -101,7 +101,19 @@ def _tap(facts: Facts, loop: Loop, access: Access) -> bool:
             ]
             if strides[0] == strides[1] and (strides[0] or along == by == s.ONE):
                 return True
-    return False
+    return any(_neighbouring(index, step) for index in access.index)
+
+
+def _neighbouring(index: s.Expr, step: s.Atom) -> bool:
+    """True where rounds go from the block's own row to the rows beside it."""
+    by = index.coefficient(step)
+    hop = by if by.terms and by.terms[0][1] > 0 else s.scale(by, -1)
+    lanes = [a for a in index.top() if a.kind is AtomKind.LANE]
+    if not by.terms or any(s.mul(index.coefficient(a), a.args[0]) == hop for a in lanes):
+        return False
+    return any(
+        s.of(atom).has(AtomKind.BLOCK) and index.coefficient(atom) == hop for atom in index.top()
+    )
 
 
 def _near(facts: Facts, first: Access, second: Access) -> bool:
