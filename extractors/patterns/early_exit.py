@@ -187,10 +187,9 @@ _LOOPED = (
 def rows(x, sizes, out, s, T: tl.constexpr):
     row = tl.program_id(0)
     first = tl.program_id(1) * T
-    size = tl.load(sizes + row)
-    work = tl.where(first < size, 1, 0)
+    work = tl.where(first < tl.load(sizes + row), 1, 0)
+    at = row * s + first + tl.arange(0, T)
     for turn in range(0, work, 1):
-        at = row * s + first + tl.arange(0, T)
         tl.store(out + at, tl.load(x + at) * 2.0)
 """
 )
@@ -215,6 +214,7 @@ class EarlyExit(Pattern):
         Case(_SKIPPED_POINTER, "items past a loaded length are skipped"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
+        Case(vary(_MARKED, ("own == left_out", "not own")), "early return for marked items"),
         Case(_MARKED, "early return for marked items"),
         Case(_MARKED_THREADS, "early return for marked items"),
         Case(_TRIANGLE, _HALF),
@@ -222,9 +222,7 @@ class EarlyExit(Pattern):
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
-        NearMiss(
-            vary(_LOOPED, ("range(0, work, 1)", "range(0, size, 1)")), why="a loop over the row"
-        ),
+        NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
         NearMiss(
             vary(_EMPTY, ("offsets + own", "offsets")),
             why="the same for all blocks: a switch, no size of the own share",
@@ -300,15 +298,14 @@ class EarlyExit(Pattern):
             if beyond and len(beyond) == len(tests) and not facts.of_threads:
                 yield self.decide(facts, "early return past the extent", (branch, *beyond))
                 return
-            marks = [n for n in tests if self._marked(facts, n)]
-            if marks and len(marks) == len(tests):
+            marks = [n for n in tests if self._marked(facts, n)] or _flags(facts, branch, tests)
+            if marks and len(marks) >= len(tests):
                 yield self.decide(facts, "early return for marked items", (branch, *marks))
                 return
 
         for loop in facts.loops:
-            if _holds_all(facts, loop) and loop.high is not None:
-                above = facts.graph.upstream(loop.high)
-                tests = [n for n in above if n.op.kind in COMPARISONS]
+            if _holds_all(facts, loop):
+                tests = facts.graph.roots(loop.high, *COMPARISONS)
                 placed = [n for n in tests if facts.graph.roots(n.result, *READS)]
                 if any(self._placed(facts, n) for n in placed):
                     where: list[Where] = [loop.node.head, *placed]
@@ -345,11 +342,18 @@ class EarlyExit(Pattern):
         )
 
 
+def _flags(facts: Facts, branch: Node, tests: list[Node]) -> list[Node]:
+    """The loads of a condition that is loaded, from where the block id says."""
+    found = [] if tests else facts.feeding(branch.op.inputs[0])
+    own = all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in found)
+    return [a.node for a in found] if own else []
+
+
 def _holds_all(facts: Facts, loop: Loop) -> bool:
     """Whether a branch that is written as a loop holds every tile that is moved."""
-    tiles = [a for a in facts.accesses if facts.types.shape(a.value)]
-    apart = loop.node.loops or not once(loop, facts.values)
-    return not apart and bool(tiles) and all(a.node.inside(loop.node) for a in tiles)
+    tiles = [a.node for a in facts.accesses if facts.types.shape(a.value)]
+    alone = once(loop, facts.values) and not loop.node.loops
+    return alone and bool(tiles) and all(n.inside(loop.node) for n in tiles)
 
 
 def _leaves(branch: Node) -> bool:
