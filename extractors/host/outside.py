@@ -50,8 +50,9 @@ def asked_outside(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
 
 
 def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
-    """Checks of a forward pass, in its own names, where the launch belongs to the backward pass of
-    the same class: what it has refused never comes to the backward pass."""
+    """Checks of a forward pass and of functions before they apply it, in their own names, where
+    the launch belongs to the backward pass of the same class: what they have refused never comes
+    to the backward pass."""
     passes = _passes(material.tree)
     if not passes:
         return
@@ -64,13 +65,33 @@ def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer
     alone = len(passes) == 1 and bool(forwards)
     for number, rows in material.events.items():
         whole = material.entered.get(number, 0) in begun
-        for check in _once(rows) if whole or alone else ():
+        applied = 0 if whole else _applied(rows, forwards, alone)
+        asked = rows if whole else rows[:applied]
+        if alone and not whole:
+            asked = [*asked, *(event for event in rows[applied:] if _inside(event))]
+        for check in _once(asked):
             if isinstance(check.cond, Expr):
-                if not whole and "forward" not in check.stack:
-                    continue
                 guards = tuple(guard for guard in check.path.guards if guard.shown)
                 if not any(mentions_memo(one) for one in (check.cond, *(g.cond for g in guards))):
                     yield Outer(check, check.cond, guards)
+
+
+def _applied(rows: list[object], forwards: set[int], alone: bool) -> int:
+    """How many events of a function come before it last applies a forward pass, whose checks it
+    makes for both passes; `alone` when no other class has one."""
+    return max(
+        (
+            at
+            for at, event in enumerate(rows)
+            if (isinstance(event, CallRecord) and event.function in forwards)
+            or (alone and _inside(event))
+        ),
+        default=0,
+    )
+
+
+def _inside(event: object) -> bool:
+    return "forward" in getattr(event, "stack", ())
 
 
 def _once(rows: Iterable[object]) -> Iterator[CheckRecord]:

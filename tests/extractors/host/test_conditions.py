@@ -205,3 +205,34 @@ def test_what_the_forward_pass_refuses_never_comes_to_the_backward_pass() -> Non
 def test_a_class_without_a_backward_pass_says_nothing_of_others() -> None:
     text = _PASSES.replace("def backward(ctx, g)", "def other(ctx, g)")
     assert not any("ndim" in c.expression for c in subject(text).host.constraints)
+
+
+_APPLIED = (
+    _PASSES
+    + """
+def moved(c):
+    if c.shape[-1] > 256:
+        raise ValueError("width")
+    out = Move.apply(c, None, 0)
+    assert c.shape[0] % 7 == 0
+    return out
+"""
+)
+
+
+def test_what_is_refused_before_the_forward_pass_never_comes_to_the_backward_pass() -> None:
+    found = [c.expression for c in subject(_APPLIED).host.constraints]
+    assert "c.shape[-1] <= 256" in found, sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("c.shape[0] % 7", "c.shape[0] % 7", "it is asked after the forward pass"),
+        ("Move.apply(c, None, 0)", "c.clone()", "nothing is applied"),
+    ],
+)
+def test_what_is_not_asked_before_the_forward_pass(old: str, new: str, why: str) -> None:
+    found = [c.expression for c in subject(_APPLIED.replace(old, new)).host.constraints]
+    told = "% 7" if old == new else "256"
+    assert not any(told in one for one in found), (why, found)
