@@ -14,6 +14,7 @@ from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.held_sums import held_sums
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
@@ -209,6 +210,14 @@ class Fp32Accumulation(Pattern):
             made = facts.threads.producer(node.op.operand("value"))
             kind = made.op.results[0].type if made is not None else None
             if kind is not None and kind.dtype in ("f32", "f64"):
+                yield kind.dtype, [node]
+        for role, node in held_sums(facts):
+            kind = node.op.results[0].type
+            if (
+                role is not Role.RUNNING_MAXIMUM
+                and kind is not None
+                and kind.dtype in ("f32", "f64")
+            ):
                 yield kind.dtype, [node]
         merge = merge_of(facts)
         if merge is not None and merge.form is Form.PAIRWISE:

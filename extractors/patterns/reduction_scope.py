@@ -18,6 +18,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TR
 from extractors.patterns.scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.held_sums import held_sums
 from kb.analysis.loops import Loop, Role
 from kb.analysis.stages import second_stage, steps, tree_steps
 from kb.evidence import Decision
@@ -78,6 +79,18 @@ _BEST = """__global__ void best(const float* x, int* out, int n) {
     if (threadIdx.x == 0) out[blockIdx.x] = at;
 }
 """
+_HELD_THREADS = """__global__ void norm(const float* x, float* out, int rows) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float v[8], sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = x[row * 8 + i];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum += v[i];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) out[row * 8 + i] = v[i] / sum;
+}
+"""
 
 
 class ReductionScope(Pattern):
@@ -89,6 +102,7 @@ class ReductionScope(Pattern):
     axis = "reduction_scope"
     source = "Luitjens, Faster Parallel Reductions on Kepler (2014): warp, block and grid"
     matches = (
+        Case(_HELD_THREADS, "thread"),
         Case(FLASH_THREADS, "warp"),
         Case(ROW_NORM_THREADS, "block"),
         Case(_GRID, "grid"),
@@ -102,6 +116,7 @@ class ReductionScope(Pattern):
         Case(ROW_NORM_POINTER, "block"),
     )
     near_misses = (
+        NearMiss(_HELD_THREADS.replace("sum += v[i]", "sum = v[i]"), why="nothing is added up"),
         NearMiss(
             _HANDED.replace("v[i] = op(v[i], other)", "v[0] = op(v[1], other)"),
             why="the value of another lane meets another value",
@@ -145,6 +160,7 @@ class ReductionScope(Pattern):
             yield self.decide(facts, "grid", adds)
         elif not found and not second and not sorts and not facts.contractions:
             alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
+            alone += [node for _, node in held_sums(facts)]
             if alone:
                 yield self.decide(facts, "thread", alone)
 

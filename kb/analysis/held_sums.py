@@ -1,0 +1,31 @@
+"""Sums and extremes that a thread takes over what it holds in registers itself."""
+
+from __future__ import annotations
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Role, loops_of, updates
+from kb.ops import READS, WRITES, OpKind
+
+_TOTALS = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
+_STEPS = (OpKind.ADD, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM)
+
+
+def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
+    """The steps of loops with known rounds that add up or compare what was loaded, of which
+    something is stored: what the program of the whole block has no loop for."""
+    if facts.program is facts.source:
+        return []
+    graph = facts.threads
+    loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]
+    found = []
+    for loop in loops_of(graph, facts.thread_values):
+        known = loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE
+        for state in loop.of(*_TOTALS) if known else ():
+            steps = updates(graph, state.argument, state.next)
+            made = next((n for n in steps if n.op.kind in _STEPS), None)
+            if made is None or not any(graph.rests_on(state.next, load) for load in loads):
+                continue
+            if any(graph.rests_on(n.op.operand("value"), loop.node) for n in stores):
+                found.append((state.role, made))
+    return found
