@@ -210,6 +210,23 @@ TREE_THREADS = """__global__ void total(const float* x, float* out) {
 }
 """
 """A tree in shared memory."""
+FARTHEST_THREADS = """__global__ void farthest(const float* x, float* out, int* at) {
+    __shared__ float best[256];
+    __shared__ int place[256];
+    best[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
+    place[threadIdx.x] = threadIdx.x;
+    for (int o = 1; o < 256; o *= 2) {
+        __syncthreads();
+        if (threadIdx.x + o < 256 && best[threadIdx.x] < best[threadIdx.x + o]) {
+            best[threadIdx.x] = best[threadIdx.x + o];
+            place[threadIdx.x] = place[threadIdx.x + o];
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) { out[blockIdx.x] = best[0]; at[blockIdx.x] = place[0]; }
+}
+"""
+"""A tree that keeps the larger number with its place."""
 TURNED_THREADS = """__global__ void turned(const float* x, float* out, int w, int h) {
     __shared__ float tile[32][33];
     int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;

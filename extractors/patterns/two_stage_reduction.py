@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
-from extractors.patterns.cases_threads import FLASH_THREADS, TREE_THREADS
+from extractors.patterns.cases_threads import FARTHEST_THREADS, FLASH_THREADS, TREE_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
@@ -63,11 +63,16 @@ class TwoStageReduction(Pattern):
         Case(ROW_NORM_THREADS, "tree/warp shuffle then shared memory"),
         Case(TREE_THREADS, "tree in shared memory"),
         Case(_OBJECT, "tree in shared memory"),
+        Case(FARTHEST_THREADS, "tree in shared memory"),
     )
     near_misses = (
         NearMiss(_HANDED, why="one warp's result is handed on, nothing combines those of several"),
         NearMiss(FLASH_THREADS, why="a row belongs to one warp"),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            FARTHEST_THREADS.replace("best[threadIdx.x] < best[threadIdx.x + o]", "o > 4"),
+            why="numbers are moved, none is compared with another",
+        ),
         NearMiss(_TOTALS, why="each thread adds what lies before it: running totals"),
     )
 

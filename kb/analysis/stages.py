@@ -11,6 +11,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, sub
+from kb.analysis.values import Values
 from kb.ops import COMPARISONS, REDUCTIONS, OpKind
 
 _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
@@ -83,16 +84,49 @@ def tree_steps(facts: Facts) -> tuple[Node, ...]:
     for store in graph.of(OpKind.STORE):
         joined = graph.producer(graph.through(store.op.operand("value"), _LOOKS))
         place = shared.place(store.op)
-        if place is None or joined is None or reduction_kind(joined.op.kind) is None:
+        if place is None or joined is None:
+            continue
+        if joined.op.kind == OpKind.LOAD and shared.place(joined.op) == place:
+            if _ahead(values, joined, store) and (test := _better(facts, shared, joined, store)):
+                found += [test, store]
+        if reduction_kind(joined.op.kind) is None:
             continue
         for value in joined.op.inputs[:2]:
             load = graph.producer(graph.through(value, _LOOKS))
             if load is None or load.op.kind != OpKind.LOAD or shared.place(load.op) != place:
                 continue
-            ahead = sub(values.expr(load.op.inputs[0]), values.expr(store.op.inputs[0]))
-            if ahead.terms and all(number > 0 for _, number in ahead.terms):
+            if _ahead(values, load, store):
                 found += [joined, store]
     return tuple(found)
+
+
+def _ahead(values: Values, load: Node, store: Node) -> bool:
+    """True for a place further on than the one that is written."""
+    ahead = sub(values.expr(load.op.inputs[0]), values.expr(store.op.inputs[0]))
+    return bool(ahead.terms) and all(number > 0 for _, number in ahead.terms)
+
+
+def _better(facts: Facts, shared: SharedMemory, load: Node, store: Node) -> Node | None:
+    """The comparison, around a store of what lies further on, of that with what lies at the own
+    place."""
+    graph, values = facts.threads, facts.thread_values
+    places = [values.expr(n.op.inputs[0]) for n in (load, store)]
+    branch = store.parent
+    while branch is not None:
+        asked = [
+            n
+            for n in (graph.upstream(branch.op.inputs[0]) if branch.op.kind == OpKind.IF else ())
+            if n.op.kind in COMPARISONS
+        ]
+        for test in asked:
+            read = [graph.producer(graph.through(v, _LOOKS)) for v in test.op.inputs[:2]]
+            loads = [n for n in read if n is not None and n.op.kind == OpKind.LOAD]
+            same = [n for n in loads if shared.place(n.op) == shared.place(store.op)]
+            found = [values.expr(n.op.inputs[0]) for n in same]
+            if len(found) == 2 and all(place in found for place in places):
+                return test
+        branch = branch.parent
+    return None
 
 
 def _again(facts: Facts, load: Node, first: list[Node]) -> Iterator[Node]:
