@@ -185,6 +185,9 @@ class ControlReader(DeclarationReader):
             self.statements(node.before)
             after = (node.after,) if node.after is not None else ()
             self._while(node.condition, node.body, after, node.at)
+            if node.unroll is not None:
+                ops = self.writer.current.ops
+                ops[-1] = replace(ops[-1], attributes=(("unroll", node.unroll),))
             return
         others = tuple(v for v in node.before if v is not found.variable)
         self.statements(others)

@@ -232,7 +232,11 @@ class Fp32Accumulation(Pattern):
                     yield facts.types.dtype(begun[0].result), [*begun, *added]
                 elif begin := self._number(facts, first_value(facts, state.init)):
                     yield begin[0], [begin[1], *added]
-                elif added and facts.of_threads and (own := self._as_stored(facts, state.init)):
+                elif (
+                    added
+                    and facts.of_threads
+                    and (own := self._as_stored(facts, first_value(facts, state.init)))
+                ):
                     yield _STORED, [own, *added]
 
     def _as_stored(self, facts: Facts, begin: str) -> Node | None:

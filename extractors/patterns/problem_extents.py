@@ -93,6 +93,10 @@ class ProblemExtents(Pattern):
             alone = [f[0] for f, n in expr.terms if n == 1 and len(f) == 1]
             if expr.atom is None and node.op.kind not in COMPARISONS:
                 continue
+            if len(expr.terms) == 1 and node.op.kind in COMPARISONS:
+                factors = expr.terms[0][0]
+                sizes = [a for a in factors if a.kind is AtomKind.PARAMETER and a.value in names]
+                alone += sizes if len(sizes) == len(factors) else []
             if any(a.kind is AtomKind.PARAMETER and a.value in names for a in alone):
                 if expr.has(AtomKind.LANE):
                     continue

@@ -30,6 +30,14 @@ _ASKED = vary(_UNROLLED_THREADS, ("k < 3", "k < n"))
 _UNREAD = vary(_ASKED, ("k < n;", "k < count();"))
 _LEFT = vary(_UNROLLED_THREADS, ("    #pragma unroll\n", ""))
 
+_HALVED = """__global__ void total(const float* x, float* out) {
+    float v = x[blockIdx.x * 32 + threadIdx.x];
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) v += __shfl_down_sync(0xffffffff, v, i);
+    if (threadIdx.x == 0) out[blockIdx.x] = v;
+}
+"""
+
 
 class StaticUnrolling(Pattern):
     """The iterable of a loop is known when the kernel is compiled, by its own word."""
@@ -38,6 +46,7 @@ class StaticUnrolling(Pattern):
     axis = "unrolling"
     source = "Triton documentation, static_range; cuTile documentation, static_iter"
     matches = (
+        Case(_HALVED, "static_range/static_iter"),
         Case(
             vary(PRODUCT_POINTER, ("in range(0, tl.cdiv(K, TK))", "in tl.static_range(0, 4)")),
             "static_range/static_iter",
@@ -49,6 +58,7 @@ class StaticUnrolling(Pattern):
         Case(_LEFT, "left to the compiler, extent known"),
     )
     near_misses = (
+        NearMiss(_HALVED.replace("#pragma unroll\n", ""), why="nothing is asked for"),
         NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
         NearMiss(_UNREAD, why="a function that is not there knows the number of rounds"),
         NearMiss(vary(_LEFT, ("k < 3", "k < n")), why="the rounds are known at run time"),
@@ -64,6 +74,11 @@ class StaticUnrolling(Pattern):
             value = self._asked(facts, walked) if walked is not None else ""
             if value:
                 found.setdefault(value, []).extend((walked, node))
+        for node in facts.threads.of(OpKind.WHILE):
+            factor = node.op.attribute("unroll")
+            if isinstance(factor, int) and factor != 1:
+                value = f"unrolled by {factor}" if factor else "static_range/static_iter"
+                found.setdefault(value, []).append(node)
         left = [] if found or not facts.of_threads else self._left(facts)
         if left:
             yield self.decide(facts, "left to the compiler, extent known", left)
