@@ -63,6 +63,14 @@ _RANGE = vary(
 )
 _SATURATED = vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", ""))
 
+_ZEROED = """__global__ void quantise(const float* x, const float* scale, unsigned short* out, int n, float zero, float most) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    float v = rintf(x[at] / scale[0]) + zero;
+    out[at] = (unsigned short)fminf(fmaxf(v, 0.0f), most);
+}
+"""  # noqa: E501
+
 
 _LARGEST = """template <typename T> constexpr T most = std::numeric_limits<T>::max();
 template <typename T, typename F> __device__ T narrow(const F& x) { static_assert(sizeof(F) == 0); }
@@ -86,6 +94,7 @@ class GivenScale(Pattern):
     axis = "quant_scaling"
     source = "Micikevicius et al., FP8 Formats for Deep Learning (2022), section 3: scale, saturate"
     matches = (
+        Case(_ZEROED, "given scale, clamped to the range of the type"),
         Case(_GIVEN, "given scale, clamped to the range of the type"),
         Case(_CLAMPED, "given scale, clamped to the range of the type"),
         Case(_BY_TYPE, "given scale, clamped to the range of the type"),
@@ -201,15 +210,20 @@ def _written(facts: Facts, bound: str) -> list[Literal | None]:
 
 
 def _range(facts: Facts, outer: Node, low: str, high: str) -> bool:
-    """Two bounds that the caller gives, of what is cast before it is stored."""
+    """Two bounds that the caller gives, or zero and one, of what is cast before it is stored."""
     given = {p.name for p in facts.kernel.entry.parameters}
-    return {low, high} <= given and any(u.kind in CASTS for u in facts.graph.users(outer.result))
+    bounds = {v for v in (low, high) if facts.values.literal(v) != 0}
+    return (
+        bool(bounds)
+        and bounds <= given
+        and any(u.kind in CASTS for u in facts.graph.users(outer.result))
+    )
 
 
 def _scaled(facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
     """The product or quotient of a tile and a given number right below a clamp."""
     for value in (v for v in inner.op.inputs[:2] if v not in bounds):
-        made = facts.graph.producer(facts.graph.through(value, _LOOKS))
+        made = _below(facts, facts.graph.producer(facts.graph.through(value, _LOOKS)))
         if made is None or made.op.kind not in (OpKind.MUL, OpKind.DIV):
             continue
         sides = made.op.inputs[:2]
@@ -219,6 +233,21 @@ def _scaled(facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
                 once = above is not None and above.op.kind == OpKind.DIV
                 return [made, *([above] if above is not None and once else [])]
     return []
+
+
+def _below(facts: Facts, made: Node | None) -> Node | None:
+    """What is rounded, and moved by a zero that is given."""
+    for _ in range(3):
+        if made is None or made.op.kind not in (OpKind.ADD, OpKind.SUB, OpKind.EXTERN_MATH):
+            break
+        if made.op.kind == OpKind.EXTERN_MATH and len(made.op.inputs) != 1:
+            break
+        tiles = [v for v in made.op.inputs[:2] if facts.feeding(v)]
+        rest = [v for v in made.op.inputs[:2] if v not in tiles]
+        if len(tiles) != 1 or not all(_given(facts, v) for v in rest):
+            break
+        made = facts.graph.producer(facts.graph.through(tiles[0], _LOOKS))
+    return made
 
 
 def _by_given(facts: Facts, scaled: Node) -> bool:

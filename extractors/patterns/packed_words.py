@@ -109,6 +109,15 @@ _FIELDS_THREADS = """__global__ void dot(const int* words, const float* x, float
     out[at] = sum + (float)((word >> 16) & 0xFF) * x[2];
 }
 """
+_GATHERED_THREADS = """__global__ void pack(const unsigned short* x, unsigned* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    unsigned word = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) word |= ((unsigned)x[at * 8 + i]) << (i * 4);
+    out[at] = word;
+}
+"""
 
 
 _LOOKS = VIEWS | CASTS | {OpKind.BITCAST, OpKind.SELECT}
@@ -128,6 +137,7 @@ class PackedWords(Pattern):
         Case(_PICKED, "several numbers packed in one word"),
         Case(_UNPACK_TILE, "several numbers packed in one word"),
         Case(_SIGNED, "several numbers packed in one word"),
+        Case(_GATHERED_THREADS, "several numbers packed in one word"),
         Case(_FIELDS_THREADS, "several numbers packed in one word"),
         Case(_SIGNED_THREADS, "several numbers packed in one word"),
         Case(_PACK, "several numbers packed in one word"),
@@ -143,6 +153,7 @@ class PackedWords(Pattern):
         NearMiss(
             vary(_SIGNED, ("(word << 4)", "(word << 2)")), why="no bits lie beside each other"
         ),
+        NearMiss(vary(_GATHERED_THREADS, ("<< (i * 4)", "<< 4")), why="all are shifted alike"),
         NearMiss(
             vary(_FIELDS_THREADS, (">> 8)", ">> 4)"), (">> 16)", ">> 4)")),
             why="fields lie over each other",
@@ -176,10 +187,28 @@ class PackedWords(Pattern):
         for node in facts.graph.of(OpKind.SHIFT_RIGHT):
             found += self._halves(facts, node)
             found += self._signed(facts, node)
-        found += self._fields(facts)
+        found += [*self._fields(facts), *self._gathered(facts)]
         found += self._packed(facts) if facts.graph.of(OpKind.SHIFT_LEFT) else []
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _gathered(self, facts: Facts) -> list[Node]:
+        """Loaded numbers of a thread, each shifted up as far as a loop has counted and joined to
+        the word that the loop carries and that is stored."""
+        graph, found = facts.threads, list[Node]()
+        stores = graph.of(OpKind.STORE) if facts.of_threads and graph.of(OpKind.SHIFT_LEFT) else []
+        for node in graph.of(OpKind.BIT_OR) if stores else ():
+            for value, word in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                shift = graph.producer(graph.through(value, VIEWS | CASTS))
+                if shift is None or shift.op.kind != OpKind.SHIFT_LEFT or not node.loops:
+                    continue
+                counts = facts.thread_values.expr(shift.op.inputs[1]).has(AtomKind.INDUCTION)
+                held = graph.through(word, VIEWS | CASTS) in graph.arguments
+                loaded = any(graph.rests_on(shift.result, n) for n in graph.of(OpKind.LOAD))
+                kept = any(graph.rests_on(n.op.operand("value"), node.loops[-1]) for n in stores)
+                if counts and held and loaded and kept:
+                    found += [shift, node]
+        return found
 
     def _fields(self, facts: Facts) -> list[Node]:
         """Of a loaded word, fields at two or more distances, each as wide as its mask keeps and

@@ -20,7 +20,7 @@ from kb.analysis.graph import VIEWS, Node
 from kb.analysis.parameters import parameters_of
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
-from kb.analysis.widths import Widths, items, short_products
+from kb.analysis.widths import Widths, below_short, items, short_products
 from kb.evidence import Finding
 from kb.knowledge import ParameterRole
 from kb.ops import OpKind
@@ -73,8 +73,6 @@ def run(x):
     return out
 """
 )
-
-
 _STRIDES = vary(
     _LATE,
     ("x, out, n, T", "x, out, n, sx, sh, T"),
@@ -110,8 +108,6 @@ __global__ void scale(float* out, const float* x, int n, int m) {
     }
 }
 """
-
-
 _FIELD = """
 struct Sizes { int width; int rows; };
 __global__ void scale(float* out, const float* x, Sizes s) {
@@ -126,6 +122,13 @@ template <typename T>
 __global__ void scale(T* out, const T* x, int n) {
     int const width = n / lanes<T>::value;
     for (int i = threadIdx.x; i < width; i += blockDim.x) { out[blockIdx.x * width + i] = x[i]; }
+}
+"""
+_COLUMNS = """
+__global__ void scale(float* x, int row, int columns) {
+    int column = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned long at = (unsigned long)row * (unsigned long)columns + (unsigned long)column;
+    if (column < columns) x[at] = x[at] * 2.0f;
 }
 """
 
@@ -152,6 +155,7 @@ class IndexOverflow(Rule):
         Case(vary(_FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
+        NearMiss(_COLUMNS, why="the column stays below a number of 32 bits"),
         NearMiss(
             vary(
                 _STRIDES, ("+ sh *", "+"), ("sx * (tl.program_id(1) // 8)", "n * tl.program_id(1)")
@@ -292,8 +296,8 @@ def _widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
     for node in facts.graph.of(OpKind.CAST):
         value = node.op.inputs[0]
         wide = facts.types.dtype(node.result) in ("i64", "u64")
-        if not wide or widths.width(value) != 32:
-            continue
+        if not wide or widths.width(value) != 32 or below_short(facts, widths, value):
+            continue  # what is held below a number of 32 bits fits
         if _multiplied(facts, node):
             continue  # a row or a column, which fits: what it is multiplied with is wide already
         if any(_far(facts, value, *term) for term in facts.values.expr(value).terms):

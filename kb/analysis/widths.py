@@ -297,3 +297,16 @@ def _runtime(facts: Facts, expr: Expr) -> bool:
         )
         for atom in expr.top()
     )
+
+
+def below_short(facts: Facts, widths: Widths, value: str) -> bool:
+    """Whether a position of a thread is compared with a number of 32 bits that the launch gives."""
+    if not facts.of_threads:
+        return False
+    place = facts.values.expr(value)
+    for test in facts.graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE):
+        for side, bound in (test.op.inputs[:2], test.op.inputs[1::-1]):
+            given = facts.values.expr(bound).has(AtomKind.PARAMETER)
+            if facts.values.expr(side) == place and given and widths.width(bound) == 32:
+                return True
+    return False
