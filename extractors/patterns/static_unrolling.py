@@ -74,12 +74,12 @@ class StaticUnrolling(Pattern):
             value = self._asked(facts, walked) if walked is not None else ""
             if value:
                 found.setdefault(value, []).extend((walked, node))
+        left = [] if found or not facts.of_threads else self._left(facts)
         for node in facts.threads.of(OpKind.WHILE):
             factor = node.op.attribute("unroll")
             if isinstance(factor, int) and factor != 1:
                 value = f"unrolled by {factor}" if factor else "static_range/static_iter"
                 found.setdefault(value, []).append(node)
-        left = [] if found or not facts.of_threads else self._left(facts)
         if left:
             yield self.decide(facts, "left to the compiler, extent known", left)
         for value, places in found.items():
