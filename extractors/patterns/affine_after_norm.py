@@ -180,6 +180,8 @@ class AffineAfterNorm(Pattern):
                 return
             gains = self._others(facts, wide, norm, OpKind.MUL)
             shifts = self._others(facts, wide, norm, OpKind.ADD)
+            if not (gains or shifts) and _summed_again(facts, norm, wide):
+                return
             yield self.decide(facts, *self._value(facts, norm.root, gains, shifts, wide))
             return
         moved = [n for n in facts.graph.of(OpKind.ADD) if self._moved(facts, n)]
@@ -309,3 +311,9 @@ def _walked(access: Access) -> bool:
 def _of_block(access: Access) -> bool:
     """True when the block id, or a loop over rows, moves an access."""
     return any(i.has(AtomKind.BLOCK) or i.has(AtomKind.INDUCTION) for i in access.index)
+
+
+def _summed_again(facts: Facts, norm: Normalisation, stores: list[Access]) -> bool:
+    """True when sums over what was normalised are stored, not the row itself."""
+    later = [r for r in facts.reductions if facts.graph.rests_on(r.op.inputs[0], norm.root)]
+    return bool(later) and all(any(facts.graph.rests_on(s.value, r) for r in later) for s in stores)

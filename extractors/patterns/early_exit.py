@@ -212,6 +212,10 @@ class EarlyExit(Pattern):
         Case(_GUARDED, "upper-bound grid + early return"),
         Case(_SKIPPED, "items past a loaded length are skipped"),
         Case(_SKIPPED_POINTER, "items past a loaded length are skipped"),
+        Case(
+            vary(_SKIPPED_POINTER, ("wide = tl.cdiv(n, T)", "wide = tl.cdiv(tl.load(x), T)")),
+            "items past a loaded length are skipped",
+        ),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
         Case(vary(_MARKED, ("own == left_out", "not own")), "early return for marked items"),
@@ -268,6 +272,10 @@ class EarlyExit(Pattern):
         NearMiss(
             vary(_SKIPPED_POINTER, ("own = tl.load(lengths + item // wide)", "own = n")),
             why="one length for all items: the end of the walk",
+        ),
+        NearMiss(
+            vary(_SKIPPED_POINTER, ("if first < own:", "if item % wide < 4:")),
+            why="a part of all items is chosen by number, no length is compared",
         ),
         NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
     )
@@ -373,13 +381,13 @@ def _skips(facts: Facts, branch: Node) -> list[Node]:
         return []
     if not all(node.inside(branch) for node in stored):
         return []
-    sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
-    loads = facts.graph.roots(test.result, *READS)
-    if not loads or not any(
-        e.has(AtomKind.INDUCTION) and not e.has(AtomKind.LOADED) for e in sides
-    ):
-        return []
-    return [branch, test, *loads]
+    for place, length in (test.op.inputs[:2], test.op.inputs[1::-1]):
+        own = [a for a in facts.feeding(length) if a.node.inside(loop.node)]
+        given = [a for a in facts.feeding(place) if a.node.inside(loop.node)]
+        counted = own and facts.values.expr(length).has(AtomKind.LOADED)
+        if counted and not given and facts.values.expr(place).has(AtomKind.INDUCTION):
+            return [branch, test, *(a.node for a in own)]
+    return []
 
 
 def _parts(facts: Facts, branch: Node) -> bool:

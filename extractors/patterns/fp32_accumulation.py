@@ -42,6 +42,19 @@ _BY_CALLER = vary(
     ("acc.to(tl.float16)", "acc"),
 )
 _WHOLE_NUMBERS = vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"))
+_COUNTED = (
+    POINTER
+    + """
+@triton.jit
+def offsets(counts, out, n, T: tl.constexpr):
+    total = 0
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        part = tl.load(counts + at, mask=at < n, other=0)
+        tl.store(out + at, tl.cumsum(part, 0) - part + total, mask=at < n)
+        total += tl.sum(part, 0)
+"""
+)
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 _STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const T* w, T* out, int n, int k) {
@@ -82,6 +95,7 @@ class Fp32Accumulation(Pattern):
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
         Case(_BY_CALLER, "type given by the caller"),
         Case(_WHOLE_NUMBERS, "int32"),
+        Case(_COUNTED, "int32"),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
         Case(MERGE_PAIR_THREADS, "fp32"),
     )
@@ -101,6 +115,11 @@ class Fp32Accumulation(Pattern):
             vary(_BY_CALLER, ("dtype=KIND", "dtype=tl.float32")),
             why="the type is written in the kernel",
             value="type given by the caller",
+        ),
+        NearMiss(
+            _COUNTED,
+            why="whole numbers are not widened to floats",
+            value="fp32 by promotion in the reduction",
         ),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
@@ -205,6 +224,7 @@ class Fp32Accumulation(Pattern):
             whole = dtype.startswith(("i", "u"))
             casts = [c for c in casts if facts.types.dtype(c.result)[:1] not in _SHORT or whole]
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
+            dtype = "i32" if self._counts(facts, node, dtype) else dtype
             yield "f32" if widened else dtype, [*casts, *self._own(facts, node), node]
         for node in kept_sums(facts):
             made = facts.threads.producer(node.op.operand("value"))
@@ -244,6 +264,18 @@ class Fp32Accumulation(Pattern):
         dtype = facts.types.dtype(begin)
         stored = {p.annotation.partition(" ")[0] for p in facts.kernel.entry.parameters}
         return facts.graph.producer(begin) if dtype in stored and dtype[:1] == "d" else None
+
+    def _counts(self, facts: Facts, node: Node, dtype: str) -> bool:
+        """A sum over elements of unknown type that a loop adds to a whole number."""
+        numbers = {c.argument: facts.values.literal(c.init) for x in facts.loops for c in x.carried}
+        begun = [
+            numbers.get(facts.graph.core(v) or v)
+            for user in facts.graph.users(node.result)
+            if user.op.kind == OpKind.ADD
+            for v in user.op.inputs[:2]
+        ]
+        whole = any(isinstance(n, int) and not isinstance(n, bool) for n in begun)
+        return dtype.startswith("dtypeof") and whole
 
     def _own(self, facts: Facts, total: Node) -> list[Node]:
         """What a thread adds up by itself before a sum over threads, with the number that it begins

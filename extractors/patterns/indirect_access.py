@@ -71,6 +71,15 @@ def pick(x, ids, out, s, T: tl.constexpr):
     tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))
 """
 )
+_SLOT = vary(
+    _STATE,
+    (
+        "tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))",
+        "slot = tl.load(ids + own)\n"
+        "    page = out + (slot // 16).to(tl.int64) * s + (slot % 16) * T\n"
+        "    tl.store(page + at, tl.load(x + own * T + at))",
+    ),
+)
 _LABEL = (
     POINTER
     + """
@@ -100,10 +109,12 @@ class IndirectAccess(Pattern):
         Case(_SEGMENT, _OFFSET),
         Case(_SPARSE, "loop bounds loaded"),
         Case(_STATE, _ROW),
+        Case(_SLOT, _ROW),
         Case(_LABEL, _ELEMENT),
         Case(_ROWS_THREADS, _OFFSET),
     )
     near_misses = (
+        NearMiss(_SLOT, why="a place in a page is no start of a segment", value=_OFFSET),
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
         NearMiss(
             vary(_SPARSE, ("tl.load(starts + own + 1)", "n")),
@@ -164,6 +175,8 @@ class IndirectAccess(Pattern):
         steps = [s for e in own for s in _steps(e, node.result)]
         if steps and all(s.has(*_POSITIONS) for s in steps):
             return ""
+        if not steps and access.mode is Mode.POINTER and _paged(own, node.result):
+            return _ROW
         if access.mode is not Mode.POINTER or access.array in self._tables(facts):
             return _OFFSET
         if steps and all(_chosen(e, s, node.result) for e in own for s in _steps(e, node.result)):
@@ -182,6 +195,18 @@ def _is_loaded(index: Expr) -> bool:
 def _steps(index: Expr, value: str) -> list[Expr]:
     """What a loaded number is multiplied with."""
     return [index.coefficient(a) for a in set(index.top()) if a.value == value]
+
+
+def _paged(index: list[Expr], value: str) -> bool:
+    """True for a loaded number that is taken apart to a page and a place in it."""
+    kinds = {
+        a.kind
+        for e in index
+        for a in e.top()
+        if a.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD) and a.args[0].atom is not None
+        if a.args[0].atom.value == value
+    }
+    return len(kinds) == 2
 
 
 def _chosen(index: Expr, step: Expr, value: str) -> bool:

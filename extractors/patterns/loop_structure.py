@@ -18,6 +18,7 @@ from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
+from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
@@ -91,6 +92,7 @@ class LoopStructure(Pattern):
         Case(ROW_NORM, "no loop (resident)"),
         Case(ADD_POINTER, "no loop"),
         Case(ADD, "no loop"),
+        Case(OFFSETS, "no loop"),
         Case(ATTENTION, "one loop"),
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
@@ -161,7 +163,7 @@ class LoopStructure(Pattern):
             tiles = [a for a in facts.loads if facts.types.shape(a.value)]
             held = [a for a in tiles if any(facts.graph.rests_on(v, a.node) for v in taken)]
             yield self.decide(facts, "no loop (resident)", [*held, *reduced])
-        elif facts.accesses and not (facts.of_threads or facts.graph.of(OpKind.WHILE, OpKind.FOR)):
+        elif facts.accesses and not (facts.of_threads or facts.loops):
             yield self.decide(facts, "no loop", facts.accesses)
         elif not outer and facts.of_threads:
             vectors = [n for n in facts.threads.of(OpKind.FOR) if self._over_vector(facts, n)]

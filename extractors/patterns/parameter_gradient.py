@@ -108,19 +108,7 @@ class ParameterGradient(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             return
-        sums = [
-            (loop, c)
-            for loop in facts.loops
-            for c in loop.of(Role.SUM)
-            if facts.types.shape(c.result)
-        ]
-        stored = [
-            (s, loop)
-            for loop, c in sums
-            for s in facts.stores
-            if not s.node.inside(loop.node) and facts.graph.core(s.value) == c.result
-        ]
-        rows = [s for s, loop in stored if any(o.node.inside(loop.node) for o in facts.stores)]
+        rows = summed_over_rows(facts)
         atomics = [s for s in rows if s.is_atomic] or self._added(facts)
         own = [s for s in rows if any(e.has(AtomKind.BLOCK) for e in s.index) and not s.is_atomic]
         locked = locked_sums(facts)
@@ -163,3 +151,18 @@ class ParameterGradient(Pattern):
         if not added or not plain or not normalised(facts):
             return []
         return [s for s in added if facts.graph.roots(s.value, *REDUCTIONS)]
+
+
+def summed_over_rows(facts: Facts) -> list[Access]:
+    """Stores of tiles that a loop sums up over rows of which it stores something, too."""
+    sums = [
+        (loop, c) for loop in facts.loops for c in loop.of(Role.SUM) if facts.types.shape(c.result)
+    ]
+    return [
+        s
+        for loop, c in sums
+        for s in facts.stores
+        if not s.node.inside(loop.node)
+        and facts.graph.core(s.value) == c.result
+        and any(o.node.inside(loop.node) for o in facts.stores)
+    ]

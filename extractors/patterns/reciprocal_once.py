@@ -110,6 +110,19 @@ def mean(x, out, n, W: tl.constexpr, T: tl.constexpr):
 )
 
 
+_ROWS_DIVIDED = (
+    POINTER
+    + """
+@triton.jit
+def back(x, r, out, n, m, T: tl.constexpr, R: tl.constexpr):
+    rows = tl.program_id(0) * R + tl.arange(0, R)
+    at = rows[:, None] * m + tl.arange(0, T)[None, :]
+    k = tl.load(r + rows, mask=rows < n)
+    tl.store(out + at, (k / m)[:, None] * tl.load(x + at, mask=rows[:, None] < n))
+"""
+)
+
+
 class ReciprocalOnce(Pattern):
     """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it, and what is
     divided once per row on the way belongs to it. Or the tile is divided."""
@@ -139,6 +152,7 @@ class ReciprocalOnce(Pattern):
             ),
             "one reciprocal per row",
         ),
+        Case(_ROWS_DIVIDED, "true division"),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),
         Case(ROW_NORM, "one reciprocal per row"),
@@ -200,6 +214,8 @@ class ReciprocalOnce(Pattern):
                 products = self._products(facts, node)
                 once += [node, *products] if products else []
         mean = [n for n in facts.graph.of(OpKind.DIV) if self._mean(facts, n)]
+        mean += [n for n in each if n not in mean and self._of_a_row(facts, n)]
+        each = [n for n in each if n not in mean]
         if once:
             yield self.decide(facts, "one reciprocal per row", [*mean, *once])
         elif mean:
@@ -267,6 +283,14 @@ class ReciprocalOnce(Pattern):
             and (not facts.graph.roots(over, *REDUCTIONS) or _meets(facts, over, len(wide)))
             and not facts.graph.roots(under, *READS)
             and bool(facts.feeding(over))
+        )
+
+    def _of_a_row(self, facts: Facts, node: Node) -> bool:
+        """Numbers of rows that are divided before tiles with more axes are multiplied by them."""
+        wide = sum(e != "1" for e in facts.types.shape(node.result))
+        products = [n for n in self._products(facts, node) if n.op.kind == OpKind.MUL]
+        return bool(products) and all(
+            sum(e != "1" for e in facts.types.shape(n.result)) > wide for n in products
         )
 
     def _products(self, facts: Facts, node: Node) -> list[Node]:

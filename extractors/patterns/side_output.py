@@ -8,10 +8,17 @@ from functools import reduce
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
 from extractors.patterns.cases_merges import GATED_THREADS, MERGE_LOOP_THREADS
-from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
+from extractors.patterns.cases_rows import (
+    ADD_POINTER,
+    LAYER_NORM_POINTER,
+    NORM_BACKWARD,
+    ROW_NORM,
+    RUNNING_NORM,
+)
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
+from extractors.patterns.parameter_gradient import summed_over_rows
 from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.carried_sums import leads
@@ -117,6 +124,11 @@ class SideOutput(Pattern):
         Case(QUANTISE, "scale of the quantised output"),
     )
     near_misses = (
+        NearMiss(
+            NORM_BACKWARD,
+            why="a gradient summed over rows is no statistic of them",
+            value="statistics saved for backward",
+        ),
         NearMiss(PRODUCT, why="a product has no statistics to save"),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(vary(_KEPT, ("KEEP: tl.constexpr", "KEEP")), why="chosen at run time"),
@@ -164,6 +176,8 @@ class SideOutput(Pattern):
         widest = max(width(facts, s) for s in always)
         main = [s for s in always if width(facts, s) == widest]
         side = [s for s in facts.stores if width(facts, s) < widest and self._reduced(facts, s)]
+        summed = summed_over_rows(facts) if side else []
+        side = [s for s in side if s not in summed]
         scans = [s for s in main if facts.graph.roots(s.value, OpKind.CUMSUM, OpKind.SCAN)]
         if not (scans or any(self._reduced(facts, s) for s in main)) or widest == 0:
             side = []

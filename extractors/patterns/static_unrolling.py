@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
@@ -39,6 +39,20 @@ _HALVED = """__global__ void total(const float* x, float* out) {
 """
 
 
+OFFSETS = (
+    POINTER
+    + """
+@triton.jit
+def copy(x, out, n, RANK: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    place = 0
+    for axis in tl.static_range(RANK):
+        place += at // (axis + 1)
+    tl.store(out + at, tl.load(x + place, mask=at < n), mask=at < n)
+"""
+)
+
+
 class StaticUnrolling(Pattern):
     """The iterable of a loop is known when the kernel is compiled, by its own word."""
 
@@ -60,6 +74,7 @@ class StaticUnrolling(Pattern):
     near_misses = (
         NearMiss(_HALVED.replace("#pragma unroll\n", ""), why="nothing is asked for"),
         NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
+        NearMiss(OFFSETS, why="the rounds only say where an access goes"),
         NearMiss(_UNREAD, why="a function that is not there knows the number of rounds"),
         NearMiss(vary(_LEFT, ("k < 3", "k < n")), why="the rounds are known at run time"),
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
@@ -69,7 +84,10 @@ class StaticUnrolling(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Where]] = {}
+        kept = {loop.node for loop in facts.loops}
         for node in facts.threads.of(OpKind.FOR):
+            if not facts.of_threads and node not in kept:
+                continue
             walked = facts.threads.producer(facts.threads.through(node.op.inputs[0], VIEWS))
             value = self._asked(facts, walked) if walked is not None else ""
             if value:

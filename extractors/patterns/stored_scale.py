@@ -64,6 +64,19 @@ def expand(packed, scales, out, T: Int):
 )
 
 
+_MASKED_BY_LENGTH = (
+    POINTER
+    + """
+@triton.jit
+def ragged(x, lengths, scales, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    inside = (at < tl.load(lengths + tl.program_id(0))) & (at < n)
+    v = tl.load(x + at, mask=inside)
+    tl.store(out + at, v * tl.load(scales + tl.program_id(0)), mask=inside)
+"""
+)
+
+
 _DOTTED = (
     POINTER
     + """
@@ -166,6 +179,7 @@ class StoredScale(Pattern):
             vary(_EXPAND, (" & 15", ""), (" >> ((at % 8) * 4)", "")), why="nothing is unpacked"
         ),
         NearMiss(vary(_EXPAND_TILE, (" & 15", "")), why="nothing is unpacked"),
+        NearMiss(_MASKED_BY_LENGTH, why="truth values that a loaded length decides are no bits"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -199,7 +213,10 @@ class StoredScale(Pattern):
         return False
 
     def _bits(self, facts: Facts, value: str) -> bool:
-        return any(facts.feeding(n.op.inputs[0]) for n in facts.graph.roots(value, *_BITS))
+        """Whether bits are taken of loaded words; truth values have none to take."""
+        taken = facts.graph.roots(value, *_BITS)
+        words = [n for n in taken if facts.types.dtype(n.result) != "i1"]
+        return any(facts.feeding(n.op.inputs[0]) for n in words)
 
 
 def divided_by_largest(facts: Facts) -> list[Node]:

@@ -17,11 +17,18 @@ from kb.analysis.symbolic import AtomKind, Expr, nested, of
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
-from kb.ir import Kernel, ParameterKind
-from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+from kb.ir import Kernel, ParameterKind, walk
+from kb.ops import ATOMICS, CONTRACTIONS, READS, REDUCTIONS, WRITES, OpKind
 
 HELD = VIEWS | CASTS | TURNS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.UNPACK, OpKind.TUPLE}
 """Operations that hand a loaded tile on without computing with it."""
+
+_WORK = READS | WRITES | ATOMICS | REDUCTIONS | CONTRACTIONS
+"""Operations that touch memory or that go along an axis of a tile."""
+
+
+def _read(node: Node) -> bool:
+    return node.op.kind in READS
 
 
 @dataclass(eq=False)
@@ -73,8 +80,20 @@ class Facts:
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
-        """Loops in program order."""
-        return loops_of(self.graph, self.values)
+        """Loops in program order, but for those that only add up where accesses go."""
+        found = loops_of(self.graph, self.values)
+        return tuple(loop for loop in found if not self._places(loop))
+
+    def _places(self, loop: Loop) -> bool:
+        """True for rounds known when a kernel is compiled that touch no memory and give nothing
+        that is stored, but the places of accesses."""
+        made = loop.range
+        if self.of_threads or made is None or made.op.kind != OpKind.STATIC_RANGE:
+            return False
+        if any(op.kind in _WORK for op in walk(loop.node.op.regions[-1])):
+            return False
+        ways = (self.graph.upstream(a.value, _read) for a in self.stores if a.value is not None)
+        return bool(self.stores) and not any(loop.node in way for way in ways)
 
     @cached_property
     def rolled_loops(self) -> tuple[Loop, ...]:

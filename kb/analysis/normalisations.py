@@ -33,8 +33,9 @@ def normalisations(facts: Facts) -> list[Normalisation]:
         if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
             continue
         if sums:
-            centres = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root, sums)]
             row = {a.array for total in sums for a in facts.feeding(total.op.inputs[0])}
+            less = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root)]
+            centres = [n for n in less if row & {a.array for a in facts.feeding(n.op.inputs[0])}]
             found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
         elif row := _scaled_by_stored(facts, root):
             found.append(Normalisation(root, (), (), frozenset(row)))
@@ -56,7 +57,7 @@ def _scaled_by_stored(facts: Facts, root: Node) -> set[str | None]:
     return {a.array for v in factors for a in facts.feeding(v) if is_wide(facts, a.value)}
 
 
-def _takes_mean(facts: Facts, node: Node, root: Node, sums: list[Node]) -> bool:
+def _takes_mean(facts: Facts, node: Node, root: Node) -> bool:
     """A row less a number that was reduced from it, which is not computed from the root."""
     over, under = node.op.inputs[:2]
     mean = facts.graph.roots(under, OpKind.REDUCE_SUM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kb.analysis.accesses import Access
+from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
@@ -35,7 +36,8 @@ def _varies(index: Expr) -> bool:
 
 
 def normalised(facts: Facts) -> list[Node]:
-    """A loaded tile times a loaded row statistic, used again in a reduction."""
+    """A loaded tile, no sum taken away, times a loaded row statistic, used again in a
+    reduction."""
     if facts.contractions or _weighs(facts):
         return []
     found = []
@@ -46,6 +48,8 @@ def normalised(facts: Facts) -> list[Node]:
             if not stat or lanes(facts, stat[0]) >= axes:
                 continue
             if not any(lanes(facts, a) == axes for a in facts.feeding(wide)):
+                continue
+            if facts.graph.roots(wide, *REDUCTIONS):
                 continue
             told = any(map(_tiled, stat[0].index)) or _stays(facts, node, narrow)
             if _summed_alone(facts, node, wide):
@@ -66,6 +70,7 @@ def coefficients(facts: Facts) -> list[Node]:
         r
         for r in facts.reductions
         if len({a.array for a in facts.feeding(r.op.inputs[0]) if lanes(facts, a)}) > 1
+        and not _of_a_state(facts, r)
     ]
     found = []
     for node in facts.graph.of(OpKind.MUL):
@@ -80,6 +85,13 @@ def coefficients(facts: Facts) -> list[Node]:
                 if any(facts.graph.rests_on(other, r) for r in sums):
                     found += [node, *(a.node for a in loads)]
     return found
+
+
+def _of_a_state(facts: Facts, total: Node) -> bool:
+    """True for a sum over a tile that the rounds of a loop change: a state, no saved row."""
+    around = [loop for loop in facts.loops if total.inside(loop.node)]
+    states = [c.argument for x in around for c in x.carried if width(facts, c.result) > 1]
+    return any(leads(facts.graph, total.op.inputs[0], state) for state in states)
 
 
 def _spread(facts: Facts, stat: str, other: str, sums: list[Node]) -> bool:
