@@ -14,7 +14,7 @@ from extractors.patterns.cases_rows import (
     RUNNING_NORM,
     SOFTMAX,
 )
-from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, SOFTMAX_POINTER
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, RECURRENCE, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import (
     NORM_BACKWARD_SHARED,
     ROW_NORM_THREADS,
@@ -150,6 +150,7 @@ class AffineAfterNorm(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(RECURRENCE, why="sums over unit vectors are stored, no normalised row"),
         NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
         NearMiss(
             vary(

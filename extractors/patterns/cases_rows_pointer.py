@@ -350,3 +350,24 @@ def least(x, out, n, T: tl.constexpr):
     tl.store(out + row, top)
 """
 )
+
+RECURRENCE = (
+    POINTER
+    + """
+@triton.jit
+def recur(q, k, v, rate, out, n, W: tl.constexpr):
+    row = tl.program_id(0) * n
+    at = tl.arange(0, W)
+    state = tl.zeros((W, W), dtype=tl.float32)
+    for t in range(n):
+        a = tl.load(q + (row + t) * W + at)
+        b = tl.load(k + (row + t) * W + at)
+        a = a * tl.rsqrt(tl.sum(a * a, axis=0) + 1e-6)
+        b = b * tl.rsqrt(tl.sum(b * b, axis=0) + 1e-6)
+        c = tl.load(v + (row + t) * W + at)
+        c = (c - tl.sum(state * b[:, None], axis=0)) * tl.load(rate + row + t)
+        state += b[:, None] * c[None, :]
+        tl.store(out + (row + t) * W + at, tl.sum(state * a[:, None], axis=0))
+"""
+)
+"""A state that steps change: unit vectors read and write it."""

@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import (
     NORM_BACKWARD_LOCKED,
     NORM_BACKWARD_POINTER,
+    RECURRENCE,
     SOFTMAX_POINTER,
 )
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
@@ -45,6 +46,7 @@ class NormKind(Pattern):
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
+        NearMiss(RECURRENCE, why="what the state holds is taken away, no mean", value="LayerNorm"),
         NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
         NearMiss(RUNNING_NORM, why="the statistics were made elsewhere"),
         NearMiss(PRODUCT, why="no root"),

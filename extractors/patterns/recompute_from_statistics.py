@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows_pointer import RECURRENCE
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
@@ -133,6 +134,11 @@ class RecomputeFromStatistics(Pattern):
     )
     near_misses = (
         NearMiss(_MIXED, why="a row times a matrix, summed at once: nothing is made again"),
+        NearMiss(
+            RECURRENCE,
+            why="a step takes away what the state holds, no statistic was saved",
+            value="recompute activation",
+        ),
         NearMiss(
             vary(_SQUASHED, ("pow(t, 2)", "pow(t, 3)")),
             why="one less a cube is no derivative of a hyperbolic tangent",
