@@ -145,7 +145,7 @@ def _roots(material: Material, origins: Origins | None, search: SearchRecord) ->
         roots.append(call)
     if call is not None and call.args and search.kind == "exhaustive_search":
         handed: list[ast.AST] = [call.args[0], *origins.statements(call.args[0])]
-        roots += [node for node in _called(material, handed) if node not in roots]
+        roots += [node for node in (*handed, *_called(material, handed)) if node not in roots]
     return roots
 
 
@@ -179,6 +179,8 @@ def _tests(root: ast.AST) -> Iterator[ast.expr]:
             yield from (t for one in node.generators for t in one.ifs if _reads(t, bound))
         elif isinstance(node, ast.For):
             bound |= _bound(node.target)
+            for made in (one for one in node.body if isinstance(one, ast.Assign)):
+                bound |= {n for t in made.targets for n in _bound(t) if _reads(made.value, bound)}
         elif isinstance(node, ast.If) and _skips(node) and _reads(node.test, bound):
             yield node.test
         elif isinstance(node, ast.Call) and len(node.args) == 2 and _is_filter(node):
