@@ -195,6 +195,9 @@ def rows(x, sizes, out, s, T: tl.constexpr):
 )
 
 
+_SKIPPED_LOADED = vary(_SKIPPED_POINTER, ("tl.cdiv(n, T)", "tl.cdiv(tl.load(x), T)"))
+
+
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length, or its places along two
     axes of the grid, ends the kernel."""
@@ -212,10 +215,7 @@ class EarlyExit(Pattern):
         Case(_GUARDED, "upper-bound grid + early return"),
         Case(_SKIPPED, "items past a loaded length are skipped"),
         Case(_SKIPPED_POINTER, "items past a loaded length are skipped"),
-        Case(
-            vary(_SKIPPED_POINTER, ("wide = tl.cdiv(n, T)", "wide = tl.cdiv(tl.load(x), T)")),
-            "items past a loaded length are skipped",
-        ),
+        Case(_SKIPPED_LOADED, "items past a loaded length are skipped"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
         Case(vary(_MARKED, ("own == left_out", "not own")), "early return for marked items"),
@@ -227,14 +227,8 @@ class EarlyExit(Pattern):
     )
     near_misses = (
         NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
-        NearMiss(
-            vary(_EMPTY, ("offsets + own", "offsets")),
-            why="the same for all blocks: a switch, no size of the own share",
-        ),
-        NearMiss(
-            vary(_CALLED, ("    if slot < 0:", "    if T < 64:")),
-            why="the same for all blocks, which the parameters decide",
-        ),
+        NearMiss(vary(_EMPTY, ("offsets + own", "offsets")), why="a switch, no size of the share"),
+        NearMiss(vary(_CALLED, ("if slot < 0:", "if T < 64:")), why="parameters decide for all"),
         NearMiss(
             vary(
                 _CALLED,
@@ -247,8 +241,7 @@ class EarlyExit(Pattern):
             why="nothing leaves: work follows the branch",
         ),
         NearMiss(
-            vary(_MARKED, ("tl.load(y + row)", "tl.load(y)")),
-            why="one number for all blocks, a switch",
+            vary(_MARKED, ("tl.load(y + row)", "tl.load(y)")), why="one switch for all blocks"
         ),
         NearMiss(vary(_TRIANGLE, ("if j > i:", "if n > 7:")), why="the same for all blocks"),
         NearMiss(
@@ -265,18 +258,12 @@ class EarlyExit(Pattern):
             ),
             why="no number is loaded: what lies past the extent",
         ),
-        NearMiss(
-            vary(_SKIPPED, ("        if i * T < own:", "        if own > 0:")),
-            why="no place of an item is compared",
-        ),
+        NearMiss(vary(_SKIPPED, ("if i * T < own:", "if own > 0:")), why="no place is compared"),
         NearMiss(
             vary(_SKIPPED_POINTER, ("own = tl.load(lengths + item // wide)", "own = n")),
             why="one length for all items: the end of the walk",
         ),
-        NearMiss(
-            vary(_SKIPPED_POINTER, ("if first < own:", "if item % wide < 4:")),
-            why="a part of all items is chosen by number, no length is compared",
-        ),
+        NearMiss(_SKIPPED_POINTER.replace("first < own", "item % wide < 4"), why="no length"),
         NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
     )
 
