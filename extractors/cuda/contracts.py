@@ -52,13 +52,25 @@ def block_limits(definition: n.Definition, kernel: Kernel) -> Iterator[Constrain
             "raise the launch bounds where more are launched",
             (definition.at.line, definition.at.line),
         )
+    some = any(_of_valid(one) for one in n.inside(definition.body))
     for name, count, at in _primitives(definition):
+        fewer = some and name.endswith("BlockReduce")
         yield implied(
-            f"block_x == {shown(count)}",
+            f"block_x {'<=' if fewer else '=='} {shown(count)}",
             f"{name} is made for so many threads of a block",
-            "launch as many threads as the type says",
+            "launch no more threads than the type says"
+            if fewer
+            else "launch as many threads as the type says",
             (at.line, max(at.line, at.end_line)),
         )
+
+
+def _of_valid(node: object) -> bool:
+    """Whether a block reduces what some of its threads have, whose number it is given. Source: CUB,
+    BlockReduce: Reduce(input, op, num_valid) and Sum(input, num_valid)."""
+    called = node.function if isinstance(node, n.Call) else None
+    given = len(node.arguments) if isinstance(node, n.Call) else 0
+    return isinstance(called, n.Field) and (called.name, given) in (("Reduce", 3), ("Sum", 2))
 
 
 def _primitives(definition: n.Definition) -> Iterator[tuple[str, n.Expr | n.CType, n.Place]]:

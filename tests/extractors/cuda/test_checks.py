@@ -174,6 +174,13 @@ def test_vectors_by_the_size_of_an_element(made: str, expected: str | None) -> N
     pytest.param("__launch_bounds__(16*16)", "", "block_x * block_y * block_z <= 16*16",
                  id="launch bounds"),
     pytest.param("", "using Sum = cub::BlockReduce<float, N>;", "block_x == N", id="alias"),
+    pytest.param(
+        "",
+        "using Sum = cub::BlockReduce<float, N>; __shared__ Sum::TempStorage s; "
+        "float t = Sum(s).Reduce(1.f, cub::Sum{}, blockDim.x);",
+        "block_x <= N",
+        id="a valid count",
+    ),
     pytest.param("", "typedef cub::BlockLoad<bool, 256, 8> Load;", "block_x == 256", id="typedef"),
     pytest.param("", "using Sum = cub::WarpReduce<float, 16>;", None, id="not of a block"),
 ])  # fmt: skip
