@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_merges import MERGE_LOOP_THREADS
-from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
+from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
@@ -116,6 +116,7 @@ class ReductionScope(Pattern):
         Case(ROW_NORM_POINTER, "block"),
     )
     near_misses = (
+        NearMiss(COPY, why="nothing is reduced"),
         NearMiss(_HELD_THREADS.replace("sum += v[i]", "sum = v[i]"), why="nothing is added up"),
         NearMiss(
             _HANDED.replace("v[i] = op(v[i], other)", "v[0] = op(v[1], other)"),
