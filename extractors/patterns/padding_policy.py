@@ -84,12 +84,12 @@ class PaddingPolicy(Pattern):
             vary(
                 _COPIED,
                 (
-                    "ct.gather(x, at))",
-                    "ct.gather(x, at) + ct.gather(x, ct.bid(0), padding_value=-1))",
+                    "ct.gather(x, at)",
+                    "ct.gather(x, at, padding_value=-1) + ct.gather(x, 0, padding_value=0)",
                 ),
             ),
-            why="one element beside the tile, at a place of its own",
-            value="explicit value",
+            why="one element beside the tile, which is inside",
+            value="ZERO",
         ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
@@ -119,10 +119,13 @@ class PaddingPolicy(Pattern):
 
 
 def padded(facts: Facts) -> list[Access]:
-    """Loads whose lanes outside the array read as something; a single element only where nothing
-    wider does and the program says as what, else it is inside or the program is wrong."""
+    """Loads whose lanes outside the array read as something; a single element only where the
+    program says as what, and beside padded tiles only where that is not zero, else it is inside or
+    the program is wrong."""
     read = [a for a in facts.loads if a.padding and not _unchecked(facts, a)]
-    return [a for a in read if _several(facts, a)] or [a for a in read if _given(facts, a)]
+    wide = any(_several(facts, a) for a in read)
+    alone = [a for a in read if _given(facts, a) and not (wide and a.padding == "zero")]
+    return [a for a in read if _several(facts, a) or a in alone]
 
 
 def _several(facts: Facts, access: Access) -> bool:
