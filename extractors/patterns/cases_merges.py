@@ -4,7 +4,7 @@ somebody else's.
 
 from __future__ import annotations
 
-from extractors.patterns.cases import POINTER, TILE
+from extractors.patterns.cases import POINTER, TILE, vary
 
 MERGE = (
     TILE
@@ -58,22 +58,14 @@ def merge(parts, stat, out, count, W: tl.constexpr, T: tl.constexpr):
 """
 )
 """The greatest statistic is known before the parts are weighed."""
-MERGE_LOGARITHM_POINTER = (
-    POINTER
-    + """
-@triton.jit
-def merge(parts, stat, out, S: tl.constexpr, W: tl.constexpr, T: tl.constexpr):
-    b = tl.program_id(0)
-    s = tl.arange(0, S)
-    d = tl.program_id(1) * T + tl.arange(0, T)
-    v = tl.load(parts + (b * S + s)[:, None] * W + d[None, :])
-    lse = tl.load(stat + b * S + s)
-    top = tl.max(lse, axis=0)
-    tot = tl.sum(tl.exp2(lse - top), axis=0)
-    w = tl.exp2(lse - top - tl.log2(tl.maximum(tot, 1e-30)))
-    acc = tl.sum(v * w[:, None], axis=0)
-    tl.store(out + b * W + d, acc.to(out.dtype.element_ty))
-"""
+MERGE_LOGARITHM_POINTER = vary(
+    MERGE_POINTER,
+    (
+        "    w = tl.exp2(lse - tl.max(lse, axis=0))\n",
+        "    top = tl.max(lse, axis=0)\n    tot = tl.sum(tl.exp2(lse - top), axis=0)\n"
+        "    w = tl.exp2(lse - top - tl.log2(tl.maximum(tot, 1e-30)))\n",
+    ),
+    ("    acc = acc / tl.sum(w, axis=0)\n", ""),
 )
 """The sum of the weights is taken away as a logarithm before they are raised again."""
 MERGE_OWN_POINTER = (

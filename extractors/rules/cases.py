@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from extractors.patterns.cases import POINTER
+from extractors.patterns.cases import POINTER, PRODUCT
 
 TIMED_HINTS = ", lambda cfg: {'occupancy': cfg.occupancy}"
 SEARCHED = (
@@ -117,3 +117,30 @@ def run(a, b):
     return out
 """
 """A Triton search over tiles of a product whose rows of the right side are whole."""
+
+SEARCHED_PRODUCT = (
+    PRODUCT
+    + """
+import torch
+from types import SimpleNamespace
+from cuda.tile.tune import exhaustive_search
+
+def space():
+    if torch.cuda.get_device_capability()[0] < 9:
+        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=1)
+        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=2)
+    else:
+        yield SimpleNamespace(TM=256, TN=128, TK=64, num_ctas=2)
+
+def run(a, b):
+    out = torch.empty(a.shape[0], b.shape[1])
+    found = exhaustive_search(
+        list(space()), None, lambda c: (ct.cdiv(a.shape[0], c.TM), ct.cdiv(b.shape[1], c.TN), 1),
+        product, lambda c: (a, b, out, c.TM, c.TN, c.TK), lambda c: {"num_ctas": c.num_ctas})
+    best = found.best.config
+    ct.launch(None, (ct.cdiv(a.shape[0], best.TM), ct.cdiv(b.shape[1], best.TN), 1),
+              product.replace_hints(num_ctas=best.num_ctas), (a, b, out, best.TM, best.TN, best.TK))
+    return out
+"""
+)
+"""A product whose tiles are searched, other ones before compute capability 9."""

@@ -8,9 +8,9 @@ from extractors.host.devices import targets_of
 from extractors.host.events import SearchRecord, TargetProfile
 from extractors.host.facts import Material
 from extractors.host.spaces import passed, space_lines
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT
+from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT, SEARCHED_PRODUCT
 from kb.analysis.footprint import Footprint, footprint
 from kb.evidence import Finding
 
@@ -25,32 +25,6 @@ TENSOR_MEMORY = (10, 0)
 """Targets from here to 11.x keep accumulators of matrix products in tensor memory. Source: PTX ISA,
 tcgen05."""
 
-_SEARCHED_PRODUCT = (
-    PRODUCT
-    + """
-import torch
-from types import SimpleNamespace
-from cuda.tile.tune import exhaustive_search
-
-def space():
-    if torch.cuda.get_device_capability()[0] < 9:
-        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=1)
-        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=2)
-    else:
-        yield SimpleNamespace(TM=256, TN=128, TK=64, num_ctas=2)
-
-def run(a, b):
-    out = torch.empty(a.shape[0], b.shape[1])
-    found = exhaustive_search(
-        list(space()), None, lambda c: (ct.cdiv(a.shape[0], c.TM), ct.cdiv(b.shape[1], c.TN), 1),
-        product, lambda c: (a, b, out, c.TM, c.TN, c.TK), lambda c: {"num_ctas": c.num_ctas})
-    best = found.best.config
-    ct.launch(None, (ct.cdiv(a.shape[0], best.TM), ct.cdiv(b.shape[1], best.TN), 1),
-              product.replace_hints(num_ctas=best.num_ctas), (a, b, out, best.TM, best.TN, best.TK))
-    return out
-"""
-)
-
 
 class ConfigurationExceedsTarget(Rule):
     """A point of a space that asks for more threads, for clusters, for shared memory or registers
@@ -58,7 +32,7 @@ class ConfigurationExceedsTarget(Rule):
 
     name = "configuration-exceeds-target"
     matches = (
-        Case(_SEARCHED_PRODUCT, "num_ctas"),
+        Case(SEARCHED_PRODUCT, "num_ctas"),
         Case(vary(AUTOTUNED, ("(4, 8)", "(4, 64)")), "2048 threads"),
         Case(vary(AUTOTUNED, ("(64, 128)", "(64, 96)")), "power of two"),
         Case(vary(AUTOTUNED_PRODUCT, ('"TK": 32}', '"TK": 1024}, num_stages=5')), "shared memory"),
@@ -67,7 +41,7 @@ class ConfigurationExceedsTarget(Rule):
         NearMiss(AUTOTUNED, why="256 threads and tiles that are powers of two"),
         NearMiss(AUTOTUNED_PRODUCT, why="its operands in flight fit everywhere"),
         NearMiss(
-            vary(_SEARCHED_PRODUCT, ("TK=32, num_ctas=2", "TK=32, num_ctas=1")),
+            vary(SEARCHED_PRODUCT, ("TK=32, num_ctas=2", "TK=32, num_ctas=1")),
             why="clusters only where there are some",
         ),
     )  # fmt: skip

@@ -11,8 +11,9 @@ from extractors.host.events import Case as Branch
 from extractors.host.events import SearchRecord, TargetProfile
 from extractors.host.facts import Material
 from extractors.host.spaces import space_lines
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import SEARCHED_PRODUCT
 from extractors.rules.configuration_exceeds_target import TENSOR_MEMORY
 from kb.analysis.facts import Facts
 from kb.evidence import Finding, Severity
@@ -27,30 +28,14 @@ specifications per compute capability."""
 MANY = 3
 """Where at least one in so many configurations is too large, the search has little to choose."""
 
-_BRANCHED = (
-    PRODUCT
-    + """
-import torch
-from types import SimpleNamespace
-from cuda.tile.tune import exhaustive_search
-
-def space():
-    if torch.cuda.get_device_capability()[0] < 9:
-        yield SimpleNamespace(TM=64, TN=64, TK=32, num_ctas=1)
-    else:
-        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=1)
-        yield SimpleNamespace(TM=256, TN=256, TK=64, num_ctas=1)
-
-def run(a, b):
-    out = torch.empty(a.shape[0], b.shape[1])
-    found = exhaustive_search(
-        list(space()), None, lambda c: (ct.cdiv(a.shape[0], c.TM), ct.cdiv(b.shape[1], c.TN), 1),
-        product, lambda c: (a, b, out, c.TM, c.TN, c.TK), lambda c: {"num_ctas": c.num_ctas})
-    best = found.best.config
-    ct.launch(None, (ct.cdiv(a.shape[0], best.TM), ct.cdiv(b.shape[1], best.TN), 1),
-              product.replace_hints(num_ctas=best.num_ctas), (a, b, out, best.TM, best.TN, best.TK))
-    return out
-"""
+_BRANCHED = vary(
+    SEARCHED_PRODUCT,
+    ("TM=128, TN=128, TK=32, num_ctas=1", "TM=64, TN=64, TK=32, num_ctas=1"),
+    (
+        "        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=2)\n    else:\n",
+        "    else:\n        yield SimpleNamespace(TM=128, TN=128, TK=32, num_ctas=1)\n",
+    ),
+    ("TM=256, TN=128, TK=64, num_ctas=2", "TM=256, TN=256, TK=64, num_ctas=1"),
 )
 
 
