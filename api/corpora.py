@@ -22,7 +22,7 @@ from api.downloads import index_download, pip_download
 from kb.errors import InputError, UnknownName
 
 DEFAULT_SET = "default"
-"""The word that stands for every pinned corpus of the default set."""
+"""The word that stands for the pinned corpora of the default set."""
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -54,7 +54,7 @@ Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH|DIST...",
-        help="Files, folders, pinned corpora (NAME or NAME==VERSION), or `default`: all of these.",
+        help="Files, folders, pinned corpora (NAME or NAME==VERSION), or `default`: a set of them.",
     ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core.")]
