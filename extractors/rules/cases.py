@@ -144,3 +144,14 @@ def run(a, b):
 """
 )
 """A product whose tiles are searched, other ones before compute capability 9."""
+LAUNCHED_ROWS = (
+    ROWS_POINTER
+    + """
+def run(x):
+    m, n = x.shape
+    out = torch.empty_like(x)
+    rows[(m,)](x, out, n, triton.next_power_of_2(n))
+    return out
+"""
+)
+"""Rows whose tile is as wide as they are, launched without hints."""

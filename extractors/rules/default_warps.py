@@ -10,7 +10,7 @@ from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Value
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.rules.cases import ROWS_POINTER
+from extractors.rules.cases import LAUNCHED_ROWS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Finding, Severity
@@ -22,17 +22,6 @@ THREADS = 128
 MANY = 64
 """Elements of one tile per thread: in 32 bits a quarter of the registers of a thread."""
 
-_ROWS = (
-    ROWS_POINTER
-    + """
-def run(x):
-    m, n = x.shape
-    out = torch.empty_like(x)
-    rows[(m,)](x, out, n, triton.next_power_of_2(n))
-    return out
-"""
-)
-
 
 class DefaultWarps(Rule):
     """No launch says how many warps a block has, and a tile that is loaded is a row of a matrix
@@ -41,27 +30,37 @@ class DefaultWarps(Rule):
     name = "default-warps"
     dialects = ("triton",)
     matches = (
-        Case(_ROWS, "next_power_of_two"),
-        Case(vary(_ROWS, ("triton.next_power_of_2(n))", "16384)")), "16384"),
+        Case(LAUNCHED_ROWS, "next_power_of_two"),
+        Case(vary(LAUNCHED_ROWS, ("triton.next_power_of_2(n))", "16384)")), "16384"),
         Case(
-            vary(_ROWS, ("triton.next_power_of_2(n))", "min(32768, triton.next_power_of_2(n)))")),
+            vary(
+                LAUNCHED_ROWS,
+                ("triton.next_power_of_2(n))", "min(32768, triton.next_power_of_2(n)))"),
+            ),
             "32768",
         ),
     )
     near_misses = (
         NearMiss(
-            vary(_ROWS, ("_of_2(n))", "_of_2(n), num_warps=8 if n > 2048 else 4)")),
+            vary(LAUNCHED_ROWS, ("_of_2(n))", "_of_2(n), num_warps=8 if n > 2048 else 4)")),
             why="the launch says how many warps",
         ),
         NearMiss(
-            vary(_ROWS, ("triton.next_power_of_2(n))", "1024)")), why="eight elements a thread"
+            vary(
+                LAUNCHED_ROWS,
+                ("triton.next_power_of_2(n))", "1024)"),
+            ),
+            why="eight elements a thread",
         ),
         NearMiss(
-            vary(_ROWS, ("triton.next_power_of_2(n))", "min(4096, triton.next_power_of_2(n)))")),
+            vary(
+                LAUNCHED_ROWS,
+                ("triton.next_power_of_2(n))", "min(4096, triton.next_power_of_2(n)))"),
+            ),
             why="at most 32 elements a thread",
         ),
         NearMiss(
-            vary(_ROWS, ("@triton.jit\ndef rows",
+            vary(LAUNCHED_ROWS, ("@triton.jit\ndef rows",
                          '@triton.autotune([triton.Config({}, num_warps=w) for w in (4, 8)], '
                          'key=["n"])\n@triton.jit\ndef rows')),
             why="the number of warps is searched",

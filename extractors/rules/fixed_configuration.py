@@ -9,21 +9,12 @@ from extractors.host.facts import Material
 from extractors.host.spaces import passed
 from extractors.patterns.cases import TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.rules.cases import ROWS_POINTER
+from extractors.rules.cases import LAUNCHED_ROWS
 from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Lines, Severity
 from kb.knowledge import ParameterRole
 
-_ROWS = (
-    ROWS_POINTER
-    + """
-def run(x):
-    m, n = x.shape
-    out = torch.empty_like(x)
-    rows[(m,)](x, out, n, 1024, num_warps=4)
-    return out
-"""
-)
+_ROWS = vary(LAUNCHED_ROWS, ("triton.next_power_of_2(n))", "1024, num_warps=4)"))
 _TILES = (
     vary(TILE, ("import math\n", "import math\nimport torch\n"))
     + """
