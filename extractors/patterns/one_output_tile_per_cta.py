@@ -33,7 +33,7 @@ from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.splits import added_parts, lane_sums, pieces
-from kb.analysis.symbolic import AtomKind, floor_div, mul, number
+from kb.analysis.symbolic import AtomKind, Expr, floor_div, mul, number
 from kb.analysis.threads import WARP
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -347,7 +347,8 @@ def _one_row(facts: Facts, access: Access) -> bool:
 
 
 def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
-    """The block ids that place the stores, with the steps that take them apart."""
+    """The block ids that place the stores, with the steps that take them apart and lead to where a
+    tile begins."""
     addresses = [v for a in stores for v in _places(a)]
     ids = [
         n
@@ -357,10 +358,24 @@ def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
     parts = [
         n
         for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
-        if (atom := facts.values.expr(n.op.inputs[0]).atom) is not None
-        and atom.kind is AtomKind.BLOCK
+        if _of_blocks(facts.values.expr(n.op.inputs[0]))
     ]
-    return ids + parts
+    extents = tile_extents(facts).union(*(facts.types.shape(a.value) for a in stores)) - {"1"}
+    return ids + parts + [n for n in facts.graph.of(OpKind.MUL) if _begins(facts, n, extents)]
+
+
+def _of_blocks(number: Expr) -> bool:
+    """True for what block ids, and nothing that a lane holds or memory gives, say."""
+    return number.has(AtomKind.BLOCK) and not number.has(AtomKind.LANE, AtomKind.LOADED)
+
+
+def _begins(facts: Facts, node: Node, extents: frozenset[str]) -> bool:
+    """True for a block's number times the extent of a tile."""
+    one, other = (facts.values.expr(value) for value in node.op.inputs)
+    return any(
+        str(extent) in extents and _of_blocks(number)
+        for number, extent in ((one, other), (other, one))
+    )
 
 
 def _main(facts: Facts, stores: list[Access]) -> list[Access]:
