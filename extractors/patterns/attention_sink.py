@@ -90,6 +90,22 @@ _IN_TWO_LOOPS = f"""__global__ void softmax(const float* x, float* out, int n, i
         out[(blockIdx.x * blockDim.x + threadIdx.x) * n + i] = expf(row[i] - top) / sum;
 }}
 """
+_IN_VECTORS = """__global__ void softmax(const float4* x, float* out, int n) {
+    float top = -INFINITY, sum = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float4 v = x[blockIdx.x * n + i];
+        const float own[4] = {v.x, v.y, v.z, v.w};
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            float before = top;
+            top = fmaxf(top, own[k]);
+            sum = sum * expf(before - top) + expf(own[k] - top);
+        }
+    }
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        out[blockIdx.x * n + i] = expf(x[blockIdx.x * n + i].x - top) / sum;
+}
+"""
 
 
 class AttentionSink(Pattern):
@@ -123,6 +139,7 @@ class AttentionSink(Pattern):
             why="no loaded number is weighed",
         ),
         NearMiss(_IN_TWO_LOOPS, why="a second loop goes on with the maximum of the first"),
+        NearMiss(_IN_VECTORS, why="the elements of a vector go on with the maximum of all before"),
         NearMiss(MERGE_PAIR_THREADS, why="every weight weighs a part"),
     )
 
@@ -137,6 +154,8 @@ class AttentionSink(Pattern):
             return
         for loop in facts.loops:
             for state in loop.of(Role.RUNNING_MAXIMUM):
+                if facts.graph.core(state.init) in facts.graph.arguments:
+                    continue  # a loop around this one hands its own maximum on
                 reads = facts.graph.roots(state.init, *READS)
                 # A row that an earlier loop began is no key of its own.
                 loaded = [n for n in reads if n.loop is None or loop.node.inside(n.loop)]

@@ -9,7 +9,9 @@ from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import DELTA_TILE, NORM_BACKWARD, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA, NORM_BACKWARD_LOCKED
+from extractors.patterns.cases_rows_threads import NORM_BACKWARD_SHARED
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
+from extractors.patterns.parameter_gradient import sums_of_rows
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import recomputed
 from kb.analysis.locks import locked_sums
@@ -32,6 +34,7 @@ class BackwardKernelFission(Pattern):
         Case(BACKWARD_KEYS_POINTER, "two kernels, S recomputed twice"),
         Case(NORM_BACKWARD, "row gradient and parameter sums in one kernel"),
         Case(NORM_BACKWARD_LOCKED, "row gradient and parameter sums in one kernel"),
+        Case(NORM_BACKWARD_SHARED, "row gradient and parameter sums in one kernel"),
         Case(DELTA, "delta in a kernel of its own"),
         Case(DELTA_TILE, "delta in a kernel of its own"),
         Case(BACKWARD_KEYS_THREADS, "two kernels, S recomputed twice"),
@@ -78,8 +81,9 @@ class BackwardKernelFission(Pattern):
         if not rows:
             return
         sums = locked_sums(facts)
-        kept = {c.result for loop in facts.loops for c in loop.of(Role.SUM)}
-        sums += [s for s in facts.stores if facts.graph.core(s.value) in kept]
+        read = [x for x in facts.loops if any(a.node.inside(x.node) for a in facts.loads)]
+        summed = {c.result for loop in read for c in loop.of(Role.SUM)}
+        sums += [s for s in facts.stores if facts.graph.core(s.value) in summed]
         sums = [s for s in sums if facts.types.shape(s.value)]
         own = [
             s
@@ -88,9 +92,10 @@ class BackwardKernelFission(Pattern):
             and facts.types.shape(s.value)
             and any(facts.graph.rests_on(s.value, total) for total in facts.reductions)
         ]
-        if sums and own:
+        kept, handed = sums_of_rows(facts)
+        if (sums or handed) and own:
             value = "row gradient and parameter sums in one kernel"
-            yield self.decide(facts, value, [*own, *dict.fromkeys(sums)])
+            yield self.decide(facts, value, [*own, *dict.fromkeys(sums), *kept, *handed])
 
     def _gradients(self, facts: Facts) -> set[str | None]:
         """Arrays that sums of the loops are stored in."""

@@ -299,3 +299,20 @@ NORM_BACKWARD_SHARED = """__global__ void back(const float* x, const float* dy, 
 }
 """
 """Gradient of a normalisation, a row per warp; the weight's part gathers in shared memory."""
+
+
+COLUMNS_THREADS = """__global__ void columns(const float* dy, float* db, int rows, int n) {
+    extern __shared__ float part[];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    const float* own = dy + blockIdx.x * 32 + lane;
+    float sum = 0.f;
+    for (int row = warp; row < rows; row += warps) sum += own[row * n];
+    part[warp * 32 + lane] = sum;
+    __syncthreads();
+    if (warp == 0) {
+        float all = 0.f;
+        for (int j = 0; j < warps; ++j) all += part[j * 32 + lane];
+        db[blockIdx.x * 32 + lane] += all;
+    }
+}
+"""

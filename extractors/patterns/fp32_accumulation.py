@@ -18,6 +18,7 @@ from kb.analysis.held_sums import held_sums
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
+from kb.analysis.shared import SharedMemory
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -226,7 +227,7 @@ class Fp32Accumulation(Pattern):
             widened = [n for n in casts if facts.types.dtype(n.result) == "f32"]
             dtype = "i32" if self._counts(facts, node, dtype) else dtype
             yield "f32" if widened else dtype, [*casts, *self._own(facts, node), node]
-        for node in kept_sums(facts):
+        for node in self._begun_in_shared(facts):
             made = facts.threads.producer(node.op.operand("value"))
             kind = made.op.results[0].type if made is not None else None
             if kind is not None and kind.dtype in ("f32", "f64"):
@@ -258,6 +259,17 @@ class Fp32Accumulation(Pattern):
                     and (own := self._as_stored(facts, first_value(facts, state.init)))
                 ):
                     yield _STORED, [own, *added]
+
+    def _begun_in_shared(self, facts: Facts) -> list[Node]:
+        """Where sums are kept in shared memory, with the stores of the number that they begin
+        with."""
+        kept = kept_sums(facts)
+        if not kept:
+            return []
+        graph, shared = facts.threads, SharedMemory(facts.threads)
+        places = {shared.place(n.op) for n in kept if n.op.kind != OpKind.ADD}
+        stores = [n for n in graph.of(OpKind.STORE) if shared.place(n.op) in places]
+        return [*(n for n in stores if graph.kind_of(n.op.operand("value")) == OpKind.CONST), *kept]
 
     def _as_stored(self, facts: Facts, begin: str) -> Node | None:
         """What a sum begins with that has the type of the elements of an array."""

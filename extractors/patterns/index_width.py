@@ -136,7 +136,8 @@ class IndexWidth(Pattern):
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
         dtypes = {n: row.type.dtype for n in products or own for row in n.op.results if row.type}
         dtype = max(dtypes.values(), key=lambda dtype: dtype in _WIDE, default="")
-        return dtype, [n for n, own in dtypes.items() if (own in _WIDE) == (dtype in _WIDE)]
+        settling = [n for n, own in dtypes.items() if (own in _WIDE) == (dtype in _WIDE)]
+        return dtype, [*_widened(facts, settling), *settling] if dtype in _WIDE else settling
 
     def _lanes(self, facts: Facts) -> list[Node]:
         return facts.graph.of(OpKind.ARANGE)
@@ -190,6 +191,17 @@ def _counted(facts: Facts, value: str) -> tuple[str, list[Node]]:
         return "", []
     kind = loop.op.regions[region].arguments[0].type
     return (kind.dtype, [loop]) if kind is not None else ("", [])
+
+
+def _widened(facts: Facts, products: list[Node]) -> list[Node]:
+    """The casts that make factors wide."""
+    return [
+        n
+        for product in products
+        for value in product.op.inputs
+        for n in facts.threads.upstream(value, lambda n: n.op.kind not in CASTS | COPIES)
+        if n.op.kind in CASTS and any(r.type and r.type.dtype in _WIDE for r in n.op.results)
+    ]
 
 
 def _narrows(node: Node) -> bool:

@@ -13,6 +13,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
 from kb.analysis.rebuilt import coefficients, normalised
@@ -38,6 +39,9 @@ LOCKED = vary(
 
 _CLAIMED = vary(LOCKED, ("    acc += tl.load(parts + cols, mask=cols < N)\n", ""))
 
+
+_MERGING = (OpKind.ATOMIC_ADD, OpKind.ATOMIC_CAS)
+"""How blocks bring their sums together; a loop around an exchange adds to what it finds."""
 
 _ADDS = (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
 _CHANNELS = (
@@ -125,22 +129,9 @@ class ParameterGradient(Pattern):
     def _in_shared(self, facts: Facts) -> Iterable[Decision]:
         """Sums over rows that are normalised anew, kept in shared memory and handed on from
         there."""
-        if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
-            return
-        if not normalised(facts) and not coefficients(facts):
-            return
-        graph, shared, kept = facts.threads, SharedMemory(facts.threads), kept_sums(facts)
-        places = {shared.place(n.op) for n in kept}
-        loads = [n for n in graph.of(OpKind.LOAD) if kept and shared.place(n.op) in places]
-        handed = [
-            n
-            for n in graph.of(OpKind.STORE, OpKind.ATOMIC_ADD)
-            if loads
-            if not shared.holds(n.op)
-            and any(graph.rests_on(n.op.operand("value") or "", load) for load in loads)
-        ]
+        kept, handed = sums_of_rows(facts)
         if handed:
-            added = any(n.op.kind == OpKind.ATOMIC_ADD for n in handed)
+            added = any(n.op.kind in _MERGING for n in handed)
             value = "atomics" if added else "per-CTA partials then reduce"
             yield self.decide(facts, value, [*kept, *handed])
 
@@ -151,6 +142,26 @@ class ParameterGradient(Pattern):
         if not added or not plain or not normalised(facts):
             return []
         return [s for s in added if facts.graph.roots(s.value, *REDUCTIONS)]
+
+
+def sums_of_rows(facts: Facts) -> tuple[list[Node], list[Node]]:
+    """Where sums over rows that are normalised anew are kept in shared memory, and where they are
+    handed on from there."""
+    if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
+        return [], []
+    kept = kept_sums(facts)
+    if not kept or (not normalised(facts) and not coefficients(facts)):
+        return [], []
+    graph, shared = facts.threads, SharedMemory(facts.threads)
+    places = {shared.place(n.op) for n in kept}
+    loads = [n for n in graph.of(OpKind.LOAD) if shared.place(n.op) in places]
+    handed = [
+        n
+        for n in graph.of(OpKind.STORE, *_MERGING)
+        if not shared.holds(n.op)
+        and any(graph.rests_on(n.op.operand("value") or "", load) for load in loads)
+    ]
+    return kept, handed
 
 
 def summed_over_rows(facts: Facts) -> list[Access]:

@@ -117,11 +117,11 @@ class ReductionScheme(Pattern):
         ]
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         if carried and facts.reductions and not facts.contractions:
+            combining = [r for c in carried for r in self._combining(facts, c)]
             if not (facts.program is not facts.source and second_stage(facts)):
-                where = self._ends(facts, [c.next for c in carried])
-                where += [r for c in carried for r in self._combining(facts, c)]
+                where = self._ends(facts, [c.next for c in carried]) + combining
                 yield self.decide(facts, "streamed partials then combine", where)
-            rows = [r for r in facts.reductions if self._of_item(facts, r)]
+            rows = [r for r in facts.reductions if self._of_item(facts, r) and r not in combining]
             if rows:
                 yield self.decide(facts, "one reduction over a resident row", rows)
         elif grown:
@@ -173,7 +173,8 @@ class ReductionScheme(Pattern):
             if not reduction.inside(loop.node):
                 own = facts.graph.producer(carried.result)
                 if own is not None and facts.graph.rests_on(read, own):
-                    return leads(facts.graph, read, carried.result)
+                    if leads(facts.graph, read, carried.result):
+                        return True
             elif facts.graph.rests_on(carried.next, reduction):
                 if not leads(facts.graph, read, carried.argument):
                     return True

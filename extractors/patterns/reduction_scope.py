@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
+    COLUMNS_THREADS,
     NORM_BACKWARD_THREADS,
     ROW_NORM_THREADS,
     SORT_THREADS,
@@ -20,7 +21,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.held_sums import held_sums
 from kb.analysis.loops import Loop, Role
-from kb.analysis.stages import second_stage, steps, tree_steps
+from kb.analysis.stages import partials_joined, second_stage, steps, tree_steps
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -111,6 +112,7 @@ class ReductionScope(Pattern):
         Case(SORT_THREADS, "block"),
         Case(MERGE_LOOP_THREADS, "thread"),
         Case(TREE_THREADS, "block"),
+        Case(COLUMNS_THREADS, "block"),
         Case(_BEST, "warp"),
         Case(ROW_NORM, "block"),
         Case(ROW_NORM_POINTER, "block"),
@@ -143,6 +145,7 @@ class ReductionScope(Pattern):
             return
         found = steps(facts)
         second = [*second_stage(facts), *tree_steps(facts)]
+        second += [n for nodes in partials_joined(facts).values() for n in nodes]
         groups = _groups(facts, found)
         sorts = [n for n in facts.threads.of(OpKind.SORT) if n.op.attribute("scope")]
         if sorts and not found:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_split import SPLIT
+from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.shared import SharedMemory
 from kb.analysis.splits import pieces
 from kb.evidence import Decision
-from kb.ops import REDUCTIONS
+from kb.ops import REDUCTIONS, OpKind
 
 _PARTS = (
     POINTER
@@ -41,6 +43,18 @@ __global__ void gather(const half* x, half* total, int n) {
     atomicAdd(&total[threadIdx.x], __float2half(part));
 }
 """
+_PARTS_SHARED = """#include <cuda_bf16.h>
+__global__ void columns(const float* x, __nv_bfloat16* all, int rows, int cols) {
+    extern __shared__ float sums[];
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] = 0.f;
+    __syncthreads();
+    for (int row = blockIdx.x; row < rows; row += gridDim.x)
+        for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] += x[row * cols + i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < cols; i += blockDim.x)
+        atomicAdd(&all[i], __float2bfloat16(sums[i]));
+}
+"""
 
 
 _STORED = vary(SPLIT, ("ct.astype(acc, out.dtype)", "ct.astype(acc, a.dtype)"))
@@ -57,6 +71,7 @@ class RoundedPartials(Pattern):
         Case(_PARTS, "parts rounded before the atomic addition"),
         Case(_PARTS_TILE, "parts rounded before the atomic addition"),
         Case(_PARTS_THREADS, "parts rounded before the atomic addition"),
+        Case(_PARTS_SHARED, "parts rounded before the atomic addition"),
         Case(_STORED, "partial results rounded before they are stored"),
     )
     near_misses = (
@@ -71,6 +86,7 @@ class RoundedPartials(Pattern):
         NearMiss(
             vary(_PARTS, ("tl.atomic_add(", "tl.store(")), why="one block writes the number"
         ),
+        NearMiss(_PARTS_SHARED.replace("__nv_bfloat16* all", "float* all").replace("__float2bfloat16(sums[i])", "sums[i]"), why="the part is added as it is"),  # noqa: E501
         NearMiss(PRODUCT, why="the whole sum is rounded, once"),
         NearMiss(
             vary(_STORED, ("ct.astype(acc, a.dtype)", "acc")), why="partial results of 32 bits"
@@ -82,7 +98,8 @@ class RoundedPartials(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         atomics = [a for a in facts.stores if a.is_atomic]
-        found = [where for a in atomics for where in self._rounded(facts, a)]
+        found: list[Where] = [w for a in atomics for w in self._rounded(facts, a)]
+        found += self._from_shared(facts)
         if found:
             yield self.decide(facts, "parts rounded before the atomic addition", found)
             return
@@ -96,6 +113,29 @@ class RoundedPartials(Pattern):
         if apart:
             where = [place for store in apart for place in self._rounded(facts, store)]
             yield self.decide(facts, "partial results rounded before they are stored", where)
+
+    def _from_shared(self, facts: Facts) -> list[Where]:
+        """Casts of sums that were kept in shared memory, on their way into an atomic."""
+        kept = kept_sums(facts)
+        if not kept:
+            return []
+        graph, shared = facts.threads, SharedMemory(facts.threads)
+        places = {shared.place(n.op) for n in kept if n.op.kind != OpKind.ADD}
+        found: list[Where] = []
+        for atomic in graph.of(OpKind.ATOMIC_ADD, OpKind.ATOMIC_CAS):
+            if shared.holds(atomic.op):
+                continue
+            above = graph.upstream(atomic.op.operand("value") or "", lambda n: n.op.kind in CASTS)
+            casts = [n for n in above if n.op.kind in CASTS and _to_short_float(n)]
+            read = [graph.producer(n.op.inputs[0]) for n in casts]
+            rounds = [
+                cast
+                for cast, load in zip(casts, read, strict=True)
+                if load is not None and load.op.kind == OpKind.LOAD
+                if shared.place(load.op) in places
+            ]
+            found += [*rounds, atomic] if rounds else []
+        return list(dict.fromkeys(found))
 
     def _as_read(self, facts: Facts, store: Access) -> bool:
         """Whether a store rounds to 16 bits, or to the type of an array that is read."""
@@ -120,3 +160,9 @@ class RoundedPartials(Pattern):
         below = cast.op.inputs[0]
         loops = [loop for loop in facts.loops if facts.graph.rests_on(below, loop.node)]
         return bool(facts.graph.roots(below, *REDUCTIONS)) or bool(loops)
+
+
+def _to_short_float(cast: Node) -> bool:
+    """A cast to a float that is not known to have 32 bits."""
+    kind = cast.op.results[0].type
+    return kind is not None and kind.dtype.startswith(("f16", "bf16", "dtypeof"))

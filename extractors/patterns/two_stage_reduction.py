@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases import vary
+from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import FARTHEST_THREADS, FLASH_THREADS, TREE_THREADS
+from kb.analysis.exchanges import reduction_kind
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role
-from kb.analysis.stages import second_stage, tree_steps
+from kb.analysis.stages import partials_joined, second_stage, tree_steps
 from kb.evidence import Decision
 
 _HEAD = """__global__ void total(const float* x, float* out, int n) {
@@ -50,6 +52,9 @@ _TOTALS = TREE_THREADS.replace("threadIdx.x < o", "threadIdx.x >= o").replace(
 _HANDED = _HEAD + "    if (threadIdx.x == 0) out[blockIdx.x] = part[0] + 1.f;\n}\n"
 
 
+_PARTS = "partials of the threads, joined through shared memory"
+
+
 class TwoStageReduction(Pattern):
     """Shuffles combine a warp, shared memory holds a number per warp, and those are combined: with
     what loops added up before, and the loop that reads the row again for the outcome. Or threads
@@ -64,6 +69,7 @@ class TwoStageReduction(Pattern):
         Case(TREE_THREADS, "tree in shared memory"),
         Case(_OBJECT, "tree in shared memory"),
         Case(FARTHEST_THREADS, "tree in shared memory"),
+        Case(COLUMNS_THREADS, _PARTS),
     )
     near_misses = (
         NearMiss(_HANDED, why="one warp's result is handed on, nothing combines those of several"),
@@ -72,6 +78,14 @@ class TwoStageReduction(Pattern):
         NearMiss(
             FARTHEST_THREADS.replace("best[threadIdx.x] < best[threadIdx.x + o]", "o > 4"),
             why="numbers are moved, none is compared with another",
+        ),
+        NearMiss(
+            vary(COLUMNS_THREADS, ("= sum;\n    __sync", "= dy[threadIdx.x];\n    __sync")),
+            why="loaded elements are added, no parts of a sum",
+        ),
+        NearMiss(
+            vary(COLUMNS_THREADS, ("part[j * 32 + lane]", "part[threadIdx.x]")),
+            why="a thread adds what it left itself",
         ),
         NearMiss(_TOTALS, why="each thread adds what lies before it: running totals"),
     )
@@ -85,6 +99,15 @@ class TwoStageReduction(Pattern):
             yield self.decide(facts, "tree/warp shuffle then shared memory", where)
         elif tree := tree_steps(facts):
             yield self.decide(facts, "tree in shared memory", [*tree, *_streamed(facts)])
+        if parts := [n for nodes in partials_joined(facts).values() for n in nodes]:
+            yield self.decide(facts, _PARTS, [*parts, *_own(facts, parts)])
+
+
+def _own(facts: Facts, parts: list[Node]) -> list[Node]:
+    """What one thread adds up in a loop before it leaves the sum."""
+    ends = [o for n in parts for region in n.op.regions[-1:] for o in region.ops[-1:]]
+    found = [facts.threads.producer(v) for end in ends for v in end.inputs]
+    return [n for n in found if n is not None and reduction_kind(n.op.kind) is not None]
 
 
 def _streamed(facts: Facts) -> list[Node]:

@@ -10,14 +10,19 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import TileType, TypeKind
 from kb.ops import OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
          "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
+_WORDS = frozenset({"16-bit", "32-bit"})
+"""Vectors that are no wider than one element of many arrays."""
+_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
 
@@ -55,6 +60,19 @@ _MOVED = vary(
     ("    for (int k = 0; k < W; ++k) v[k] = v[k] + v[k];\n", ""),
     ("    v.store(out + at);\n", "    Pack<float, W>::copy(out + at, x + at);\n"),
 )
+_APART = """__global__ void halves(const float4* x, float* out, float* sums, int n) {
+    float sum = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float4 v = x[blockIdx.x * n + i];
+        const float own[4] = {v.x, v.y, v.z, v.w};
+        for (int k = 0; k < 4; ++k) {
+            out[(blockIdx.x * n + i) * 4 + k] = own[k] / 2.f;
+            sum += own[k];
+        }
+    }
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+"""
 _COPIED = """__global__ void stage(const float* x, float* out, int n) {
     __shared__ float part[1024];
     unsigned to = __cvta_generic_to_shared(part + threadIdx.x * 4);
@@ -93,11 +111,18 @@ class VectorAccess(Pattern):
         Case(_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
         Case(_COPIED, "128-bit"),
+        Case(_APART, "128-bit"),
+        Case(_APART, "scalar"),
         Case(_MOVED, "W elements"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
     near_misses = (
         NearMiss(_WIDE, why="four elements move together", value="scalar"),
+        NearMiss(
+            vary(_APART, ("            out[(blockIdx.x * n + i) * 4 + k] = own[k] / 2.f;\n", "")),
+            why="one number of a row beside its vectors",
+            value="scalar",
+        ),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
         NearMiss(_UNKNOWN, why="the header that says what moves is not there"),
         NearMiss(
@@ -124,7 +149,11 @@ class VectorAccess(Pattern):
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
         if not wide and self._unknown(facts):
             return
-        for value, nodes in (wide or found).items():
+        if wide:
+            beside = _streamed(facts, found.get("scalar", []), wide)
+            wide = {value: [*_seen_wide(facts, nodes), *nodes] for value, nodes in wide.items()}
+            found = {**wide, "scalar": beside} if beside else wide
+        for value, nodes in found.items():
             yield self.decide(facts, value, nodes)
 
     def _unknown(self, facts: Facts) -> bool:
@@ -164,6 +193,56 @@ def _type_of(facts: Facts, value: str) -> TileType | None:
     made = facts.threads.producer(value)
     rows = made.op.results if made is not None else ()
     return next((row.type for row in rows if row.name == value), None)
+
+
+def _seen_wide(facts: Facts, nodes: list[Node]) -> list[Node]:
+    """Where the addresses of wide accesses become those of vectors."""
+    graph = facts.threads
+    found: dict[Node, None] = {}
+    for node in nodes:
+        address = node.op.operand("pointer") or next(iter(node.op.inputs), "")
+        for cast in graph.upstream(address, lambda n: n.op.kind not in _MOVING):
+            kind = cast.op.results[0].type if cast.op.kind == OpKind.POINTER_CAST else None
+            if kind is not None and any(extent != "1" for extent in kind.shape):
+                found[cast] = None
+    return list(found)
+
+
+def _streamed(facts: Facts, nodes: list[Node], wide: dict[str, list[Node]]) -> list[Node]:
+    """Accesses of which neighbouring threads make those of neighbouring elements, where what they
+    move is moved in vectors, too, on its way in or out, or where no vector has more than a word:
+    not the numbers that a row, or a group of threads, has once."""
+    along = {a.node.op.span for a in facts.accesses if any(map(_neighbours, a.index))}
+    nodes = [n for n in nodes if n.op.span in along]
+    if all(value in _WORDS for value in wide):
+        return nodes
+    vectors = {n.op.span for many in wide.values() for n in many}
+    asked = {n.op.span for n in nodes}
+    moved = [a for a in facts.accesses if a.node.op.span in vectors]
+    linked = {
+        own.node.op.span
+        for own in facts.accesses
+        if own.node.op.span in asked
+        if any(_passes(facts, own, other) for other in moved)
+    }
+    return [n for n in nodes if n.op.span in linked]
+
+
+def _passes(facts: Facts, one: Access, other: Access) -> bool:
+    """Whether what one access loads is in what the other one stores."""
+    if one.is_store == other.is_store:
+        return False
+    load, store = (other, one) if one.is_store else (one, other)
+    return facts.graph.rests_on(store.value, load.node)
+
+
+def _neighbours(index: Expr) -> bool:
+    """True for a place that grows with the own thread of its row of threads, undivided."""
+    return any(
+        (atom.kind is AtomKind.LANE and atom.value == "-1")
+        or (atom.kind is AtomKind.MOD and any(map(_neighbours, atom.args[:1])))
+        for atom in index.top()
+    )
 
 
 def _copied(facts: Facts, node: Node) -> str:

@@ -18,6 +18,8 @@ _WITHOUT = _FILLING | CONTRACTIONS
 _OF_ACCESSES = frozenset(
     {"pointer", "mask", "cache_modifier", "eviction_policy", "descriptor", "offsets"}
 )
+_ACCESSES = frozenset({OpKind.LOAD, OpKind.STORE}) | ATOMICS
+_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _SPACES = ("shared", "tensor")
 
 
@@ -114,7 +116,15 @@ class SharedMemory:
         made = self.graph.producer(below)
         if made is None or made.op.kind != OpKind.ALLOCATE or made.op.attribute("extent") is None:
             return below
-        return pointer if len(self.graph.users(pointer)) > 1 else below
+        several = len(self.graph.users(pointer)) > 1
+        return pointer if several and not self._element(pointer) else below
+
+    def _element(self, pointer: str) -> bool:
+        """Whether an address is that of an element, which one thread loads and stores: accesses
+        take it as it is, and the thread's own number says where it lies."""
+        if any(user.op.kind not in _ACCESSES for user in self.graph.users(pointer)):
+            return False
+        return bool(self.graph.roots(pointer, *_OWN))
 
 
 def copied(op: Op) -> str:

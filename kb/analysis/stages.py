@@ -15,6 +15,7 @@ from kb.analysis.values import Values
 from kb.ops import COMPARISONS, REDUCTIONS, OpKind
 
 _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
+_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 _LOGIC = (OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT)
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
@@ -69,6 +70,46 @@ def second_stage(facts: Facts) -> list[Node]:
         if left and joined:
             found += [*left, load, *joined]
     return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=2)
+def partials_joined(facts: Facts) -> dict[Node, tuple[Node, ...]]:
+    """Loads of what several threads left in shared memory, each at one place of its own, by a loop
+    that joins it: with what was left, the stores and the operations that join. What combined steps
+    before are stages of those."""
+    graph = facts.threads
+    if not any(n.op.attribute("space") == "shared" for n in graph.of(OpKind.ALLOCATE)):
+        return {}
+    shared, values, taken = SharedMemory(graph), facts.thread_values, {*second_stage(facts)}
+    left: dict[str, list[Node]] = {}
+    for store in graph.of(OpKind.STORE):
+        place = shared.place(store.op)
+        made = graph.producer(graph.through(store.op.operand("value"), _LOOKS))
+        if place is None or made is None or made.op.kind in (OpKind.LOAD, OpKind.CONST):
+            continue
+        if graph.roots(store.op.inputs[0], *_OWN) and not _rounds(values, store):
+            left.setdefault(place, []).extend((made, store))
+    found: dict[Node, tuple[Node, ...]] = {}
+    for load in graph.of(OpKind.LOAD) if left else ():
+        parts = left.get(shared.place(load.op) or "", [])
+        if not parts or load in taken or not _rounds(values, load):
+            continue
+        joined = [n for n in _added(facts, load, shared) if _carries(graph, n)]
+        if joined and not any(n in load.loops for n in parts):
+            found[load] = (*parts, load, *joined)
+    return found
+
+
+def _rounds(values: Values, access: Node) -> bool:
+    """Whether the rounds of a loop around it move an access."""
+    address = values.graph.through(access.op.inputs[0], frozenset({OpKind.POINTER_CAST}))
+    atoms = values.expr(address or access.op.inputs[0]).atoms()
+    return any(atom.kind is AtomKind.INDUCTION for atom in atoms)
+
+
+def _carries(graph: Graph, node: Node) -> bool:
+    """Whether an operation takes what a loop carries, perhaps through casts."""
+    return any(graph.through(v, _LOOKS) in graph.arguments for v in node.op.inputs[:2])
 
 
 @lru_cache(maxsize=2)
