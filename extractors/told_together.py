@@ -11,6 +11,7 @@ from extractors.host.facts import HostFacts
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
+from extractors.told_splits import counted, of_workers
 from extractors.told_strides import laid_out
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -81,6 +82,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         *laid_out(detection, facts),
         *computed_again(detection, facts.decisions),
         *loss_beside(detection, facts.decisions),
+        *counted(detection, facts),
     )
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
     extents = shown | detection.facts.tile_extents
@@ -95,7 +97,9 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     ]
     dummies = {d.operand for d in facts.decisions if isinstance(d, OptionalOperand) if d.stands_in}
     rest = [
-        d for d in facts.decisions if d.axis not in RULED and _overwrites(d, detection, dummies)
+        d
+        for d in facts.decisions
+        if d.axis not in RULED and _overwrites(d, detection, dummies) and not of_workers(d, program)
     ]
     host = [*_handed(rest, detection)]
     cuts = [d for d in host if d.axis == CUT]

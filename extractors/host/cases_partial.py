@@ -195,6 +195,7 @@ _BUFFER = "buffer-of-partials-summed-by-the-host"
 _TOLD = "layouts-told-apart-by-strides"
 _INSTEAD = "framework-instead-of-the-kernel"
 _GRADIENT = "gradient-summed-by-the-host"
+_HEADS = "heads-of-a-group-summed-by-the-host"
 _TWO = "reduction-in-two-kernels"
 _BLOCKS = "blocks-per-multiprocessor-by-the-grid"
 _TARGETS = "architecture-dispatched-tuning-space"
@@ -227,6 +228,13 @@ CASES = (
     HostCase(_BUFFER, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, dim=0)"))),
     HostCase(_GRADIENT, GRADIENT, "per-CTA partials then reduce"),
     HostCase(_GRADIENT, GRADIENT_TILE, "per-CTA partials then reduce"),
+    HostCase(_GRADIENT, vary(GRADIENT, ("parts.sum()", "parts.view(2, -1).sum(1).to(x)"))),
+    HostCase(_HEADS, vary(SUMMED, ("parts.sum()", "parts.view(2, n, 4, 2, -1).sum(3)"))),
+    HostCase(_HEADS, vary(SUMMED, ("parts.sum()", "parts.view(2, n, 4, 2).sum(dim=-1)"))),
+    HostCase(_HEADS, vary(SUMMED, ("parts.sum()", 'reduce(parts, "b (h g) -> b h", "sum", g=2)'))),
+    HostCase(
+        _HEADS, vary(SUMMED_TILE, ("torch.sum(parts)", "parts.reshape(2, 8, 4, 2, -1).sum(3)"))
+    ),
     HostCase(_TYPE, vary(SUMMED, (_ROW, _HALF)), "partial results in the type of an argument"),
     HostCase(_TYPE, vary(SUMMED_TILE, (_ROW, _HALF)), "partial results in the type of an argument"),
     HostCase(_TWO, STAGED, "partials merged by a second kernel"),
@@ -240,6 +248,11 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_HEADS, vary(SUMMED, ("parts.sum()", "parts.view(2, -1).sum(1)")), "rows are added"),
+    HostMiss(
+        _HEADS, vary(SUMMED, ("parts.sum()", 'reduce(parts, "a b -> a", "sum")')), "a whole axis"
+    ),
+    HostMiss(_HEADS, vary(SUMMED_TILE, ("torch.sum(parts)", "parts.sum(-1)")), "all parts"),
     HostMiss(_MERGED, _FILLED_AHEAD, "what is as long as a row was filled before"),
     HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
     HostMiss(_TYPE, SUMMED, "32 bits"),

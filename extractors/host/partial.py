@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,11 @@ _SUMS = frozenset({"sum", "mean"})
 _CHOICES = frozenset({"max", "min", "amax", "amin", "argmax", "argmin"})
 """Methods and functions of torch that look for the largest or smallest element."""
 
+_VIEWS = frozenset({"view", "reshape", "unflatten", "flatten", "to", "float", "contiguous"})
+"""Methods of torch that give the same elements in other axes or another type."""
+_TOGETHER = re.compile(r"\(([^)]*)\)")
+"""Axes that einops takes together."""
+
 _DONE = {True: "compared", False: "summed"}
 
 
@@ -29,6 +35,16 @@ def summed(material: Material) -> Iterator[Decision]:
         for name, call in _sums(material, launch):
             made = material.bound(launch, name)
             lines = tuple(sorted({*made, lines_of(call)}))
+            if _over_group(call):
+                yield Decision(
+                    axis="grouped_gradient_accumulation",
+                    value="expand + host sum",
+                    pattern="heads-of-a-group-summed-by-the-host",
+                    lines=lines,
+                    kind=AxisKind.DESIGN,
+                    subject=name,
+                )
+                continue
             chosen = isinstance(call.func, ast.Attribute) and call.func.attr in _CHOICES
             yield Decision(
                 axis="reduction_split",
@@ -139,11 +155,56 @@ def _instead(branches: list[ast.If], launched: int, added: int) -> bool:
 
 
 def _adds_up(call: ast.Call, name: str) -> bool:
-    """`name.sum(...)` or `torch.sum(name, ...)`."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in (_SUMS | _CHOICES):
+    """`name.sum(...)`, `name.view(...).sum(...)`, `torch.sum(name, ...)`; or the sum that einops
+    makes."""
+    held: list[ast.expr] = list(call.args[:1])
+    if isinstance(call.func, ast.Attribute) and call.func.attr in (_SUMS | _CHOICES):
+        held.append(_below(call.func.value))
+    elif not _named_axes(call):
         return False
-    held = [call.func.value, *call.args[:1]]
     return any(isinstance(one, ast.Name) and one.id == name for one in held)
+
+
+def _below(value: ast.expr) -> ast.expr:
+    """An array below methods that give it other axes or another type."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr not in _VIEWS:
+            break
+        value = value.func.value
+    return value
+
+
+def _named_axes(call: ast.Call) -> str:
+    """The axes that einops is told for a sum: `reduce(x, "a (b c) -> a b", "sum")`."""
+    words = [*call.args[1:], *(k.value for k in call.keywords if k.arg in ("pattern", "reduction"))]
+    texts = [w.value for w in words if isinstance(w, ast.Constant) and isinstance(w.value, str)]
+    return next((t for t in texts if "->" in t), "") if _SUMS & {*texts} else ""
+
+
+def _over_group(call: ast.Call) -> bool:
+    """Whether a sum is over a part of an axis: heads that share one, beside batch and time."""
+    before, _, after = _named_axes(call).partition("->")
+    if after:
+        kept = set(after.split())
+        parts = [{*part.split()} for part in _TOGETHER.findall(before)]
+        return any(part & kept and part - kept for part in parts)
+    laid = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(laid, ast.Call) or not isinstance(laid.func, ast.Attribute):
+        return False
+    axes = sum(2 if isinstance(one, ast.Starred) else 1 for one in laid.args)
+    along = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "dim")]
+    places = [n % axes for n in map(_whole, along) if n is not None and axes]
+    inner = any(2 < place < max(4, axes - 1) for place in places)
+    return laid.func.attr in ("view", "reshape") and inner
+
+
+def _whole(node: ast.expr) -> int | None:
+    """A number that is written out."""
+    below = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    number = node.operand if isinstance(node, ast.UnaryOp) else node
+    if not isinstance(number, ast.Constant) or not isinstance(number.value, int):
+        return None
+    return -number.value if below else number.value
 
 
 def _along_an_axis(call: ast.Call) -> bool:

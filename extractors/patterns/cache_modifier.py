@@ -17,6 +17,7 @@ from kb.ops import OpKind
 _NAMES = {".cs": "streaming (.cs)", ".ca": "cache at all levels (.ca)", ".cg": "cache at L2 (.cg)",
           ".wb": "write back (.wb)", ".wt": "write through (.wt)", ".cv": "do not cache (.cv)",
           ".nc": "read-only"}  # fmt: skip
+_GIVEN = "given by the caller"
 _LEVELS = re.compile(r"L[12]::\w+")
 """What a copy into shared memory asks of a cache beyond the one that its width makes it pass."""
 
@@ -30,6 +31,12 @@ _COPIED = """__global__ void stage(const float* x, float* out) {
     out[threadIdx.x] = part[threadIdx.x];
 }
 """
+_BY_PARAMETER = vary(
+    ADD_POINTER,
+    ("T: tl.constexpr", "T: tl.constexpr, KEEP: tl.constexpr"),
+    ("x + at, mask=inside)", "x + at, mask=inside, eviction_policy=KEEP)"),
+)
+_LAST = ("KEEP: tl.constexpr", 'KEEP: tl.constexpr = "evict_last"')
 
 
 class CacheModifier(Pattern):
@@ -53,6 +60,11 @@ class CacheModifier(Pattern):
             ),
             "streaming (.cs)",
         ),
+        Case(_BY_PARAMETER, "given by the caller"),
+        Case(
+            vary(_BY_PARAMETER, ("KEEP: tl.constexpr", 'KEEP: tl.constexpr = "evict_last"')),
+            "evict_last",
+        ),
         Case(ADD_POINTER, "none"),
         Case(ADD_THREADS, "none"),
         Case(ONE_THREAD, "none"),
@@ -65,6 +77,7 @@ class CacheModifier(Pattern):
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="no modifier is given", value="streaming (.cs)"),
+        NearMiss(_BY_PARAMETER, why="a modifier is given", value="none"),
         NearMiss(
             _COPIED.replace(".L2::128B", ""), why="the width of the copy asks for it", value="cg"
         ),
@@ -74,18 +87,24 @@ class CacheModifier(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Where]] = {}
+        handed = {p.name: str(p.default or "") for p in facts.kernel.entry.parameters}
         for access in facts.accesses:
             for role in ("cache_modifier", "eviction_policy"):
-                literal = facts.values.literal(access.node.op.operand(role))
+                asked = facts.graph.core(access.node.op.operand(role))
+                literal = facts.values.literal(asked)
                 if isinstance(literal, str) and literal:
                     found.setdefault(_NAMES.get(literal, literal), []).append(access)
+                elif asked in handed and asked is not None:
+                    value = handed[asked] or _GIVEN
+                    where: list[Where] = [*facts.declared(asked), access]
+                    found.setdefault(_NAMES.get(value, value), []).extend(where)
             said = access.node.op.attribute("cache")
             if isinstance(said, str):
                 found.setdefault(_NAMES.get(f".{said}", said), []).append(access)
         for copy in facts.threads.of(OpKind.ASYNC_COPY):
-            asked = _LEVELS.findall(str(copy.op.attribute("cache") or ""))
-            if asked:
-                found.setdefault(".".join(asked), []).append(copy)
+            levels = _LEVELS.findall(str(copy.op.attribute("cache") or ""))
+            if levels:
+                found.setdefault(".".join(levels), []).append(copy)
         for value, members in found.items():
             yield self.decide(facts, value, members)
         plain = [a for a in facts.accesses if a.mode is Mode.POINTER and not a.is_atomic]

@@ -35,3 +35,27 @@ def gemv(a, b, out, N, TK: tl.constexpr, TN: tl.constexpr):
     tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))
 """
 )
+
+SPLIT_PACKED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def product(a, b, scales, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr,
+            PARTS: tl.constexpr):
+    z = tl.program_id(1)
+    m = tl.program_id(0) // (N // TN) * TM + tl.arange(0, TM)
+    n = tl.program_id(0) % (N // TN) * TN + tl.arange(0, TN)
+    k = z * TK + tl.arange(0, TK)
+    pa = a + m[:, None] * K + k[None, :]
+    pb = b + (k[:, None] // 2) * N + n[None, :]
+    acc = tl.zeros((TM, TN), dtype=tl.float32)
+    for t in range(tl.cdiv(K, TK * PARTS)):
+        w = (tl.load(pb) >> (k[:, None] % 2 * 4)) & 15
+        s = tl.load(scales + t * N + n)
+        acc += tl.dot(tl.load(pa), (w * s[None, :]).to(tl.float16))
+        pa += TK * PARTS
+        pb += TK * PARTS // 2 * N
+    tl.atomic_add(out + m[:, None] * N + n[None, :], acc)
+"""
+)
+"""A product in parts: one operand is packed, and its scales are the same for all parts."""

@@ -14,6 +14,7 @@ from extractors.patterns.cases_rows_pointer import (
     STEPS,
 )
 from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
+from extractors.patterns.product_summed import BY_FLAG
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -71,6 +72,7 @@ class DeferredCrossLaneReduction(Pattern):
         Case(_GROUPS_ROWS, "reduce every iteration to a scalar/row"),
         Case(LEAST, "reduce every iteration to a scalar/row"),
         Case(STEPS, "reduce every iteration to a scalar/row"),
+        Case(BY_FLAG, "accumulate lane-wise, reduce once after the loop"),
     )
     near_misses = (
         NearMiss(
@@ -116,11 +118,12 @@ class DeferredCrossLaneReduction(Pattern):
                     and facts.graph.rests_on(state.next, r)
                     and (r.op.kind == OpKind.REDUCE_MAX) == (state.role is Role.RUNNING_MAXIMUM)
                 ]
-                if after and facts.types.shape(state.result) and not inside:
+                always = [r for r in inside if not _by_chance(r, loop)]
+                if after and facts.types.shape(state.result) and not always:
                     deferred += [
                         n for n in (facts.graph.producer(state.init), made, *after) if n is not None
                     ]
-                elif inside and (self._scores(facts, inside) or self._row(facts, inside)):
+                if inside and (self._scores(facts, inside) or self._row(facts, inside)):
                     every += inside
             every += self._extremes(facts, loop) or self._steps(facts, loop)
         if deferred:
@@ -187,3 +190,8 @@ class DeferredCrossLaneReduction(Pattern):
         """True when what is reduced was loaded in the loop, chunk by chunk."""
         loads = [(a, r) for r in inside for a in facts.feeding(r.op.inputs[0])]
         return not facts.contractions and any(a.loop is r.loop for a, r in loads)
+
+
+def _by_chance(reduction: Node, loop: Loop) -> bool:
+    """Whether a branch of a loop holds a reduction."""
+    return any(n.op.kind == OpKind.IF and n.inside(loop.node) for n in reduction.around())

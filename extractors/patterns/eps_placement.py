@@ -12,7 +12,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.floors import Floor, counts, floors
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.normalisations import normalisations
+from kb.analysis.normalisations import Normalisation, normalisations
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
@@ -127,12 +127,13 @@ class EpsPlacement(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for norm in normalisations(facts):
-            below = facts.graph.producer(facts.graph.through(norm.root.op.inputs[0], VIEWS | CASTS))
+        norms = normalisations(facts)
+        for norm in norms:
+            below = _below(facts, norm)
             if below is not None and below.op.kind == OpKind.ADD:
-                yield self.decide(
-                    facts, "inside rsqrt", (below, norm.root, *_widened(facts, below))
-                )
+                alike = [(b, n) for n in norms if (b := _below(facts, n)) and b.kind == OpKind.ADD]
+                inside = [x for b, n in alike for x in (b, n.root, *_widened(facts, b))]
+                yield self.decide(facts, "inside rsqrt", inside)
                 return
             if below is not None and below.op.kind == OpKind.MAXIMUM:
                 yield self.decide(facts, "clamp", (below, norm.root))
@@ -150,6 +151,11 @@ class EpsPlacement(Pattern):
             low = [f for f in floors(facts) if _small(f) and not counts(facts, f.bounded)]
             if low:
                 yield self.decide(facts, "clamp", [n for f in low for n in (f.node, f.taken)])
+
+
+def _below(facts: Facts, norm: Normalisation) -> Node | None:
+    """What makes the number that a root is taken of."""
+    return facts.graph.producer(facts.graph.through(norm.root.op.inputs[0], VIEWS | CASTS))
 
 
 def _small(floor: Floor) -> bool:

@@ -10,6 +10,7 @@ from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
+from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
@@ -95,6 +96,7 @@ class Fp32Accumulation(Pattern):
         Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
         Case(_BY_CALLER, "type given by the caller"),
+        Case(BY_FLAG, "type given by the caller"),
         Case(_WHOLE_NUMBERS, "int32"),
         Case(_COUNTED, "int32"),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
@@ -218,7 +220,11 @@ class Fp32Accumulation(Pattern):
         sums."""
         if facts.contractions:
             return
+        given = self._of_given_type(facts)
         for node in facts.reductions:
+            if facts.graph.core(node.op.inputs[0]) in given:
+                yield _GIVEN, [node]
+                continue
             dtype = facts.types.dtype(node.op.inputs[0])
             above = facts.graph.upstream(node.op.inputs[0], _stop)
             casts = [n for n in above if n.op.kind in CASTS]
@@ -249,7 +255,9 @@ class Fp32Accumulation(Pattern):
                 begun = [n for n in fills if n.op.kind in _FILLS]
                 steps = updates(facts.graph, state.argument, state.next)
                 added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
-                if begun:
+                if state.result in given:
+                    yield _GIVEN, [*begun, *added]
+                elif begun:
                     yield facts.types.dtype(begun[0].result), [*begun, *added]
                 elif begin := self._number(facts, first_value(facts, state.init)):
                     yield begin[0], [begin[1], *added]
@@ -270,6 +278,15 @@ class Fp32Accumulation(Pattern):
         places = {shared.place(n.op) for n in kept if n.op.kind != OpKind.ADD}
         stores = [n for n in graph.of(OpKind.STORE) if shared.place(n.op) in places]
         return [*(n for n in stores if graph.kind_of(n.op.operand("value")) == OpKind.CONST), *kept]
+
+    def _of_given_type(self, facts: Facts) -> set[str]:
+        """Carried sums that are filled with zeros of a type that a parameter names."""
+        return {
+            state.result
+            for loop in ([] if facts.of_threads else facts.loops)
+            for state in loop.of(Role.SUM, Role.RUNNING_SUM)
+            if self._given(facts, facts.graph.ends(state.init, VIEWS))
+        }
 
     def _as_stored(self, facts: Facts, begin: str) -> Node | None:
         """What a sum begins with that has the type of the elements of an array."""

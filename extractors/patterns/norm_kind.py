@@ -23,7 +23,7 @@ from extractors.patterns.cases_rows_pointer import (
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.normalisations import normalisations
+from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rebuilt import coefficients, normalised
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -47,6 +47,11 @@ class NormKind(Pattern):
     )
     near_misses = (
         NearMiss(RECURRENCE, why="what the state holds is taken away, no mean", value="LayerNorm"),
+        NearMiss(
+            vary(RECURRENCE, ("tl.program_id(0) * n", "tl.load(rate - 1 - tl.program_id(0))")),
+            why="one array says where the rows of all others begin",
+            value="LayerNorm",
+        ),
         NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
         NearMiss(RUNNING_NORM, why="the statistics were made elsewhere"),
         NearMiss(PRODUCT, why="no root"),
@@ -67,19 +72,23 @@ class NormKind(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for norm in normalisations(facts):
-            if not norm.sums:
-                continue
-            where: list[Node] = [*norm.sums, norm.root, *norm.centres]
-            plain = "RMSNorm" if self._mean(facts, norm.root) else "L2"
-            yield self.decide(facts, "LayerNorm" if norm.centres else plain, where)
+        kinds = [(self._kind(facts, n), n) for n in normalisations(facts) if n.sums]
+        if kinds:
+            told = [n for kind, n in kinds if kind == kinds[0][0]]
+            made = [node for n in told for node in (*n.sums, n.root, *n.centres)]
+            yield self.decide(facts, kinds[0][0], made)
             return
         rows = normalised(facts)
-        where = rows or coefficients(facts)
+        where: list[Node] = rows or coefficients(facts)
         centres = [n for row in rows for n in self._centred(facts, row)]
         if where and (means := self._means(facts)):
             value = "LayerNorm" if centres else "RMSNorm"
             yield self.decide(facts, value, [*where, *centres, *means])
+
+    def _kind(self, facts: Facts, norm: Normalisation) -> str:
+        if norm.centres:
+            return "LayerNorm"
+        return "RMSNorm" if self._mean(facts, norm.root) else "L2"
 
     def _centred(self, facts: Facts, row: Node) -> list[Node]:
         """The subtraction of a loaded mean below a row that is made again."""

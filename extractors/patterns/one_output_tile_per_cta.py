@@ -106,6 +106,13 @@ _BIAS_THREADS = """__global__ void rows(const float* dy, const float* w, float* 
 """  # noqa: E501
 
 
+_EITHER = vary(
+    SPLIT_ATOMIC_POINTER,
+    ("TN: tl.constexpr)", "TN: tl.constexpr, PARTS: tl.constexpr)"),
+    ("    tl.atomic_add(out + n, tl.sum(x[:, None] * y, axis=0))\n",
+     "    v = tl.sum(x[:, None] * y, axis=0)\n    if PARTS == 1:\n        tl.store(out + n, v)\n"
+     "    else:\n        tl.atomic_add(out + n, v)\n"),
+)  # fmt: skip
 _TOTAL_POINTER = (
     POINTER
     + """
@@ -150,6 +157,7 @@ class OneOutputTilePerCta(Pattern):
         Case(PRODUCT_THREADS, "one tile per CTA"),
         Case(FLASH_STAGED, "one tile per CTA"),
         Case(PARTIAL_SUM, "one tile per CTA"),
+        Case(_EITHER, "split-K / split-KV"),
         Case(_SEARCHED, "one tile per CTA"),
         Case(_GROUPED_THREADS, "one row per warp"),
         Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
@@ -222,7 +230,11 @@ class OneOutputTilePerCta(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        loads = {a.node for a in facts.loads}
+        split = [n for piece in pieces(facts) for n in piece.bounds if n not in loads]
         if any(self._items(facts, loop) for loop in facts.loops):
+            if split:
+                yield self.decide(facts, "split-K / split-KV", split)
             return
         if any(self._moves(facts, loop) for loop in facts.graph.of(OpKind.WHILE)):
             return
@@ -238,10 +250,10 @@ class OneOutputTilePerCta(Pattern):
         if not stores or not all(alone.values()):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
-        loads = {a.node for a in facts.loads}
-        split = [n for piece in pieces(facts) for n in piece.bounds if n not in loads]
         split += [n for part in shared for n in part.blocks]
-        if pieces(facts) or all(a.is_atomic for a in stores):
+        either = [a for a in placed if a.is_atomic and a.array in {s.array for s in stores}]
+        sums = any(lane_sums(facts, a) for a in either)
+        if pieces(facts) or sums or all(a.is_atomic for a in stores):
             yield self.decide(facts, "split-K / split-KV", [*split, *where])
             return
         if alone:

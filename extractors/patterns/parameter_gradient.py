@@ -43,6 +43,15 @@ _CLAIMED = vary(LOCKED, ("    acc += tl.load(parts + cols, mask=cols < N)\n", ""
 _MERGING = (OpKind.ATOMIC_ADD, OpKind.ATOMIC_CAS)
 """How blocks bring their sums together; a loop around an exchange adds to what it finds."""
 
+_LANES = vary(
+    NORM_BACKWARD_POINTER,
+    ("TN: tl.constexpr)", "TN: tl.constexpr, HAS: tl.constexpr)"),
+    ("    acc = tl.zeros([TN], dtype=tl.float32)\n",
+     "    if HAS:\n        acc = tl.zeros([TM, TN], dtype=tl.float32)\n"),
+    ("        acc += tl.sum(dy * hat, axis=0)\n", "        if HAS:\n            acc += dy * hat\n"),
+    ("    tl.store(parts + own * sp + cols, acc,",
+     "    if HAS:\n        tl.store(parts + own * sp + cols, tl.sum(acc, axis=0),"),
+)  # fmt: skip
 _ADDS = (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
 _CHANNELS = (
     POINTER
@@ -77,6 +86,7 @@ class ParameterGradient(Pattern):
         Case(_ATOMIC, "atomics"),
         Case(NORM_BACKWARD_POINTER, "per-CTA partials then reduce"),
         Case(NORM_BACKWARD_THREADS, "per-CTA partials then reduce"),
+        Case(_LANES, "per-CTA partials then reduce"),
         Case(LOCKED, "lock + accumulate"),
         Case(_CHANNELS, "atomics"),
         Case(NORM_BACKWARD_SHARED, "atomics"),
@@ -174,6 +184,23 @@ def summed_over_rows(facts: Facts) -> list[Access]:
         for loop, c in sums
         for s in facts.stores
         if not s.node.inside(loop.node)
-        and facts.graph.core(s.value) == c.result
+        and _kept(facts, s.value, c.result)
         and any(o.node.inside(loop.node) for o in facts.stores)
     ]
+
+
+def _kept(facts: Facts, value: str | None, total: str) -> bool:
+    """Whether a value is a carried tile, or the sum over the rows of one, or what a branch hands on
+    of it."""
+    pending = [facts.graph.core(value)]
+    for below in pending:
+        made = facts.graph.producer(below)
+        if below == total:
+            return True
+        if made is not None and made.op.kind == OpKind.REDUCE_SUM:
+            pending.append(facts.graph.core(made.op.inputs[0]))
+        elif made is not None and made.op.kind == OpKind.IF and below is not None:
+            pending += [
+                c for v in facts.graph.feeds(below) if (c := facts.graph.core(v)) not in pending
+            ]
+    return False

@@ -35,6 +35,15 @@ _LOOPED = vary(
      "        v = tl.load(x + cols)\n        acc += w * v[None, :]\n"),
     ("tl.sum(w * v[None, :], axis=1)", "tl.sum(acc, axis=1)"),
 )  # fmt: skip
+BY_FLAG = vary(
+    _LOOPED,
+    ("TK: tl.constexpr", "TK: tl.constexpr, KIND: tl.constexpr, LANES: tl.constexpr"),
+    ("tl.float32", "KIND"),
+    ("        acc += w * v[None, :]\n",
+     "        if LANES:\n            part = w * v[None, :]\n        else:\n"
+     "            part = tl.sum(w * v[None, :], axis=1, keep_dims=True)\n"
+     "        acc += part * tl.load(x - 1)\n"),
+)  # fmt: skip
 GEMV_TILE = (
     TILE
     + """
@@ -68,6 +77,7 @@ class ProductSummed(Pattern):
         Case(DELTA, "elementwise mul + sum"),
         Case(DELTA_TILE, "elementwise mul + sum"),
         Case(_LOOPED, "elementwise mul + sum"),
+        Case(BY_FLAG, "elementwise mul + sum"),
         Case(
             vary(
                 GEMV,

@@ -135,6 +135,15 @@ class RecomputeFromStatistics(Pattern):
     near_misses = (
         NearMiss(_MIXED, why="a row times a matrix, summed at once: nothing is made again"),
         NearMiss(
+            vary(
+                _MIXED,
+                ("(M,), dtype", "(M, T), dtype"),
+                ("acc += tl.sum(g * v[None, :], axis=1)", "acc += g * v[None, :]"),
+                ("row * M + m, acc)", "row * M + m, tl.sum(acc, axis=1) * tl.load(w - m))"),
+            ),
+            why="a row times a matrix, summed after the loop",
+        ),
+        NearMiss(
             RECURRENCE,
             why="a step takes away what the state holds, no statistic was saved",
             value="recompute activation",

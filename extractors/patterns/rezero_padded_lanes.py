@@ -42,6 +42,20 @@ _BOUNDED = vary(
     ('other=-float("inf")', "other=0.0"),
     ("    tl.store", "    v = tl.minimum(v + 1.0, 8.0)\n    tl.store"),
 )
+_SCALED = (
+    POINTER
+    + """
+@triton.jit
+def back(gy, x, means, stat, out, n, T: tl.constexpr, PLAIN: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    r = tl.load(stat + row)
+    hat = v * r if PLAIN else (v - tl.load(means + row)) * r
+    hat = tl.where(at < n, hat, 0.0)
+    tl.store(out + row, tl.sum(hat * tl.load(gy + row * n + at), axis=0))
+"""
+)
 _MOVED = frozenset({OpKind.ADD, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CLAMP})
 """What makes another number of zero."""
 
@@ -66,6 +80,7 @@ class RezeroPaddedLanes(Pattern):
             vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c * inside.to(tl.float32)")),
             "where(mask, x-mean, 0)",
         ),
+        Case(_SCALED, "where(mask, x-mean, 0)"),
         Case(_RUNNING, "padded lanes zeroed before a sum"),
         Case(_BOUNDED, "padded lanes zeroed before a sum"),
         Case(_FLAT_ROWS, "padded lanes zeroed before a sum"),
@@ -98,7 +113,7 @@ class RezeroPaddedLanes(Pattern):
             made = facts.graph.producer(facts.graph.through(kept, VIEWS | CASTS))
             if made is None or not any(facts.graph.rests_on(r.op.inputs[0], node) for r in summed):
                 continue
-            if made.op.kind == OpKind.SUB and facts.feeding(made.op.inputs[0]):
+            if _moved(facts, kept):
                 shifted.append(node)
             elif node.op.kind == OpKind.SELECT and (access := facts.access(made)) is not None:
                 if access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
@@ -123,6 +138,15 @@ class RezeroPaddedLanes(Pattern):
             if cast is not None and cast.op.kind in CASTS and _tail(facts, cast.op.inputs[0]):
                 return kept
         return None
+
+
+def _moved(facts: Facts, kept: str | None) -> bool:
+    """True for a difference from what was loaded, also one that is scaled, or one side of a
+    branch."""
+    ends = facts.graph.ends(kept, VIEWS | CASTS)
+    ends += [e for n in ends if n.op.kind == OpKind.MUL for v in n.op.inputs[:2]
+             for e in facts.graph.ends(v, VIEWS | CASTS)]  # fmt: skip
+    return any(n.op.kind == OpKind.SUB and facts.feeding(n.op.inputs[0]) for n in ends)
 
 
 def _tail(facts: Facts, condition: str | None) -> bool:

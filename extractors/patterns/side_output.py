@@ -171,12 +171,12 @@ class SideOutput(Pattern):
         if states:
             yield self.decide(facts, "final state", [*states, *self._before(facts, states)])
             return
-        asked = self._asked(facts)
+        summed = summed_over_rows(facts)
+        asked = [s for s in self._asked(facts) if s not in summed]
         always = [s for s in facts.stores if s not in asked] or facts.stores
         widest = max(width(facts, s) for s in always)
         main = [s for s in always if width(facts, s) == widest]
         side = [s for s in facts.stores if width(facts, s) < widest and self._reduced(facts, s)]
-        summed = summed_over_rows(facts) if side else []
         side = [s for s in side if s not in summed]
         scans = [s for s in main if facts.graph.roots(s.value, OpKind.CUMSUM, OpKind.SCAN)]
         if not (scans or any(self._reduced(facts, s) for s in main)) or widest == 0:

@@ -14,7 +14,12 @@ from extractors.patterns.cases import (
 )
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
-from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
+from extractors.patterns.cases_split import (
+    SPLIT,
+    SPLIT_ATOMIC_POINTER,
+    SPLIT_PACKED_POINTER,
+    SPLIT_THREADS,
+)
 from extractors.patterns.cases_threads import PRODUCT_ROW_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions
@@ -113,6 +118,7 @@ class SplitReduction(Pattern):
             "split with atomics",
         ),
         Case(SPLIT_ATOMIC_POINTER, "split with atomics"),
+        Case(SPLIT_PACKED_POINTER, "split with atomics"),
         Case(SPLIT_THREADS, "split, partials stored for a second stage"),
         Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
@@ -141,6 +147,10 @@ class SplitReduction(Pattern):
         NearMiss(
             vary(SPLIT_ATOMIC_POINTER, ("k = tl.program_id(1) * TK + ", "k = ")),
             why="every block sums the whole axis",
+        ),
+        NearMiss(
+            vary(SPLIT_PACKED_POINTER, ("    k = z * TK +", "    k ="), ("out + m", "out + z + m")),
+            why="every block walks the whole axis",
         ),
         NearMiss(
             _COLUMNS_THREADS.replace("acc += x[row * cols + col]", "parts[row * cols + col] = acc"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, TILE
+from extractors.patterns.cases import POINTER, PRODUCT, TILE
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
 from extractors.patterns.cases_rows_pointer import RECURRENT, RECURRENT_READ_ONCE
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Carried, Loop, updates
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -30,6 +30,25 @@ def steps(k, v, q, out, n, TK: Int, TV: Int):
 )
 
 
+_LOADED_BY_FLAG = (
+    POINTER
+    + """
+@triton.jit
+def steps(k, q, out, n, TK: tl.constexpr, TV: tl.constexpr, EARLY: tl.constexpr):
+    at = tl.arange(0, TV)[:, None] * TK + tl.arange(0, TK)[None, :]
+    for t in range(n):
+        if EARLY:
+            a = tl.load(k + t * TV * TK + at)
+        b = tl.load(q + t * TK + tl.arange(0, TK))
+        if not EARLY:
+            a = tl.load(k + t * TV * TK + at)
+        tl.store(out + t * TV + tl.arange(0, TV), tl.sum(a * b[None, :], axis=1))
+"""
+)
+_KEPT = VIEWS | CASTS | {OpKind.IF, OpKind.SELECT, OpKind.COPY}
+"""What leaves a value as it is, or takes another one in its place."""
+
+
 class StateInRegisters(Pattern):
     """A carried tile of two axes is changed by what an iteration loads and read in the same loop by
     a reduction; nothing stores it before the loop ends."""
@@ -43,6 +62,7 @@ class StateInRegisters(Pattern):
     )
     near_misses = (
         NearMiss(RECURRENT_READ_ONCE, why="a sum that is read once, after the loop"),
+        NearMiss(_LOADED_BY_FLAG, why="every round loads the tile anew, here or there"),
         NearMiss(ROW_NORM_CHUNKS, why="partial sums of one row"),
         NearMiss(NORM_BACKWARD, why="partial sums that are read after the loop"),
         NearMiss(PRODUCT, why="an accumulator that is read after the loop"),
@@ -72,8 +92,10 @@ def _read(facts: Facts, loop: Loop, state: Carried) -> list[Node]:
     wide = [e for e in facts.types.shape(state.argument) if e != "1"]
     if len(wide) < 2 or not any(a.node.inside(loop.node) for a in facts.feeding(state.next)):
         return []
-    versions = {state.argument, state.next}
-    versions |= {n.result for n in updates(facts.graph, state.argument, state.next)}
+    steps = updates(facts.graph, state.argument, state.next)
+    if all(n.op.kind in _KEPT for n in steps):
+        return []
+    versions = {state.argument, state.next, *(n.result for n in steps)}
     found = []
     for total in facts.reductions:
         made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
 from kb.ops import REDUCTIONS, OpKind
+
+_HELD = VIEWS | CASTS
 
 
 def score_sums(facts: Facts) -> list[Node]:
@@ -46,19 +48,22 @@ def products_summed(facts: Facts) -> list[tuple[Node, Node]]:
 
 
 def _made(facts: Facts, total: Node) -> list[Node]:
-    """What makes the tile that is summed, or is added to it in every round of a loop."""
+    """What makes the tile that is summed, or is added to it in every round of a loop; of a product,
+    what its factors are products of, too."""
     core = facts.graph.core(total.op.inputs[0])
-    made = facts.graph.producer(core)
     added = [
-        facts.graph.producer(facts.graph.core(v))
+        v
         for loop in facts.loops
         for c in loop.of(Role.SUM)
         if c.result == core
-        and (step := facts.graph.producer(c.next)) is not None
-        and step.op.kind == OpKind.ADD
+        for step in facts.graph.ends(c.next, _HELD)
+        if step.op.kind == OpKind.ADD
         for v in step.op.inputs[:2]
     ]
-    return [n for n in (made, *added) if n is not None]
+    made = [n for v in (core, *added) for n in facts.graph.ends(v, _HELD)]
+    scaled = [n for m in made if m.op.kind == OpKind.MUL for v in m.op.inputs[:2]
+              for n in facts.graph.ends(v, _HELD)]  # fmt: skip
+    return list(dict.fromkeys((*made, *scaled)))
 
 
 def _spread(facts: Facts, product: Node, total: Node) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +33,9 @@ def normalisations(facts: Facts) -> list[Normalisation]:
         if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
             continue
         if sums:
-            row = {a.array for total in sums for a in facts.feeding(total.op.inputs[0])}
+            row = {array for total in sums for array in _arrays(facts, total.op.inputs[0])}
             less = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root)]
-            centres = [n for n in less if row & {a.array for a in facts.feeding(n.op.inputs[0])}]
+            centres = [n for n in less if row & _arrays(facts, n.op.inputs[0])]
             found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
         elif row := _scaled_by_stored(facts, root):
             found.append(Normalisation(root, (), (), frozenset(row)))
@@ -63,5 +63,12 @@ def _takes_mean(facts: Facts, node: Node, root: Node) -> bool:
     mean = facts.graph.roots(under, OpKind.REDUCE_SUM)
     if not mean or facts.graph.rests_on(under, root):
         return False
-    arrays = {a.array for a in facts.feeding(over)} & {a.array for a in facts.feeding(under)}
+    arrays = _arrays(facts, over) & _arrays(facts, under)
     return bool(arrays) and not facts.graph.roots(over, OpKind.REDUCE_SUM)
+
+
+def _arrays(facts: Facts, value: str) -> set[str | None]:
+    """Arrays of the elements that a value is computed from; not of those that only say where they
+    lie."""
+    met = facts.graph.upstream(value, lambda n: n.op.kind in READS)
+    return {a.array for n in met if (a := facts.access(n)) is not None and not a.is_store}

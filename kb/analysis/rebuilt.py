@@ -142,11 +142,16 @@ def _reduced(facts: Facts, node: Node) -> bool:
 
 
 def _summed_alone(facts: Facts, node: Node, wide: str) -> bool:
-    """True where a tile of one array is multiplied by another and summed at once: a product of a
-    matrix and a vector."""
-    users = facts.graph.users(node.result)
+    """True where a tile of one array is multiplied by another and summed, at once or after the
+    rounds of a loop have been added up: a product of a matrix and a vector."""
     arrays = {a.array for a in facts.feeding(wide) if lanes(facts, a)}
-    return len(arrays) == 1 and bool(users) and all(n.op.kind == OpKind.REDUCE_SUM for n in users)
+    sums = {c.next: c.result for loop in facts.loops for c in loop.of(Role.SUM)}
+    ends = [
+        end
+        for user in facts.graph.users(node.result)
+        for end in (facts.graph.users(sums[user.result]) if user.result in sums else [user])
+    ]
+    return len(arrays) == 1 and bool(ends) and all(n.op.kind == OpKind.REDUCE_SUM for n in ends)
 
 
 def _tiled(index: Expr) -> bool:

@@ -239,13 +239,20 @@ def _own_lanes(facts: Facts, loop: Loop) -> list[tuple[Node, Chosen]]:
         for a in loads
     ]
     common = set.intersection(*({number for _, (number, _) in each} for each in found))
+    if not common and any(s.is_atomic for s in facts.stores):
+        placed = {number for s in facts.stores for number, _ in _placing(facts, s)}
+        common = {number for each in found for _, (number, _) in each} - placed
     common = {n for n in common if not any(_tiles(s, n, ONE) for s in facts.stores)}
+    ids = [(n, facts.values.expr(n.result).atom) for n in facts.graph.of(OpKind.BLOCK_ID)]
     return [
         (made, chosen)
         for each in found
         for load, chosen in each
         if chosen[0] in common
-        for made in _begins(facts, load, *chosen) or [load]
+        for made in (
+            *(n for n, atom in ids if atom == chosen[0]),
+            *(_begins(facts, load, *chosen) or [load]),
+        )
     ]
 
 
