@@ -13,6 +13,7 @@ from extractors.host.backwards import worked_out
 from extractors.host.compact import compacted
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
+    by_attached_rule,
     by_rule,
     closed_form,
     compiled_in,
@@ -218,7 +219,8 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     ]
     lines += [search.lines for search in material.searches if search.kind != "exhaustive_search"]
     lines += [line for search in material.searches for line in hint_lines(material, search)]
-    lines += [line for launch in material.launches for line in material.handed(launch, name)]
+    for launch in material.launches:
+        lines += [*material.handed(launch, name), *rule_lines(material, launch, name)]
     lines += [] if lines else [written(material, one, name) for one in material.launches[:1]]
     if text and lines:
         yield Decision(
@@ -262,7 +264,9 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
         if is_extent(value):
             extents.append((name, line))
         elif name not in picked and (
-            chosen := _chosen(value) or _saved(material, launch, name, value)
+            chosen := _chosen(value)
+            or _saved(material, launch, name, value)
+            or ("heuristic(shape)" if by_attached_rule(launch, name, value) else "")
         ):
             yield Decision(
                 axis="tile_selection",

@@ -81,7 +81,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
     for launch in material.launches:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
         for name, value in rows:
-            if by_rule(value):
+            if by_rule(value) or by_attached_rule(launch, name, value):
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
     if found:
         yield Decision(
@@ -112,7 +112,8 @@ def rule_lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lin
         for key, value in rows
         if isinstance(key, ast.Constant) and key.value == name
     }
-    found |= set() if found else {lines_of(mark) for mark in kernel.decorator_list[:-1]}
+    marks = [one for one in kernel.decorator_list[:-1] if isinstance(one, ast.Call)]
+    found |= set() if found else {lines_of(one) for one in marks if one.args or one.keywords}
     if isinstance(rule, Func) and rule.frame.module == launch.kernel.module:
         found.add(lines_of(rule.node))
     return tuple(sorted(found))
@@ -125,6 +126,15 @@ def by_rule(value: Value) -> bool:
     if isinstance(value, Choice):
         return computed(value) and not any(isinstance(leaf, bool) for leaf in leaves(value))
     return isinstance(value, Expr) and value.op in ("min", "max", "npow2")
+
+
+def by_attached_rule(launch: LaunchRecord, name: str, value: Value) -> bool:
+    """A number that a rule of an attached table chooses by cases, one of which at least is told."""
+    if name not in dict(launch.kernel.heuristics) or not isinstance(value, Choice):
+        return False
+    found = leaves(value)
+    told = [one for one in found if isinstance(one, int) or by_rule(one)]
+    return bool(told) and not any(isinstance(one, bool) for one in found)
 
 
 def compiled_in(material: Material) -> Iterator[Decision]:

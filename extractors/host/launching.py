@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import takewhile
 
 from extractors.host.assume import Path, settle
@@ -49,17 +50,15 @@ class Launching(Searching):
             key: value for key, value in kwargs.items() if key not in LAUNCH_OPTIONS or key in names
         }
         bound = {**dict(zip(names, args, strict=False)), **rest}
-        kernel = KernelValue(
-            kernel.name,
-            kernel.module,
-            _merged(kernel.hints, tuple(options)),
-            kernel.tuner,
-            kernel.heuristics,
-        )
+        kernel = replace(kernel, hints=_merged(kernel.hints, tuple(options)))
         meta = Meta(tuple({**bound, **dict(options)}.items()), kernel.tuner)
         for name, rule in kernel.heuristics:
-            bound[name] = self.call(rule, (meta,), {}, node) if rule is not None else None
-            meta = Meta((*meta.values, (name, bound[name])), kernel.tuner)
+            given = self.call(rule, (meta,), {}, node) if rule is not None else None
+            meta = Meta((*meta.values, (name, given)), kernel.tuner)
+            if name in LAUNCH_OPTIONS and name not in names:
+                kernel = replace(kernel, hints=_merged(kernel.hints, ((name, given),)))
+            else:
+                bound[name] = given
         if kernel.tuner is not None:
             for name in names:
                 if name not in bound and name in self.axis_names(kernel.tuner):

@@ -87,6 +87,10 @@ class Asked:
         """Configuration tables of the package."""
         return self.loader.tables()
 
+    def beside_tables(self) -> tuple[str, ...]:
+        """Dotted names of the modules in the folders that hold those tables."""
+        return self.loader.beside_tables()
+
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
         return self.loader.imported(name)

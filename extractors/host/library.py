@@ -26,6 +26,7 @@ from extractors.host.expr import (
 from extractors.host.machine import TensorFact
 from extractors.host.operations import is_callable, text_of, type_test
 from extractors.host.render import leaves
+from extractors.host.rule_tables import rules_beside
 from extractors.host.values import (
     ABSENT,
     Bound,
@@ -234,7 +235,8 @@ class Library(Containers):
 
     def _tuner(self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
         if path in tables.HEURISTICS:
-            options: Kwargs = {"values": args[0] if args else kwargs.get("values")}
+            rules = rules_beside(self, args[0] if args else kwargs.get("values"), node)
+            options: Kwargs = {"values": rules}
             return Decorating("heuristics", tuple(options.items()), lines_of(node))
         options = {**dict(zip(("configs", "key"), args, strict=False)), **kwargs}
         return Decorating("autotune", tuple(options.items()), lines_of(node))

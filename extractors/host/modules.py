@@ -36,6 +36,9 @@ class ModuleLoader(Protocol):
     def tables(self) -> tuple[tuple[str, str], ...]:
         """Configuration tables (YAML) of the package as `(path, text)`."""
 
+    def beside_tables(self) -> tuple[str, ...]:
+        """Dotted names of the modules in the folders that hold those tables."""
+
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
 
@@ -107,6 +110,12 @@ class FolderLoader:
         """All of them, however many are read."""
         return tables(self.root)
 
+    def beside_tables(self) -> tuple[str, ...]:
+        """Dotted names of the modules in the folders that hold those tables."""
+        folders = dict.fromkeys(self.root / FilePath(name).parent for name, _ in self.tables())
+        files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+        return tuple(name for file in files if (name := self.name_of(str(file))))
+
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
         return name in _imported(real(self.root))
@@ -174,6 +183,11 @@ class TextLoader:
     def tables(self) -> tuple[tuple[str, str], ...]:
         """The texts given under a name that ends in `.yaml`."""
         return tuple((name, text) for name, text in self.texts.items() if name.endswith(".yaml"))
+
+    def beside_tables(self) -> tuple[str, ...]:
+        """Names of the texts whose package is that of a table."""
+        folders = {str(FilePath(name).parent).replace("/", ".") for name, _ in self.tables()}
+        return tuple(name for name in self.texts if name.rpartition(".")[0] in folders)
 
     def imported(self, name: str) -> bool:
         """Whether one of the texts imports something of that name."""
