@@ -8,7 +8,10 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
+from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES
+from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
+from extractors.patterns.parameter_gradient import OWNED
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_splits import counted, of_workers
@@ -44,9 +47,6 @@ SUMMED_UP = frozenset({"reduction_split", "parameter_gradient"})
 """Axes that tell what becomes of an array which the kernel writes."""
 
 _BOTH = ParameterRole.IN_OUT
-
-STAGES = "reduction-in-two-kernels"
-"""What the launches of the two stages of a reduction tell."""
 
 CUT = "kernel_boundaries"
 """What a program shows of its pass alone, and the host of all passes and stages."""
@@ -101,7 +101,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         for d in facts.decisions
         if d.axis not in RULED and _overwrites(d, detection, dummies) and not of_workers(d, program)
     ]
-    host = [*_handed(rest, detection)]
+    host = [_left(d, detection) for d in _handed(rest, detection)]
     cuts = [d for d in host if d.axis == CUT]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]
@@ -110,6 +110,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = [*with_stand_ins(program, rest, detection)]
     program = [_strided(d, rest, facts) for d in program]
     rest = [_relied(d, relied) for d in rest]
+    if any(d.axis == GRADIENT for d in rest):
+        program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
     rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
     found: list[Decision] = []
     for decision in program:
@@ -206,6 +208,8 @@ def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> 
     in place of an operand that is missing, or adds up an array that the kernel only reads."""
     if decision.axis not in ("aliasing", *SUMMED_UP) or decision.subject is None:
         return True
+    if decision.pattern == STAGES:
+        return True
     shared = decision.subject.split(", ")
     read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
     if decision.axis == "aliasing" and dummies & read & {*shared}:
@@ -229,6 +233,15 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
             uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)
             kept.append(replace(decision, lines=_united(decision.lines, tuple(uses))))
     yield from _one(kept)
+
+
+def _left(decision: Decision, detection: Detection) -> Decision:
+    """Partial results that another one adds up, with the places that write or read them here."""
+    if decision.pattern not in (ADDED, BUFFER, SUMMED, MERGED, STAGES) or decision.file is not None:
+        return decision
+    names = (decision.subject or "").split(", ")
+    uses = (a.node.lines for a in detection.facts.accesses if a.array in names)
+    return replace(decision, lines=_united(decision.lines, tuple(uses)))
 
 
 def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> Decision:

@@ -25,6 +25,13 @@ _VIEWS = frozenset({"view", "reshape", "unflatten", "flatten", "to", "float", "c
 """Methods of torch that give the same elements in other axes or another type."""
 _TOGETHER = re.compile(r"\(([^)]*)\)")
 """Axes that einops takes together."""
+ADDED = "partial-results-summed-by-the-host"
+BUFFER = "buffer-of-partials-summed-by-the-host"
+GRADIENT = "gradient-summed-by-the-host"
+MERGED = "partial-results-merged-by-a-second-kernel"
+
+STAGES = "reduction-in-two-kernels"
+"""What the launches of the two stages of a reduction tell."""
 
 _DONE = {True: "compared", False: "summed"}
 
@@ -49,7 +56,7 @@ def summed(material: Material) -> Iterator[Decision]:
             yield Decision(
                 axis="reduction_split",
                 value="split, compared by the host" if chosen else "split with host torch.sum",
-                pattern="partial-results-summed-by-the-host",
+                pattern=ADDED,
                 lines=lines,
                 kind=AxisKind.DESIGN,
                 subject=name,
@@ -59,7 +66,7 @@ def summed(material: Material) -> Iterator[Decision]:
                 yield Decision(
                     axis="cross_cta_reduction",
                     value=f"buffer of partial results, {_DONE[chosen]} by the host",
-                    pattern="buffer-of-partials-summed-by-the-host",
+                    pattern=BUFFER,
                     lines=lines,
                     kind=AxisKind.DESIGN,
                     subject=name,
@@ -68,7 +75,7 @@ def summed(material: Material) -> Iterator[Decision]:
                 yield Decision(
                     axis="parameter_gradient",
                     value="per-CTA partials then reduce",
-                    pattern="gradient-summed-by-the-host",
+                    pattern=GRADIENT,
                     lines=lines,
                     kind=AxisKind.DESIGN,
                     subject=name,
@@ -222,6 +229,7 @@ def stages(material: Material) -> Iterator[Decision]:
     found: set[Lines] = set()
     gradient = False
     first: set[Lines] = set()
+    merged: list[str] = []
     for launch in material.sites():
         others = _others(material, launch)
         for other in others:
@@ -231,6 +239,7 @@ def stages(material: Material) -> Iterator[Decision]:
             if shared:
                 kept = found if after is launch else first
                 gradient |= after is launch and _backward(material, launch)
+                merged += shared if after is launch else []
                 kept |= {
                     launch.lines,
                     *(line for n in shared for line in material.bound(launch, n)),
@@ -241,9 +250,10 @@ def stages(material: Material) -> Iterator[Decision]:
         yield Decision(
             axis="cross_cta_reduction",
             value="second kernel",
-            pattern="partial-results-merged-by-a-second-kernel",
+            pattern=MERGED,
             lines=tuple(sorted(found)),
             kind=AxisKind.DESIGN,
+            subject=", ".join(dict.fromkeys(merged)),
         )
     if gradient:
         yield Decision(
@@ -257,9 +267,10 @@ def stages(material: Material) -> Iterator[Decision]:
         yield Decision(
             axis="reduction_split",
             value="partials merged by a second kernel",
-            pattern="reduction-in-two-kernels",
+            pattern=STAGES,
             lines=tuple(sorted(found | first)),
             kind=AxisKind.DESIGN,
+            subject=", ".join(dict.fromkeys(merged)) or None,
         )
 
 

@@ -28,6 +28,12 @@ from kb.analysis.rebuilt import coefficients, normalised
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
+_HELD_CENTRE = vary(
+    NORM_BACKWARD_LOCKED,
+    ("hat = (v - tl.load(means + own)) * r",
+     "hat = tl.where(cols < N, v - tl.load(means + own), 0.0) * r"),
+)  # fmt: skip
+
 
 class NormKind(Pattern):
     """The root of a mean of squares multiplies a row, with or without its mean taken away; or the
@@ -43,6 +49,7 @@ class NormKind(Pattern):
         Case(NORM_BACKWARD, "RMSNorm"),
         Case(NORM_BACKWARD_POINTER, "RMSNorm"),
         Case(NORM_BACKWARD_LOCKED, "LayerNorm"),
+        Case(_HELD_CENTRE, "LayerNorm"),
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
@@ -91,8 +98,11 @@ class NormKind(Pattern):
         return "RMSNorm" if self._mean(facts, norm.root) else "L2"
 
     def _centred(self, facts: Facts, row: Node) -> list[Node]:
-        """The subtraction of a loaded mean below a row that is made again."""
+        """The subtraction of a loaded mean below a row that is made again, perhaps of the lanes
+        of a mask alone."""
         sides = [facts.graph.producer(facts.graph.core(v)) for v in row.op.inputs[:2]]
+        kept = [n.op.operand("x") for n in sides if n is not None and n.op.kind == OpKind.SELECT]
+        sides += [facts.graph.producer(facts.graph.core(v)) for v in kept if v is not None]
         return [n for n in sides if n is not None and n.op.kind == OpKind.SUB]
 
     def _means(self, facts: Facts) -> list[Node]:

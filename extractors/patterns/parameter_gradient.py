@@ -16,9 +16,9 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role
-from kb.analysis.rebuilt import coefficients, normalised
+from kb.analysis.rebuilt import coefficients, lanes, normalised
 from kb.analysis.shared import SharedMemory
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, mul
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
@@ -52,6 +52,28 @@ _LANES = vary(
     ("    tl.store(parts + own * sp + cols, acc,",
      "    if HAS:\n        tl.store(parts + own * sp + cols, tl.sum(acc, axis=0),"),
 )  # fmt: skip
+OWNED = "one block owns its columns"
+
+COLUMNS = (
+    POINTER
+    + """
+@triton.jit
+def back(x, gy, mean, rstd, gw, gb, m, n, R: tl.constexpr, T: tl.constexpr):
+    cols = tl.program_id(0) * T + tl.arange(0, T)
+    dw = tl.zeros((R, T), dtype=tl.float32)
+    db = tl.zeros((R, T), dtype=tl.float32)
+    for i in range(0, m, R):
+        rows = i + tl.arange(0, R)[:, None]
+        held = (rows < m) & (cols[None, :] < n)
+        v = tl.load(x + rows * n + cols[None, :], mask=held, other=0.0)
+        g = tl.load(gy + rows * n + cols[None, :], mask=held, other=0.0)
+        hat = (v - tl.load(mean + rows, mask=rows < m)) * tl.load(rstd + rows, mask=rows < m)
+        dw += g * hat
+        db += g
+    tl.store(gw + cols, tl.sum(dw, axis=0), mask=cols < n)
+    tl.store(gb + cols, tl.sum(db, axis=0), mask=cols < n)
+"""
+)
 _ADDS = (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
 _CHANNELS = (
     POINTER
@@ -89,6 +111,7 @@ class ParameterGradient(Pattern):
         Case(_LANES, "per-CTA partials then reduce"),
         Case(LOCKED, "lock + accumulate"),
         Case(_CHANNELS, "atomics"),
+        Case(COLUMNS, OWNED),
         Case(NORM_BACKWARD_SHARED, "atomics"),
         Case(
             vary(
@@ -99,6 +122,19 @@ class ParameterGradient(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                COLUMNS,
+                (
+                    "    for i in range(0, m, R):\n        rows = i +",
+                    "    if m > 0:\n        rows = tl.program_id(1) * R +",
+                ),
+                ("gw + cols", "gw + tl.program_id(1) * n + cols"),
+                ("gb + cols", "gb + tl.program_id(1) * n + cols"),
+            ),
+            why="each block sums rows of its own",
+            value=OWNED,
+        ),
         NearMiss(_CLAIMED, why="the last block's sum stays", value="lock + accumulate"),
         NearMiss(
             vary(_CHANNELS, ("tl.atomic_add(gw + c, total.to(kind))", "tl.store(gw + c, total)")),
@@ -133,8 +169,22 @@ class ParameterGradient(Pattern):
             yield self.decide(facts, "atomics", atomics)
         elif own:
             yield self.decide(facts, "per-CTA partials then reduce", own)
+        elif owned := self._owned(facts):
+            yield self.decide(facts, OWNED, owned)
         else:
             yield from self._in_shared(facts)
+
+    def _owned(self, facts: Facts) -> list[Node]:
+        """Sums, with their stores, over all that belongs to the columns of a block: no block id
+        counts tiles of what is summed."""
+        found: list[Node] = []
+        for store in gradients(facts):
+            total = facts.graph.producer(facts.graph.core(store.value))
+            if total is None or store.is_atomic or total.op.kind != OpKind.REDUCE_SUM:
+                continue
+            if not any(_shared_out(facts, total, load) for load in facts.feeding(total.result)):
+                found += [total, store.node]
+        return found
 
     def _in_shared(self, facts: Facts) -> Iterable[Decision]:
         """Sums over rows that are normalised anew, kept in shared memory and handed on from
@@ -172,6 +222,44 @@ def sums_of_rows(facts: Facts) -> tuple[list[Node], list[Node]]:
         and any(graph.rests_on(n.op.operand("value") or "", load) for load in loads)
     ]
     return kept, handed
+
+
+def _shared_out(facts: Facts, total: Node, load: Access) -> bool:
+    """Whether a block id counts tiles of the lanes of a load that are summed, or rows where all
+    lanes are."""
+    axis, rank = facts.values.literal(total.op.operand("axis")), len(facts.types.shape(load.value))
+    for index in load.index:
+        lanes = [a for a in index.top() if a.kind is AtomKind.LANE]
+        if isinstance(axis, int) and rank > 1:
+            lanes = [a for a in lanes if int(a.value) % rank == axis % rank]
+        steps = [mul(index.coefficient(a), a.args[0]) for a in lanes]
+        blocks = [a for a in index.top() if a.kind is AtomKind.BLOCK]
+        if any(index.coefficient(block) in steps for block in blocks):
+            return True
+    return False
+
+
+def gradients(facts: Facts) -> list[Access]:
+    """Stores of sums of rows that are normalised anew, times another array, and of sums of that
+    array alone."""
+    made = normalised(facts)
+    totals = {s: facts.graph.producer(facts.graph.core(s.value)) for s in facts.stores if made}
+    sums = {s: n for s, n in totals.items() if n is not None and n.op.kind == OpKind.REDUCE_SUM}
+    arrays = {s: _tiles(facts, n) for s, n in sums.items()}
+    weights = [
+        s
+        for s, total in sums.items()
+        if len(arrays[s]) > 1 and any(facts.graph.rests_on(total.result, n) for n in made)
+    ]
+    beside = {array for s in weights for array in arrays[s]}
+    return [s for s in sums if s in weights or (arrays[s] and arrays[s] <= beside)]
+
+
+def _tiles(facts: Facts, total: Node) -> set[str | None]:
+    """Arrays whose tiles are summed."""
+    loads = facts.feeding(total.op.inputs[0])
+    most = max((lanes(facts, a) for a in loads), default=0)
+    return {a.array for a in loads if lanes(facts, a) == most}
 
 
 def summed_over_rows(facts: Facts) -> list[Access]:

@@ -56,6 +56,17 @@ def back(gy, x, means, stat, out, n, T: tl.constexpr, PLAIN: tl.constexpr):
     tl.store(out + row, tl.sum(hat * tl.load(gy + row * n + at), axis=0))
 """
 )
+_SQUARED = (
+    POINTER
+    + """
+@triton.jit
+def spread(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    c = v - tl.sum(v) / n
+    tl.store(out + tl.program_id(0), tl.sum(tl.where(at < n, c * c, 0.0)) / n)
+"""
+)
 _MOVED = frozenset({OpKind.ADD, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CLAMP})
 """What makes another number of zero."""
 
@@ -81,11 +92,16 @@ class RezeroPaddedLanes(Pattern):
             "where(mask, x-mean, 0)",
         ),
         Case(_SCALED, "where(mask, x-mean, 0)"),
+        Case(_SQUARED, "where(mask, x-mean, 0)"),
         Case(_RUNNING, "padded lanes zeroed before a sum"),
         Case(_BOUNDED, "padded lanes zeroed before a sum"),
         Case(_FLAT_ROWS, "padded lanes zeroed before a sum"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SQUARED, ("tl.where(at < n, c * c, 0.0)", "c * c")),
+            why="the squares of padded lanes are summed",
+        ),
         NearMiss(
             vary(LAYER_NORM_POINTER, ("tl.where(inside, c, 0.0)", "c")),
             why="padded lanes stay shifted",

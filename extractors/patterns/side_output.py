@@ -18,7 +18,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
-from extractors.patterns.parameter_gradient import summed_over_rows
+from extractors.patterns.parameter_gradient import COLUMNS, summed_over_rows
 from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.carried_sums import leads
@@ -27,6 +27,7 @@ from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
+from kb.analysis.rebuilt import coefficients, normalised
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import ONE, Atom, AtomKind
 from kb.analysis.types import broadcast
@@ -129,6 +130,11 @@ class SideOutput(Pattern):
             why="a gradient summed over rows is no statistic of them",
             value="statistics saved for backward",
         ),
+        NearMiss(
+            COLUMNS,
+            why="sums of rows that are normalised anew are gradients",
+            value="statistics saved for backward",
+        ),
         NearMiss(PRODUCT, why="a product has no statistics to save"),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(vary(_KEPT, ("KEEP: tl.constexpr", "KEEP")), why="chosen at run time"),
@@ -176,8 +182,15 @@ class SideOutput(Pattern):
         always = [s for s in facts.stores if s not in asked] or facts.stores
         widest = max(width(facts, s) for s in always)
         main = [s for s in always if width(facts, s) == widest]
-        side = [s for s in facts.stores if width(facts, s) < widest and self._reduced(facts, s)]
-        side = [s for s in side if s not in summed]
+        arrays = {s.array for s in main}
+        side = [
+            s
+            for s in facts.stores
+            if width(facts, s) < widest and s.array not in arrays and self._reduced(facts, s)
+        ]
+        side = [s for s in side if not s.is_atomic and s not in summed]
+        if side and (normalised(facts) or coefficients(facts)):
+            side = [s for s in side if not facts.graph.roots(s.value, *REDUCTIONS)]
         scans = [s for s in main if facts.graph.roots(s.value, OpKind.CUMSUM, OpKind.SCAN)]
         if not (scans or any(self._reduced(facts, s) for s in main)) or widest == 0:
             side = []

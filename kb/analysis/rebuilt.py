@@ -144,7 +144,9 @@ def _reduced(facts: Facts, node: Node) -> bool:
 def _summed_alone(facts: Facts, node: Node, wide: str) -> bool:
     """True where a tile of one array is multiplied by another and summed, at once or after the
     rounds of a loop have been added up: a product of a matrix and a vector."""
-    arrays = {a.array for a in facts.feeding(wide) if lanes(facts, a)}
+    loads = [a for a in facts.feeding(wide) if lanes(facts, a)]
+    places = {a.node for one in loads for a in _placed_by(facts, one)}
+    arrays = {a.array for a in loads if a.node not in places}
     sums = {c.next: c.result for loop in facts.loops for c in loop.of(Role.SUM)}
     ends = [
         end
@@ -152,6 +154,12 @@ def _summed_alone(facts: Facts, node: Node, wide: str) -> bool:
         for end in (facts.graph.users(sums[user.result]) if user.result in sums else [user])
     ]
     return len(arrays) == 1 and bool(ends) and all(n.op.kind == OpKind.REDUCE_SUM for n in ends)
+
+
+def _placed_by(facts: Facts, access: Access) -> list[Access]:
+    """The loads that the place of a load is computed from."""
+    pointers = access.node.op.inputs[:1]
+    return [a for v in pointers for a in facts.feeding(v) if a.node is not access.node]
 
 
 def _tiled(index: Expr) -> bool:
