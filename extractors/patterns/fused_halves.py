@@ -30,6 +30,10 @@ def gate(x, out, s, H: tl.constexpr, T: tl.constexpr):
 """
 )
 
+_EITHER = (
+    ("    u =", "    if s > 1:\n        v ="), ("u * tl.sigmoid(u) * v", "v"),
+    ("    v = tl.load(x + at + H", "    else:\n        v = tl.load(x + at + H"),
+)  # fmt: skip
 MOST = 48
 """Loads of a kernel that are compared with each other."""
 
@@ -204,6 +208,7 @@ class FusedHalves(Pattern):
             ),
             why="single numbers: both ends of a range",
         ),
+        NearMiss(vary(_HALVES, *_EITHER), why="one or the other is read"),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
@@ -260,6 +265,7 @@ class FusedHalves(Pattern):
                     first.array not in found
                     and first is not second
                     and first.array == second.array
+                    and not first.node.excludes(second.node)
                     and self._apart(facts, first, second)
                     and not any(_third(first, second, third) for third in loads)
                 ):

@@ -150,6 +150,10 @@ class WeightHoisted(Pattern):
     )
     near_misses = (
         NearMiss(ATTENTION, why="the loop runs over keys, not over work items"),
+        NearMiss(
+            vary(_ROWS, ("rate + row", "x + row * n"), ("v * r", "v - r")),
+            why="a part of the row itself, which the loop reads",
+        ),
         NearMiss(vary(_WALKED, ("* w[i]", "* w[row * n + i]")), why="every row has its own"),
         NearMiss(
             vary(_STRIPS, ("tl.load(w + at) ", "(at + 1.0) ")), why="nothing is loaded before"
@@ -191,19 +195,21 @@ class WeightHoisted(Pattern):
             ]
             if items and facts.of_threads:
                 before += _staged(facts, loop)
+            again = {a.array for a in facts.loads if a.node.inside(loop.node)}
+            before = [a for a in before if a.array is None or a.array not in again]
             kept = self._held(facts, before, inside)
             where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
             if where and where not in told:
                 told.append(where)
                 yield self.decide(facts, "load once per CTA", where)
-            again = [
+            reloaded = [
                 a
                 for a in facts.loads
                 if a.node.inside(loop.node)
                 and (self._still(facts, a, loop) or (items and _walked_again(facts, a, loop)))
             ]
-            if again:
-                yield self.decide(facts, "reload per item", again)
+            if reloaded:
+                yield self.decide(facts, "reload per item", reloaded)
 
     def _held(self, facts: Facts, loads: list[Access], stores: list[Access]) -> list[Access]:
         """Tiles that stored values rest on, and single numbers that they are computed with."""
