@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -74,6 +75,18 @@ class BlockScaleApplied(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(
+                _GROUP,
+                ("def widen(x, scales,", "def widen(x, scales, shares,"),
+                (
+                    "    tl.store(",
+                    "    c = tl.load(shares + at // G, mask=at < n, other=0.0)\n    tl.store(",
+                ),
+                ("v * s", "v * s + tl.load(x + (at ^ 1), mask=at < n, other=0.0) * c"),
+            ),
+            why="pairs are turned by an angle",
+        ),
+        NearMiss(
             vary(_BLOCK, ("scales + m * tl.cdiv(cols, T) + n", "scales + m")),
             why="a number for each strip of rows is a statistic, too",
         ),
@@ -99,11 +112,24 @@ class BlockScaleApplied(Pattern):
             for element, scale in (node.op.inputs[:2], node.op.inputs[1::-1]):
                 given = [a for a in facts.held_loads(scale) if a.node in shared]
                 tiles = [a for a in facts.held_loads(element) if a.node not in shared]
+                if _turned(facts, node, [a.node for a in given], shared):
+                    continue
                 if given and any(_beside(a, g) for a in tiles for g in given):
                     stores = facts.stored_in(node.result)
                     found += [*given, node] if stores else []
         if found:
             yield self.decide(facts, "loaded scale times its block", found)
+
+
+def _turned(facts: Facts, product: Node, given: list[Node], shared: Collection[Node]) -> bool:
+    """True for one of two products that are added, each with a shared number of its own: pairs are
+    turned by an angle."""
+    added = (OpKind.ADD, OpKind.SUB, OpKind.FMA)
+    users = [n for n in facts.graph.users(product.result) if n.op.kind in added]
+    others = [v for n in users for v in n.op.inputs if v != product.result]
+    return any(
+        facts.graph.rests_on(v, n) for v in others for n in shared if given and n not in given
+    )
 
 
 def _of_group(access: Access) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import TURN
 from extractors.patterns.cases_rows_threads import ADD_THREADS
@@ -67,6 +67,17 @@ _SUMMED = vary(
         "    acc = tl.sum(acc, axis=1)[:, None] + tl.zeros((1, TN), tl.float32)\n    tl.store(out",
     ),
 )
+_STATISTIC = (
+    POINTER
+    + """
+@triton.jit
+def back(y, gy, gx, n, R: tl.constexpr, T: tl.constexpr):
+    at = (tl.program_id(0) * R + tl.arange(0, R))[:, None] * n + tl.arange(0, T)[None, :]
+    p = tl.load(y + at)
+    g = tl.load(gy + at)
+    tl.store(gx + at, p * (g - tl.sum(p * g, axis=1)[:, None]))
+"""
+)
 _ENDS = LOOPS | CONTRACTIONS | READS | REDUCTIONS
 _CHANGES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.MAXIMUM})
 """Steps that change what a product left, beside those that only round or turn it."""
@@ -97,6 +108,7 @@ class EpilogueSubTiles(Pattern):
             vary(PRODUCT_POINTER, ("tl.store(out", "tl.atomic_add(out")),
             why="other blocks have parts of the tile, too",
         ),
+        NearMiss(_STATISTIC, why="the sum of a product of rows is taken off the rows"),
         NearMiss(_SUMMED, why="a sum of the tile is stored"),
         NearMiss(GEMV, why="sums of the lanes are stored as they are"),
         NearMiss(GEMV_TILE, why="sums of the lanes are stored as they are"),
@@ -146,8 +158,20 @@ class EpilogueSubTiles(Pattern):
         plain = len(facts.types.shape(store.value)) > 1 and not (store.is_atomic or lanes)
         if not own or not (plain or any(n.op.kind in _CHANGES for n in steps)):
             return []
+        if lanes and any(self._again(facts, n, own) for n in above):
+            return []
         taken = [n for n in above if n.op.kind in READS and n not in own]
         return [*(n for n in taken if self._joins(facts, n, steps)), *steps, store]
+
+    def _again(self, facts: Facts, node: Node, totals: list[Node]) -> bool:
+        """True for a tile, on the way to a store, that was summed as well, or is read again: the
+        sum is a statistic of it, no product that is handed on."""
+        if not node.op.results or sum(e != "1" for e in facts.types.shape(node.result)) < 2:
+            return False
+        access = facts.access(node) if node.op.kind in READS else None
+        summed = {a.array for t in totals for a in facts.feeding(t.op.inputs[0])}
+        again = access is not None and access.array in summed
+        return again or any(facts.graph.rests_on(t.op.inputs[0], node) for t in totals)
 
     def _joins(self, facts: Facts, load: Node, steps: list[Node]) -> bool:
         """True for a load whose values a step takes beside those of the product."""

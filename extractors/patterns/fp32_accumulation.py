@@ -57,6 +57,20 @@ def offsets(counts, out, n, T: tl.constexpr):
         total += tl.sum(part, 0)
 """
 )
+_COUNTED_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def means(x, out, n, T: tl.constexpr):
+    lanes = tl.arange(0, T)
+    total = tl.zeros((T,), dtype=tl.float32)
+    held = tl.zeros((T,), dtype=tl.int32)
+    for i in range(0, n, T):
+        total += tl.load(x + i + lanes, mask=i + lanes < n, other=0.0).to(tl.float32)
+        held += (i + lanes < n).to(tl.int32)
+    tl.store(out + lanes, total / held)
+"""
+)
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 _STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const T* w, T* out, int n, int k) {
@@ -103,6 +117,7 @@ class Fp32Accumulation(Pattern):
         Case(MERGE_PAIR_THREADS, "fp32"),
     )
     near_misses = (
+        NearMiss(_COUNTED_ROWS, why="how many rows were added up, beside their sum", value="int32"),
         NearMiss(
             vary(_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
             why="the sum is wider than what is stored",
@@ -148,6 +163,8 @@ class Fp32Accumulation(Pattern):
         promoted = [dtype for dtype in places if self._promoted(facts, dtype)]
         if promoted:
             places[promoted[0]] += places.pop("f32", [])
+        if not facts.contractions and any(d[:1] in ("f", "b") or d in promoted for d in places):
+            places = {d: nodes for d, nodes in places.items() if d not in _WHOLE}
         casts = self._narrowing(facts)
         if casts and ("f32" in places or not facts.contractions):
             wide = places.pop("f32", [])
