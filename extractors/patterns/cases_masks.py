@@ -71,6 +71,20 @@ def decode(q, k, out, n, T: tl.constexpr, W: tl.constexpr, H: tl.constexpr):
     tl.store(out + rows[:, None] * W + cols[None, :], acc)
 """
 )
+PEELED_ROW = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for i in range(n // T):
+        acc += tl.load(x + i * T + at)
+    last = n // T * T + at
+    acc += tl.load(x + last, mask=last < n, other=0.0)
+    tl.store(out, tl.sum(acc, axis=0))
+"""
+)
 CHECKED_EITHER_WAY = (
     POINTER
     + """

@@ -15,7 +15,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
-from extractors.patterns.cases_masks import CHECKED_EITHER_WAY, CHECKED_OR_SINGLE
+from extractors.patterns.cases_masks import CHECKED_EITHER_WAY, CHECKED_OR_SINGLE, PEELED_ROW
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
@@ -26,6 +26,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, masks, sides
+from kb.analysis.peeled import peeled_tails
 from kb.analysis.rounds import checked_in
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
@@ -124,8 +125,10 @@ class DivisibilitySpecialisation(Pattern):
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
         Case(_ADDED, "always mask"),
         Case(_BLOCKS, "always mask"),
+        Case(PEELED_ROW, "masked in a peeled last tile"),
     )
     near_misses = (
+        NearMiss(PEELED_ROW, why="the loop goes without", value="always mask"),
         NearMiss(
             CHECKED_EITHER_WAY,
             why="checked on both sides",
@@ -181,7 +184,12 @@ class DivisibilitySpecialisation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        tails = self._tails(facts)
+        last = peeled_tails(facts)
+        own = {test for one in last for test in one.tests}
+        if last:
+            nodes = [n for one in last for n in (*one.tests, one.load.node)]
+            yield self.decide(facts, "masked in a peeled last tile", dict.fromkeys(nodes))
+        tails = [test for test in self._tails(facts) if test not in own]
         flagged = [
             (n, g)
             for n in tails
@@ -200,9 +208,9 @@ class DivisibilitySpecialisation(Pattern):
                 *facts.declared(*switches),
             ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
-        elif every := [*tails, *_in_rounds(facts)]:
+        elif every := [*tails, *(n for n in _in_rounds(facts) if n not in own)]:
             yield self.decide(facts, "always mask", dict.fromkeys(every))
-        elif (inside := _checked(facts)) and not any(RuntimeBranch().find(facts)):
+        elif not last and (inside := _checked(facts)) and not any(RuntimeBranch().find(facts)):
             yield self.decide(facts, "always mask", inside)
 
     def _waived(self, facts: Facts, tail: Node) -> list[Node]:

@@ -12,7 +12,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_masks import LISTED, PEELED, SKIPPED
+from extractors.patterns.cases_masks import LISTED, PEELED, PEELED_ROW, SKIPPED
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED, TWO_PRODUCTS
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -31,6 +31,7 @@ from kb.analysis.idioms import (
     masks,
     sides,
 )
+from kb.analysis.peeled import peeled_tails
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -90,6 +91,7 @@ class MaskedIterationSplit(Pattern):
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(_AFTER, "once, outside of the loops"),
         Case(PEELED, "masked in a peeled last tile"),
+        Case(PEELED_ROW, "masked in a peeled last tile"),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
@@ -138,13 +140,12 @@ class MaskedIterationSplit(Pattern):
             value="masked in a peeled last tile",
         ),
         NearMiss(
-            vary(
-                PEELED,
-                (
-                    "acc * tl.exp(top - new)[:, None])\n    tl.store",
-                    "tl.zeros((H, W), dtype=tl.float32))\n    tl.store",
-                ),
-            ),
+            vary(PEELED_ROW, ("x + i * T + at)", "x + i * T + at, mask=i * T + at < n)")),
+            why="the loop masks every tile, too",
+            value="masked in a peeled last tile",
+        ),
+        NearMiss(
+            vary(PEELED_ROW, ("    acc += tl.load(x + last", "    acc = tl.load(x + last")),
             why="what is masked does not go on with the sum of the loop",
             value="masked in a peeled last tile",
         ),
@@ -185,6 +186,11 @@ class MaskedIterationSplit(Pattern):
             yield self.decide(facts, "masked in a peeled last tile", peeled)
             return
         if not inside:
+            last = peeled_tails(facts)
+            if last:
+                nodes = [n for p in last for n in (p.loop, p.load.node, *p.tests)]
+                yield self.decide(facts, "masked in a peeled last tile", dict.fromkeys(nodes))
+                return
             tails: list[Where] = [a for a in facts.loads if self._tail(facts, a)]
             kept = [n for group in kept_sides(facts).values() for n in group if n.loop is not None]
             if tails or kept:

@@ -1,0 +1,78 @@
+"""Last tiles that are taken out of a loop: the loop reads full tiles without a mask, the last one
+is read beside it, under a mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import against_extent, comparisons, sides
+from kb.analysis.symbolic import AtomKind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PeeledTail:
+    """The loop over full tiles, the load of the last one and the comparisons of its mask that the
+    loads of the loop go without."""
+
+    loop: Node
+    load: Access
+    tests: tuple[Node, ...]
+
+
+@lru_cache(maxsize=2)
+def peeled_tails(facts: Facts) -> tuple[PeeledTail, ...]:
+    """Loads under a tail mask of arrays that a loop beside them walks without that mask."""
+    if facts.of_threads:
+        return ()
+    plain = [a for a in facts.loads if _walks(facts, a)]
+    held = [(a, tests) for a in facts.loads if (tests := _tests(facts, a))]
+    found = []
+    for load, tests in held if plain else ():
+        for other in plain:
+            loop = other.loop
+            if loop is None or other.array != load.array or load.node.inside(loop):
+                continue
+            if load.node.excludes(other.node) or load.array is None:
+                continue
+            bounds = {extent for _, extent in _tests(facts, other)}
+            own = tuple(test for test, extent in tests if extent not in bounds)
+            if own and _goes_on(facts, load, other):
+                found.append(PeeledTail(loop, load, own))
+                break
+    return tuple(found)
+
+
+def _goes_on(facts: Facts, load: Access, other: Access) -> bool:
+    """Whether a tile enters what the loop leaves, or both are stored in one array."""
+    mine, theirs = facts.stored_in(load.value), facts.stored_in(other.value)
+    return not {s.array for s in mine}.isdisjoint(s.array for s in theirs)
+
+
+def _walks(facts: Facts, access: Access) -> bool:
+    """A tile whose place moves on with the innermost loop around it."""
+    loop = facts.loop(access.loop) if access.loop is not None else None
+    if loop is None or not facts.types.shape(access.value):
+        return False
+    moving = {facts.values.expr(c.argument).atom for c in loop.carried}
+    if loop.induction is not None:
+        moving.add(facts.values.expr(loop.induction).atom)
+    return any(
+        index.has(AtomKind.LANE) and not moving.isdisjoint(index.atoms()) for index in access.index
+    )
+
+
+def _tests(facts: Facts, access: Access) -> list[tuple[Node, str]]:
+    """Comparisons of places of a tile with an extent, and that extent."""
+    if access.mask is None or not facts.types.shape(access.value):
+        return []
+    tests = [c for c in comparisons(facts, access.mask) if against_extent(facts, c)]
+    return [
+        (test, str(side))
+        for test in tests
+        for side in sides(facts, test)
+        if not side.has(AtomKind.LANE)
+    ]
