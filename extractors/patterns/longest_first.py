@@ -14,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.last_part import last_is_shorter, placed
 from kb.analysis.loops import Loop, persistent
+from kb.analysis.stream_k import streams
 from kb.analysis.symbolic import AtomKind, Expr, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
@@ -81,7 +82,7 @@ class LongestFirst(Pattern):
             if sums:
                 yield self.decide(facts, "LPT reversed q-tiles", sums)
         for loop in facts.loops:
-            if persistent(loop, facts.values) or facts.walks_chunk(loop):
+            if persistent(loop, facts.values) or facts.walks_chunk(loop) or streams(facts):
                 continue
             if not any(p.inside(loop.node) for p in facts.contractions):
                 continue

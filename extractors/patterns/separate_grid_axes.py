@@ -17,6 +17,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import blocked, persistent
 from kb.analysis.problem_walks import problem_walk
+from kb.analysis.stream_k import streams
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -93,7 +94,8 @@ class SeparateGridAxes(Pattern):
             if facts.stores and not asks and not facts.of_threads:
                 yield self.decide(facts, "grid of one program", facts.stores)
             return
-        if any(persistent(loop, facts.values) for loop in facts.loops) or problem_walk(facts):
+        walks = any(persistent(loop, facts.values) for loop in facts.loops)
+        if walks or problem_walk(facts) or streams(facts):
             yield self.decide(facts, "linear persistent id", ids)
             return
         chunks = [loop for loop in facts.loops if blocked(loop, facts.values)]

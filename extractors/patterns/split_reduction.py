@@ -21,9 +21,11 @@ from extractors.patterns.cases_split import (
     SPLIT_THREADS,
 )
 from extractors.patterns.cases_threads import PRODUCT_ROW_THREADS, PRODUCT_THREADS
+from extractors.patterns.streamed_steps import STREAM, STREAM_PARTS
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.splits import added_parts, grown, lane_sums, pieces, shared_out
+from kb.analysis.stream_k import joined, streams
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
@@ -108,6 +110,8 @@ class SplitReduction(Pattern):
     axis = "reduction_split"
     source = 'CUTLASS, "Efficient GEMM in CUDA", Split K; Dao et al., Flash-Decoding (2023)'
     matches = (
+        Case(STREAM, "split with atomics"),
+        Case(STREAM_PARTS, "split, partials handed from block to block"),
         Case(SPLIT, "split, partials stored for a second stage"),
         Case(_ATOMIC, "split with atomics"),
         Case(_SPLIT_POINTER, "split, partials stored for a second stage"),
@@ -136,6 +140,7 @@ class SplitReduction(Pattern):
         Case(_WRAPPED, "split, partials stored for a second stage"),
     )
     near_misses = (
+        NearMiss(STREAM_PARTS, why="no atomic adds a part of a tile", value="split with atomics"),
         NearMiss(
             vary(_LISTED, ("who * 64 + low // (4 * T)", "who * tl.num_programs(1)")),
             why="no place tells the pieces of a sequence apart",
@@ -201,6 +206,10 @@ class SplitReduction(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        for stream in streams(facts)[:1]:
+            places, summed = joined(facts, stream)
+            value = "split with atomics" if summed else "split, partials handed from block to block"
+            yield self.decide(facts, value, [*stream.within, stream.inner.node, *places])
         parts = partial_reductions(facts)
         atomics = [s for s in facts.stores if s.is_atomic]
         if parts:
