@@ -10,7 +10,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, sides
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import ZERO, AtomKind, Expr, mul, sub
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,15 +28,17 @@ def peeled_tails(facts: Facts) -> tuple[PeeledTail, ...]:
     """Loads under a tail mask of arrays that a loop beside them walks without that mask."""
     if facts.of_threads:
         return ()
-    plain = [a for a in facts.loads if _walks(facts, a)]
+    plain = [(a, way) for a in facts.loads if (way := _walked(facts, a))]
     held = [(a, tests) for a in facts.loads if (tests := _tests(facts, a))]
     found = []
     for load, tests in held if plain else ():
-        for other in plain:
+        for other, along in plain:
             loop = other.loop
-            if loop is None or other.array != load.array or load.node.inside(loop):
+            if loop is None or load.array is None or other.array != load.array:
                 continue
-            if load.node.excludes(other.node) or load.array is None:
+            if load.node.inside(loop):
+                continue
+            if load.node.excludes(other.node) or not along & _apart(load):
                 continue
             bounds = {extent for _, extent in _tests(facts, other)}
             own = tuple(test for test, extent in tests if extent not in bounds)
@@ -52,17 +54,30 @@ def _goes_on(facts: Facts, load: Access, other: Access) -> bool:
     return not {s.array for s in mine}.isdisjoint(s.array for s in theirs)
 
 
-def _walks(facts: Facts, access: Access) -> bool:
-    """A tile whose place moves on with the innermost loop around it."""
+def _walked(facts: Facts, access: Access) -> set[Expr]:
+    """How far apart the lanes lie along which the innermost loop around a tile moves it on: by
+    elements or by tiles, forth or back."""
     loop = facts.loop(access.loop) if access.loop is not None else None
     if loop is None or not facts.types.shape(access.value):
-        return False
-    moving = {facts.values.expr(c.argument).atom for c in loop.carried}
-    if loop.induction is not None:
-        moving.add(facts.values.expr(loop.induction).atom)
-    return any(
-        index.has(AtomKind.LANE) and not moving.isdisjoint(index.atoms()) for index in access.index
-    )
+        return set()
+    steps = [c.argument for c in loop.carried]
+    steps += [loop.induction] if loop.induction is not None else []
+    moving = [atom for v in steps if (atom := facts.values.expr(v).atom) is not None]
+    found = set()
+    for index in access.index:
+        by = {index.coefficient(atom) for atom in moving if atom in {*index.top()}}
+        for lane in (a for a in index.top() if a.kind is AtomKind.LANE):
+            apart = index.coefficient(lane)
+            tile = mul(apart, lane.args[0])
+            if by & {w for way in (apart, tile) if way is not None for w in (way, sub(ZERO, way))}:
+                found.add(apart)
+    return found
+
+
+def _apart(access: Access) -> set[Expr]:
+    """How far apart the lanes of an access lie."""
+    lanes = ((i, a) for i in access.index for a in i.top() if a.kind is AtomKind.LANE)
+    return {index.coefficient(lane) for index, lane in lanes}
 
 
 def _tests(facts: Facts, access: Access) -> list[tuple[Node, str]]:
