@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -64,6 +64,25 @@ _SCALED_THREADS = vary(
 )
 
 
+Scaled = tuple[Node, list[Access]]
+"""A multiplication, with the loads of its scales."""
+
+_FIRST = frozenset({OpKind.ZEROS, OpKind.FULL, OpKind.CONST, OpKind.UNDEF})
+_LOOKED_AT = VIEWS | CASTS | TURNS
+_ADDED = LOOPS | {
+    OpKind.ADD, OpKind.SUB, OpKind.FMA, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT,
+}  # fmt: skip
+"""What products go through that are added up."""
+
+
+_TILE_BESIDE = vary(
+    PRODUCT,
+    ("def product(a, b, out,", "def product(a, b, sa, out,"),
+    ("ct.astype(acc, out", "ct.astype(acc * ct.load(sa, index=(m, n), shape=(TM, TN)), out"),
+)
+_FADED = vary(_SCALED, ("out,", "out, g,"), ("TN), 0.0, dtype=ct.float32)) * f", "TN), 0.0, dtype=ct.float32)) * ct.exp(ct.load(g, index=(m, k), shape=(TM, 1))) * f"))  # fmt: skip  # noqa: E501
+
+
 class BlockScaledAccumulation(Pattern):
     """Every step's product is scaled before it is added; or the whole sum is, after the loop."""
 
@@ -93,6 +112,8 @@ class BlockScaledAccumulation(Pattern):
             vary(_LATE_POINTER, (_SPREAD[0][0], "scales + m[:, None] * N + n[None, :])")),
             why="another tile of the same size, no scale",
         ),
+        NearMiss(_TILE_BESIDE, why="a tile of the same size, no scale"),
+        NearMiss(_FADED, why="what exponentials weigh is no sum of quantised products"),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
@@ -102,22 +123,21 @@ class BlockScaledAccumulation(Pattern):
         native = facts.graph.of(OpKind.MMA_SCALED)
         if native:
             yield self.decide(facts, "mma_scaled", native)
-        inside: list[Node] = []
-        after: list[Node] = []
+        inside: list[Where] = []
+        after: list[Where] = []
         for product in facts.contractions:
             scaled = self._chain if facts.score_products else self._scaled
-            for node in scaled(facts, product):
-                (inside if node.loop is not None and node.loop is product.loop else after).append(
-                    node
-                )
+            for node, scales in scaled(facts, product):
+                within = node.loop is not None and node.loop is product.loop
+                (inside if within else after).extend((*scales, node))
         if inside:
             yield self.decide(facts, "per-K-block promotion acc += dot*scale", inside)
         if after:
             yield self.decide(facts, "scale in epilogue", after)
 
-    def _chain(self, facts: Facts, product: Node) -> list[Node]:
+    def _chain(self, facts: Facts, product: Node) -> list[Scaled]:
         """Multiplications right after a product, each by a loaded number."""
-        found: list[Node] = []
+        found: list[Scaled] = []
         value = product.result
         while True:
             users = facts.graph.users(value)
@@ -133,17 +153,18 @@ class BlockScaledAccumulation(Pattern):
             )
             if loaded is None or loaded.is_store:
                 return found
-            found.append(steps[0])
+            found.append((steps[0], [loaded]))
             value = steps[0].result
 
-    def _scaled(self, facts: Facts, product: Node) -> list[Node]:
+    def _scaled(self, facts: Facts, product: Node) -> list[Scaled]:
         """Products of a result with a loaded row, column or number."""
         sums = [n for n in facts.reductions if facts.graph.rests_on(n.result, product)]
 
         def reduced(value: str) -> bool:
             return any(facts.graph.rests_on(value, n) and not n.loops for n in sums)
 
-        found, seen = [], set()
+        found: list[Scaled] = []
+        seen: set[Node] = set()
         for node in facts.graph.downstream(product.result, 40):
             if node.op.kind != OpKind.MUL or node in seen:
                 continue
@@ -152,9 +173,38 @@ class BlockScaledAccumulation(Pattern):
                 narrow = len([e for e in facts.types.shape(other) if e != "1"]) < 2
                 scales = self._loaded(facts, other)
                 if scales and facts.graph.rests_on(value, product) and not reduced(value):
-                    if narrow or all(len(_lanes(scale)) < 2 for scale in scales):
-                        found.append(node)
+                    if narrow or all(_narrow(facts, scale) for scale in scales):
+                        found += [(node, scales)] if self._sums_products(facts, value) else []
         return found
+
+    def _sums_products(self, facts: Facts, value: str) -> bool:
+        """True for products of matrices and sums of such, perhaps scaled before; what is computed
+        with anything else, as with exponentials or other tiles, is no quantised sum."""
+        pending, seen = [value], {value}
+        for current in pending:
+            node = facts.graph.producer(current)
+            feeds = facts.graph.feeds(current)
+            if node is not None and node in facts.contractions:
+                feeds = tuple(v for role, v in node.op.operands if role == "acc")
+            elif node is not None and facts.access(node) is not None:
+                feeds = ()
+            elif node is not None and node.op.kind == OpKind.MUL:
+                feeds = tuple(v for v in feeds[:2] if not self._factor(facts, v))
+            elif node is not None and node.op.kind in _FIRST:
+                feeds = ()
+            elif node is not None and node.op.kind in _LOOKED_AT:
+                feeds = feeds[:1]
+            elif node is not None and node.op.kind not in _ADDED:
+                return False
+            pending += [v for v in feeds if v not in seen]
+            seen.update(feeds)
+        return True
+
+    def _factor(self, facts: Facts, value: str) -> bool:
+        """A number, or loaded scales."""
+        made = facts.graph.producer(facts.graph.core(value))
+        scales = self._loaded(facts, value)
+        return made is None or bool(scales) or facts.number(value) is not None
 
     def _loaded(self, facts: Facts, value: str) -> list[Access]:
         """The loads that a scale is, or that it is the product of."""
@@ -163,6 +213,13 @@ class BlockScaledAccumulation(Pattern):
             return facts.held_loads(value)
         sides = [facts.held_loads(v) for v in made.op.inputs[:2]]
         return [load for side in sides for load in side] if all(sides) else []
+
+
+def _narrow(facts: Facts, scale: Access) -> bool:
+    """True for a row, a column or a number, also where it is loaded once for every element."""
+    if len([e for e in facts.types.shape(scale.value) if e != "1"]) < 2:
+        return True
+    return scale.mode is not Mode.TILE and len(_lanes(scale)) < 2
 
 
 def _lanes(access: Access) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, TILE
 from extractors.patterns.cases_convolutions import (
     DEPTHWISE_THREADS,
     DEPTHWISE_TILE,
@@ -21,6 +21,22 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution, decoding
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
+
+_WRAPPED = (
+    TILE
+    + """
+@ct.kernel
+def weights(x, dy, order, out, first: int, size: int, TM: Int, TN: Int, TK: Int):
+    cols = ct.bid(0) * TK + ct.arange(TK, dtype=ct.int32)
+    acc = ct.full((TN, TK), 0.0, dtype=ct.float32)
+    for k in range(ct.cdiv(size, TM)):
+        own = first + (k * TM + ct.arange(TM, dtype=ct.int32)) % size
+        rows = ct.gather(order, (own,), check_bounds=True, padding_value=0)
+        a = ct.load(dy, index=(ct.bid(1), k), shape=(TN, TM))
+        acc = ct.mma(a, ct.gather(x, (rows[:, None], cols[None, :])), acc)
+    ct.store(out, index=(ct.bid(1), ct.bid(0)), tile=acc)
+"""
+)
 
 
 class ConvGemmMapping(Pattern):
@@ -42,6 +58,7 @@ class ConvGemmMapping(Pattern):
     near_misses = (
         NearMiss(POOLED, why="inputs are summed without weights"),
         NearMiss(WINDOW, why="one factor for all taps"),
+        NearMiss(_WRAPPED, why="rows of one segment, which begin anew, are no taps"),
         NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT_POINTER, why="rows are rows, nothing is taken apart"),

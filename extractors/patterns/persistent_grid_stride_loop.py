@@ -10,8 +10,17 @@ from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.loops import persistent
+from kb.analysis.loops import item_of_round, persistent
 from kb.evidence import Decision
+
+_ROUNDS = vary(
+    PRODUCT_PERSISTENT,
+    (
+        "    for t in range(ct.bid(0), rows * cols, ct.num_blocks(0)):\n",
+        "    for i in range(ct.cdiv(rows * cols, W)):\n        t = ct.bid(0) + i * W\n",
+    ),
+    ("GROUP: Int):", "GROUP: Int, W: Int):"),
+)
 
 
 class PersistentGridStrideLoop(Pattern):
@@ -22,6 +31,7 @@ class PersistentGridStrideLoop(Pattern):
     source = "Harris, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops (2013)"
     matches = (
         Case(PRODUCT_PERSISTENT, "persistent grid-stride"),
+        Case(_ROUNDS, "persistent grid-stride"),
         Case(NORM_PERSISTENT, "persistent grid-stride"),
         Case(SOFTMAX, "persistent grid-stride"),
         Case(PRODUCT_PERSISTENT_POINTER, "persistent grid-stride"),
@@ -33,6 +43,13 @@ class PersistentGridStrideLoop(Pattern):
             vary(SOFTMAX, ("range(ct.bid(0), ROWS, ct.num_blocks(0))", "range(0, ROWS, 4)")),
             why="every block walks the same rows",
         ),
+        NearMiss(
+            vary(_ROUNDS, ("ct.bid(0) + i * W", "i + ct.bid(0) * W")),
+            why="every block has a chunk of its own",
+        ),
+        NearMiss(
+            vary(_ROUNDS, ("cols, W)", "cols, 8)")), why="the rounds are not those of W blocks"
+        ),
         NearMiss(PRODUCT_POINTER, why="the block id is used once"),
         NearMiss(PRODUCT_THREADS, why="the block id is used once"),
     )
@@ -40,4 +57,7 @@ class PersistentGridStrideLoop(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
             if persistent(loop, facts.values):
-                yield self.decide(facts, "persistent grid-stride", (loop.range, loop.node))
+                item = item_of_round(loop, facts.values)
+                placed = facts.graph.producer(item) if item is not None else None
+                where = (loop.range, loop.node, *([placed] if placed else []))
+                yield self.decide(facts, "persistent grid-stride", where)

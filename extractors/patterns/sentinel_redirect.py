@@ -40,6 +40,15 @@ _BARE_THREADS = """__global__ void plus(const float* x, float* out) {
 """
 
 
+_BY_FLAG = vary(
+    ROW_NORM,
+    (
+        "    ct.scatter(out, (row, at),",
+        "    if N > 64:\n        to = ct.where(at < N, at, N)\n    else:\n        to = ct.where(at < N, at, -1)\n    ct.scatter(out, (row, to),",  # noqa: E501
+    ),
+)
+
+
 class SentinelRedirect(Pattern):
     """The index of a store is a select between a position and a constant outside the array, or was
     loaded and is checked against its bounds; or the store has a mask."""
@@ -49,6 +58,7 @@ class SentinelRedirect(Pattern):
     source = "tilelore catalogue, P38"
     matches = (
         Case(_REDIRECT, "redirect invalid lanes to an OOB index"),
+        Case(_BY_FLAG, "redirect invalid lanes to an OOB index"),
         Case(_SORTED, "loaded positions outside the array are dropped"),
         Case(ADD_POINTER, "store mask operand"),
         Case(ADD_THREADS, "store mask operand"),
@@ -71,9 +81,9 @@ class SentinelRedirect(Pattern):
         redirected: list[Node] = []
         for store in facts.stores:
             for value in facts.values.items(store.node.op.operand("index")):
-                made = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS))
-                if made is not None and made.op.kind == OpKind.SELECT:
-                    redirected += [made, store.node]
+                ends = facts.graph.ends(value, VIEWS | CASTS)
+                chosen = [n for n in ends if n.op.kind == OpKind.SELECT]
+                redirected += [*chosen, store.node] if chosen else []
         if redirected:
             yield self.decide(facts, "redirect invalid lanes to an OOB index", redirected)
         dropped = [s for s in facts.stores if self._drops(facts, s)]

@@ -93,6 +93,10 @@ class TransposedOperand(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(tl.trans(x * 2), y)")), _RESULT),
         Case(FLASH_STAGED, ADDRESSED),
         Case(_GATHERED, ADDRESSED),
+        Case(
+            vary(_GATHERED, ("rows[None, :], cols", "ct.gather(b, (rows, 0))[None, :], cols")),
+            ADDRESSED,
+        ),
         Case(_WEIGHED, _RESULT),
         Case(_DECAYED, ADDRESSED),
         Case(vary(PRODUCT, ("mma(x, y", "mma(ct.transpose(x) * 2, y")), _LOADED),
@@ -183,7 +187,7 @@ class TransposedOperand(Pattern):
         self, facts: Facts, loads: list[Access], found: dict[tuple[str, str | None], list[Where]]
     ) -> bool:
         swapped = [
-            a for a in loads if _swapped(a) or _fetched(facts, a) or self._reversed(facts, a)
+            a for a in loads if _swapped(facts, a) or _fetched(facts, a) or self._reversed(facts, a)
         ]
         if swapped:
             made = [n for a in swapped for n in joined(facts, a)]
@@ -236,11 +240,13 @@ def joined(facts: Facts, access: Access) -> list[Node]:
     ]
 
 
-def _swapped(access: Access) -> bool:
+def _swapped(facts: Facts, access: Access) -> bool:
     """True when neighbours in memory lie below each other in the tile: the row lane counts single
     elements, the column lane a stride; or the row lane is on the last axis."""
     if access.mode is Mode.ELEMENT and len(access.index) > 1:
-        return [_lane(e) for e in access.index[-2:]] == ["-1", "-2"]
+        places = facts.values.items(access.node.op.operand("index"))
+        alone = [tuple(e == "1" for e in facts.types.shape(v)) for v in places[-2:]]
+        return alone == [(True, False), (False, True)]
     if access.mode is not Mode.POINTER:
         return False
     for expr in nested(access.index[0]):
@@ -279,12 +285,6 @@ def _steps(access: Access) -> tuple[Expr | None, Expr | None]:
         if len(lanes) == 1 and rest and lanes[0] not in found:
             found[lanes[0]] = Expr(((rest, number),))
     return found.get("-2"), found.get("-1")
-
-
-def _lane(expr: Expr) -> str:
-    """The only axis of a tile that a position goes along; empty for none or several."""
-    lanes = {a.value for a in expr.top() if a.kind is AtomKind.LANE}
-    return lanes.pop() if len(lanes) == 1 else ""
 
 
 def _both(expr: Expr) -> bool:

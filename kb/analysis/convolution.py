@@ -125,15 +125,15 @@ def slides(position: Expr) -> bool:
 
 
 def _gathered(access: Access) -> tuple[Expr, ...]:
-    """Input positions of a gather by axes: made of decoded rows and of decoded taps; what lies
-    outside the array is filled by the gather itself."""
+    """Input positions of a gather by axes: made of decoded rows and of decoded taps, which are
+    not one; what lies outside the array is filled by the gather itself."""
     if access.mode is not Mode.ELEMENT or not access.padding:
         return ()
     return tuple(
         dict.fromkeys(
             index
             for index in access.index
-            if any(decoded(a, AtomKind.LANE) for a in index.top())
+            if any(decoded(a, AtomKind.LANE) and not is_tap(a) for a in index.top())
             and any(decoded(a, AtomKind.INDUCTION) for a in index.top())
         )
     )

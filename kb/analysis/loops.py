@@ -17,6 +17,7 @@ _ABOVE: dict[str, int] = {OpKind.GT: 1, OpKind.GE: 1, OpKind.LT: -1, OpKind.LE: 
 """1 where a comparison holds when its left side is the larger, -1 where its right side is."""
 _ELEMENTWISE = VIEWS | CASTS | {OpKind.MUL, OpKind.DIV, OpKind.SELECT, OpKind.IF, OpKind.FMA}
 _PLACING = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.CONST, OpKind.POINTER_CAST})
+_DIVIDED = (AtomKind.CEIL_DIV, AtomKind.FLOOR_DIV)
 _HANDED_ON = VIEWS | CASTS | {OpKind.SELECT, OpKind.IF}
 
 
@@ -252,13 +253,28 @@ def persistent(loop: Loop, values: Values) -> bool:
             for c in loop.of(Role.COUNTER)
         )
     if loop.low is None or loop.step is None:
-        return False
+        return bool(item_of_round(loop, values))
     low, step = values.expr(loop.low), values.expr(loop.step)
     if not low.has(AtomKind.BLOCK):
-        return False
+        return low == s.ZERO and bool(item_of_round(loop, values))
     if step.has(AtomKind.BLOCKS) or (_is(low, AtomKind.BLOCK) and _workers(loop, step)):
         return True
     return _in_turns(low, step) and _stores(loop, values.graph)
+
+
+def item_of_round(loop: Loop, values: Values) -> str | None:
+    """The item of a round where a loop counts rounds: the own block plus the rounds so far times
+    the number of blocks, which the items are divided by to give the rounds."""
+    if loop.high is None:
+        return None
+    divided = (a for a in values.expr(loop.high).top() if a.kind in _DIVIDED)
+    workers = {a.args[1] for a in divided if a.args[1].has(AtomKind.PARAMETER, AtomKind.BLOCKS)}
+    if not workers:
+        return None
+    ids = {a for e in values.exprs.values() if (a := e.atom) and a.kind is AtomKind.BLOCK}
+    ahead = [part for w in workers if (part := s.mul(induction(loop, values), w)) is not None]
+    items = {s.add(s.of(i), part) for i in ids for part in ahead}
+    return next((v for v, e in values.exprs.items() if e in items), None)
 
 
 def _in_turns(low: Expr, step: Expr) -> bool:
