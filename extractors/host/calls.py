@@ -181,6 +181,7 @@ class Calls(Definitions):
         muted = id(func.node) in self.roots
         names = tuple(arg.arg for arg in _all_args(func.node.args))
         self.calls.append(("" if foreign else func.name, lines_of(func.node), names))
+        self.sites.append(self.where(node))
         if muted and not random:
             machine.emit_call(id(func.node), frame.oid)
         machine.muted += muted
@@ -195,11 +196,10 @@ class Calls(Definitions):
                 raise
             result = Unknown(stop.reason)
         finally:
-            machine.stack = stack
+            machine.stack, machine.foreign = stack, outside
             machine.muted -= muted
-            machine.foreign = outside
             self.nested[id(func.node)] = before
-            self.calls.pop()
+            del self.calls[-1], self.sites[-1]
         machine.device_questions += machine.device_questions == questions and asks_inside(func.node)
         if machine.device_questions > questions:
             machine.device_functions.add(func.name)

@@ -52,6 +52,7 @@ class Core:
     searches: dict[int, SearchRecord] = field(default_factory=dict)
     made: dict[int, MadeConfig] = field(default_factory=dict)
     calls: list[tuple[str, Lines, tuple[str, ...]]] = field(default_factory=list)
+    sites: list[Lines] = field(default_factory=list)
     called: set[int] = field(default_factory=set)
     nested: dict[int, tuple[int, ...]] = field(default_factory=dict)
     roots: set[int] = field(default_factory=set)

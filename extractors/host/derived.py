@@ -11,6 +11,7 @@ from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
+from extractors.host.tree import handed_over, parameter_names
 from extractors.host.tuning import computed
 from extractors.host.values import Choice, Expr, Func, Unknown, Value
 from extractors.syntax.nodes import walk
@@ -36,11 +37,35 @@ def grid_lines(material: Material) -> tuple[Lines, ...]:
         grid = _grid(call) if call is not None else None
         if grid is not None:
             found |= {lines_of(grid), *origins.of(grid, callers=False)}
+            found |= _handed(origins, grid, launch.sites)
     for search in material.searches:
         grid = _searched(origins, search, SEARCH_GRID)
         if grid is not None:
             found.add(lines_of(grid))
     return tuple(sorted(found))
+
+
+def _handed(origins: Origins, value: ast.expr, sites: tuple[Lines, ...]) -> set[Lines]:
+    """Lines of what the calls on the way to a launch hand over for a value, innermost first."""
+    found: set[Lines] = set()
+    for site in reversed(sites):
+        owner = origins.owner(value)
+        if not isinstance(value, ast.Name) or not isinstance(owner, ast.FunctionDef):
+            break
+        names = parameter_names(owner)
+        calls = [c for c in origins.calls_in(site) if _calls(c, owner.name)]
+        if value.id not in names or not calls:
+            break
+        given = handed_over(calls[0], value.id, names.index(value.id), calls[0].args)
+        if given is None:
+            break
+        value = given
+        found |= {lines_of(value), *origins.of(value, callers=False)}
+    return found
+
+
+def _calls(call: ast.Call, name: str) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == name
 
 
 def _grid(call: ast.Call) -> ast.expr | None:

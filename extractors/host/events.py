@@ -125,6 +125,7 @@ class LaunchRecord:
     path: Path
     stack: tuple[str, ...]
     order: int
+    sites: tuple[Lines, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 
 from extractors.host import device
 from extractors.host.core import Core, lines_of
@@ -151,6 +152,8 @@ class Items(Core):
             )
         if owner.open:
             return make("memo", f"table {owner.oid}", key)
+        if isinstance(key, tuple) and any(isinstance(part, (Expr, Choice)) for part in key):
+            return self._by_parts(owner, key, default)
         if isinstance(key, Expr):
             result: Value = (
                 default if default is not ABSENT else Unknown("the key is not in the table")
@@ -167,6 +170,30 @@ class Items(Core):
                 result = choose(make("in", key, named), entry, result)
             return self.resolve(result)
         return default if default is not ABSENT else Unknown(f"the key {key!r} is not in the table")
+
+    def _by_parts(self, owner: Ref, key: tuple[Value, ...], default: Value) -> Value:
+        """A dictionary entry under a row of keys of which some are not known: one case per row of
+        the table that may be it."""
+        for place, part in enumerate(map(self.resolve, key)):
+            if isinstance(part, Choice):
+                rest = key[:place], key[place + 1 :]
+                return self.machine.lift(partial(self._with_part, owner, rest, default), part)
+        table = self.machine.mapping(owner.oid)
+        result: Value = default if default is not ABSENT else Unknown("the key is not in the table")
+        for row in reversed([item for item in table if isinstance(item, tuple)]):
+            tests = [compare("==", own, part) for own, part in zip(key, row, strict=False)]
+            if len(row) != len(key) or any(test is False for test in tests):
+                continue
+            entry = self._found(table[row], default)
+            for test in reversed([one for one in tests if one is not True]):
+                entry = choose(test, entry, result)
+            result = entry
+        return self.resolve(result)
+
+    def _with_part(
+        self, owner: Ref, rest: tuple[tuple[Value, ...], ...], default: Value, part: Value
+    ) -> Value:
+        return self.dict_get(owner, (*rest[0], part, *rest[1]), default)
 
     def _found(self, value: Value, default: Value) -> Value:
         if default is ABSENT:

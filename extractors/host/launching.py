@@ -125,6 +125,7 @@ class Launching(Searching):
                 arg_lines=tuple(arg_lines.items()),
                 stack=machine.stack,
                 order=len(machine.events),
+                sites=tuple(self.sites),
             )
         )
         return None

@@ -209,8 +209,24 @@ class Library(Containers):
             lambda row: self._cutile_bound(kernel, given.get("grid"), row, node), values
         )
 
-    def _cutile_bound(self, kernel: Value, grid: Value, values: Value, node: ast.AST) -> Value:
-        row = self.sequence(values)
+    def _cutile_bound(
+        self, kernel: Value, grid: Value, values: Value, node: ast.AST, chosen: bool = False
+    ) -> Value:
+        """A launch with its arguments under the names of the parameters; of kernels with other
+        parameters each by itself, and none that takes more or fewer."""
+        row, kernel = self.sequence(values), self.resolve(kernel)
+        kernels = [one for one in leaves(kernel) if isinstance(one, KernelValue)]
+        if isinstance(kernel, Choice) and len({self.parameter_names(k) for k in kernels}) > 1:
+            then, other = kernel.then, kernel.other
+            self.machine.branch(
+                kernel.cond,
+                lambda: self._cutile_bound(then, grid, row, node, True),
+                lambda: self._cutile_bound(other, grid, row, node, True),
+            )
+            return None
+        if chosen and isinstance(row, tuple) and kernels:
+            if len(self.parameter_names(kernels[0])) != len(row):
+                return None
         name = _kernel_name(kernel)
         names = self.parameter_names(name) if name else ()
         if not isinstance(row, tuple):

@@ -21,7 +21,7 @@ from extractors.host.render import leaves, unknown_reason
 from extractors.host.stated import constraints_of
 from extractors.host.trials import tries, without
 from extractors.host.tuning import launches_of, tuning_of
-from extractors.host.values import Choice, ClassValue, Expr, Frame, Func, KernelValue, Value
+from extractors.host.values import ClassValue, Expr, Frame, Func, KernelValue, Value
 from extractors.syntax.nodes import nodes_of, walk
 from kb.evidence import Diagnostic, Severity
 
@@ -177,11 +177,11 @@ def _facts(
             if isinstance(event, LaunchRecord) and event.kernel.name == signature.name:
                 material.launches.append(event)
                 material.roots[id(event)] = number
-            elif isinstance(event, SearchRecord) and _searched_kernel(event) == signature.name:
+            elif isinstance(event, SearchRecord) and signature.name in _searched(event):
                 material.searches.append(event)
     attached = {launch.kernel.tuner for launch in material.launches}
     for search in reader.searches.values():
-        ours = search.kind != "exhaustive_search" and _searched_kernel(search) == signature.name
+        ours = search.kind != "exhaustive_search" and signature.name in _searched(search)
         if ours and search not in material.searches and (search.id in attached or not search.stack):
             material.searches.append(search)
     material.searches = _distinct(material.searches)
@@ -201,11 +201,9 @@ def _facts(
     )
 
 
-def _searched_kernel(search: SearchRecord) -> str:
-    kernel = search.kernel
-    while isinstance(kernel, Choice):
-        kernel = kernel.then
-    return kernel.name if isinstance(kernel, KernelValue) else ""
+def _searched(search: SearchRecord) -> set[str]:
+    """Names of the kernels that a search may time: one of several, where the host chooses."""
+    return {leaf.name for leaf in leaves(search.kernel) if isinstance(leaf, KernelValue)}
 
 
 def _distinct(searches: list[SearchRecord]) -> list[SearchRecord]:

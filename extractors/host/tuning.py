@@ -8,7 +8,7 @@ from extractors.host.events import Case, LaunchRecord, PickRecord, SearchRecord
 from extractors.host.expr import is_number
 from extractors.host.facts import Material, axis_atoms, uses_axis
 from extractors.host.render import UNKNOWN, Names, leaves, mentions_memo
-from extractors.host.values import Choice, Expr, Ref, Unknown, Value
+from extractors.host.values import Choice, Expr, KernelValue, Ref, Unknown, Value
 from kb.evidence import Lines
 from kb.space import Binding, GuardedPoints, Launch, Point, Tuning
 
@@ -98,10 +98,9 @@ def axis_names(search: SearchRecord) -> tuple[str, ...]:
 
 def timed_with(material: Material, search: SearchRecord, names: Names) -> Point:
     """Hints of the kernel that the search times."""
-    kernel = search.kernel
-    while isinstance(kernel, Choice):
-        kernel = kernel.then
-    base = dict(getattr(kernel, "hints", ()))
+    kernels = [leaf for leaf in leaves(search.kernel) if isinstance(leaf, KernelValue)]
+    own = [one for one in kernels if one.name == material.signature.name]
+    base = dict((own or kernels)[0].hints) if kernels else {}
     rows = search.hints if isinstance(search.hints, tuple) else ()
     if search.kind != "exhaustive_search":
         rows = tuple(

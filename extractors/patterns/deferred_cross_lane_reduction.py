@@ -107,10 +107,10 @@ class DeferredCrossLaneReduction(Pattern):
             stored = any(a.node.inside(loop.node) for a in facts.stores)
             items = stored and persistent(loop, facts.values)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
-                if items and facts.types.shape(state.argument):
-                    continue
                 made = facts.graph.producer(state.next)
                 after = self._after(facts, loop, state.result)
+                if items and facts.types.shape(state.argument) and not after:
+                    continue
                 inside = [
                     r
                     for r in facts.reductions

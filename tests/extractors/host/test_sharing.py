@@ -165,7 +165,9 @@ SHARED = frozenset(
 REFUSED = frozenset(("searches", "kernels", "widened", "profile"))
 """State that keeps an evaluation from being kept when it is met."""
 
-OWN = frozenset(("heap", "path", "steps", "depth", "calls", "next_id", "imports", "loader"))
+OWN = frozenset(
+    ("heap", "path", "steps", "depth", "calls", "sites", "next_id", "imports", "loader")
+)
 """State that every evaluation begins anew, that it is kept by, or that is noted by its texts."""
 
 UNTOUCHED = frozenset(
