@@ -383,7 +383,7 @@ def _of_blocks(number: Expr) -> bool:
 
 def _begins(facts: Facts, node: Node, extents: frozenset[str]) -> bool:
     """True for a block's number times the extent of a tile."""
-    one, other = (facts.values.expr(value) for value in node.op.inputs)
+    one, other = (facts.values.expr(value) for value in node.op.inputs[:2])
     return any(
         str(extent) in extents and _of_blocks(number)
         for number, extent in ((one, other), (other, one))
