@@ -70,6 +70,8 @@ class AssemblyReader(EffectReader):
         before = [
             self.read(value) for constraint, value in node.outputs if constraint.startswith("+")
         ]
+        if kind is OpKind.DIV and opcodes[0].startswith("rcp.") and len(inputs) == 1:
+            inputs.insert(0, self.constant(1.0, node.at, inputs[0].kind))
         wanted = len(_ROLES.get(kind, ()))
         if kind in _COMPUTING and (len(before) + len(inputs) != wanted or len(node.outputs) != 1):
             kind = OpKind.INLINE_ASM

@@ -228,6 +228,8 @@ class CallReader(BindingReader):
         operands = [
             (roles[min(i, len(roles) - 1)].role, value.name) for i, value in enumerate(values)
         ]
+        if row.kind is OpKind.DIV and len(roles) == 1 and values:
+            operands.insert(0, ("lhs", self.constant(1.0, node.at, values[0].kind).name))
         attributes: list[tuple[str, Literal]] = [*ATTRIBUTES.get(row.path, ())]
         pointer = values[0] if values and roles[0].role == "pointer" else None
         if pointer is not None and pointer.kind.to is not None:

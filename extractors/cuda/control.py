@@ -210,7 +210,7 @@ class ControlReader(DeclarationReader):
         rows = OpKind.STATIC_RANGE if fixed and node.unroll == 0 else OpKind.RANGE
         if node.unroll is not None and rows is OpKind.RANGE:
             operands.append(("loop_unroll_factor", self._factor(node).name))
-        made = self.one(rows, operands, node.at, UNKNOWN)
+        made = self.one(rows, operands, node.asked, UNKNOWN)
         keys = self._keys(self.assigned((node.body, found.after)))
         self._do(node, found, made, kind, keys)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +248,22 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """`for (before; condition; after) body`; `unroll`: the pragma's number, 0 for all, or None."""
+    """`for (before; condition; after) body`; `unroll`: the pragma's number, 0 for all, or None;
+    `pragma`: its line."""
 
     before: tuple[Stmt, ...]
     condition: Expr | None
     after: Expr | None
     body: Block
     unroll: int | str | None = None
+    pragma: int | None = None
+
+    @property
+    def asked(self) -> Place:
+        """Where the loop begins, with the pragma before it."""
+        if self.pragma is None:
+            return self.at
+        return replace(self.at, line=min(self.pragma, self.at.line), end_line=self.at.line)
 
 
 @dataclass(frozen=True, slots=True)

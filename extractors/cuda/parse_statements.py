@@ -55,15 +55,16 @@ class StatementBuilder(ExpressionBuilder):
         """Statements in order; a pragma goes with the loop after it."""
         found: list[n.Stmt] = []
         unroll: int | str | None = None
+        line = 0
         for child in children:
             if child.type == "preproc_call":
-                unroll = self._unroll(child)
+                unroll, line = self._unroll(child), self.at(child).line
                 continue
             if child.type in _NOTHING or child.type in ("{", "}"):
                 continue
             for statement in self.statement(child):
                 if isinstance(statement, n.For) and unroll is not None:
-                    statement = replace(statement, unroll=unroll)
+                    statement = replace(statement, unroll=unroll, pragma=line)
                 found.append(statement)
             unroll = None
         return tuple(found)
@@ -197,7 +198,8 @@ class StatementBuilder(ExpressionBuilder):
         if label.startswith(LABEL) and len(found) == 1 and isinstance(found[0], n.For):
             word, _, count = label.removeprefix(LABEL).partition("unroll")
             number = int(count) if count.isdigit() else count or 0
-            return (replace(found[0], unroll=1 if word else number),)
+            asked = replace(found[0], unroll=1 if word else number, pragma=self.at(node).line)
+            return (asked,)
         return found
 
     # -- declarations

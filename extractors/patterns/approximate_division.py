@@ -38,6 +38,22 @@ _FAST_THREADS = """__global__ void ratio(const float* x, float* out, int n) {
 """
 
 
+_ONCE_THREADS = vary(
+    _FAST_THREADS,
+    ("    if (at < n)", "    float r = __frcp_rn(s);\n    if (at < n)"),
+    ("int n", "float s, int n"),
+    ("__fdividef(x[at], 3.f)", "x[at] * r"),
+)
+_WRITTEN = vary(
+    _FAST_THREADS,
+    (
+        "    if (at",
+        '    float r;\n    asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(3.f), "f"(4.f));\n',
+    ),
+    (" < n) out[at] = __fdividef(x[at], 3.f)", "    if (at < n) out[at] = r * x[at]"),
+)
+
+
 class ApproximateDivision(Pattern):
     """A rounding mode is given on the operation, by the function called, or in assembly."""
 
@@ -54,11 +70,14 @@ class ApproximateDivision(Pattern):
             vary(_FAST, ("libdevice.fast_dividef(v, w)", "tl.fdiv(v, w, ieee_rounding=True)")), "rn"
         ),
         Case(_FAST_THREADS, "approx"),
+        Case(_ONCE_THREADS, "rn"),
+        Case(_WRITTEN, "rn"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no rounding mode is given"),
         NearMiss(PRODUCT_POINTER, why="no rounding mode is given"),
         NearMiss(PRODUCT_THREADS, why="no rounding mode is given"),
+        NearMiss(vary(_ONCE_THREADS, ("__frcp_rn(s)", "1.f / s")), why="an operator says no mode"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -76,6 +95,7 @@ class ApproximateDivision(Pattern):
             yield str(mode.op.attribute("name")).removeprefix("rounding.")
         if facts.values.literal(node.op.operand("ieee_rounding")) is True:
             yield "rn"
+        yield from set(str(node.op.attribute("opcode")).split(".")) & {"rn"}
         named = rounding(facts.kernel.dialect, str(node.op.attribute("spelling")))
         if named is not None:
             yield named

@@ -37,8 +37,18 @@ _ASSEMBLY_THREADS = """__global__ void power(const float* x, float* out, int n) 
 """
 
 
+_PLAIN = frozenset({"add", "sub", "mul", "fma", "div", "rcp", "sqrt"})
+"""Arithmetic that the language has too: in assembly it says how denormals are treated."""
+_KEPT_THREADS = vary(
+    _ASSEMBLY_THREADS,
+    ('"ex2.approx.ftz.f32 %0, %1;"', '"mul.rn.f32 %0, %1, %2;"'),
+    ('"f"(x[at])', '"f"(x[at]), "f"(2.f)'),
+)
+
+
 class FlushToZero(Pattern):
-    """The flag is given on an arithmetic operation: set, or expressly not set; or in assembly.
+    """The flag is given on an arithmetic operation: set, or expressly not set; or in assembly,
+    where plain arithmetic is written to be without it.
 
     An operation that says nothing decides nothing: it keeps denormals because its dialect does.
     """
@@ -52,6 +62,8 @@ class FlushToZero(Pattern):
         Case(vary(SOFTMAX, ("flush_to_zero=True", "flush_to_zero=False")), "ieee denormals"),
         Case(_ASSEMBLY, "ftz"),
         Case(_ASSEMBLY_THREADS, "ftz"),
+        Case(_KEPT_THREADS, "ieee denormals"),
+        Case(vary(_KEPT_THREADS, ("mul.rn.f32", "mul.rn.ftz.f32")), "ftz"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="no operation has the flag"),
@@ -67,16 +79,27 @@ class FlushToZero(Pattern):
         ),
         NearMiss(PRODUCT_POINTER, why="no operation has the flag"),
         NearMiss(vary(_ASSEMBLY, (".ftz", "")), why="the instruction keeps denormals"),
+        NearMiss(
+            vary(_KEPT_THREADS, ("mul.rn.f32", "mul.rn.f32x2")),
+            why="written for the pair of numbers",
+        ),
         NearMiss(PRODUCT_THREADS, why="no operation has the flag"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         given = [(facts.values.literal(n.op.operand("ftz")), n) for n in facts.graph.nodes]
         given += [(True, n) for n in facts.graph.nodes if _flushes(facts, n)]
+        given += [(False, n) for n in facts.graph.nodes if _keeps(n)]
         for flag, value in ((True, "ftz"), (False, "ieee denormals")):
             nodes = [node for seen, node in given if seen is flag]
             if nodes:
                 yield self.decide(facts, value, nodes)
+
+
+def _keeps(node: Node) -> bool:
+    """True for an instruction of plain arithmetic on single floats without the modifier."""
+    name, *modifiers = str(node.op.attribute("opcode")).split(".")
+    return name in _PLAIN and "f32" in modifiers and not {"ftz", "approx"} & set(modifiers)
 
 
 def _flushes(facts: Facts, node: Node) -> bool:

@@ -63,6 +63,34 @@ def mean(x, out, T: Int):
 )
 _SHIFTED = vary(SOFTMAX_POINTER, ("y = e / d", "y = e / (d + 1e-8)"))
 _NEAR_ZERO = 1e-2
+_GIVEN_SUM = (
+    POINTER
+    + """
+@triton.jit
+def share(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    whole = tl.sum(v, axis=0)
+    by = 1.0 / tl.where(whole <= 1e-8, 1.0, whole)
+    tl.store(out + tl.program_id(0) * n + at, v * by, mask=at < n)
+"""
+)
+_SEARCHED = (
+    POINTER
+    + """
+@triton.jit
+def share(x, out, n, least, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
+    low = 0.0
+    whole = 1.0
+    while whole > least:
+        low += 0.1
+        whole = tl.sum(tl.where(v > low, v, 0.0), axis=0)
+    by = 1.0 / tl.maximum(whole, 1e-8)
+    tl.store(out + tl.program_id(0) * n + at, v * by, mask=at < n)
+"""
+)
 _REPLACED = ("y = e / d", "d = tl.where(d == 0.0, 1.0, d)\n        y = e / d")
 _DIVIDED = ("y = e / d", "y = tl.where(d > 0.0, e / d, 0.0)")
 
@@ -82,6 +110,8 @@ class GuardedSum(Pattern):
         Case(_COUNTED_TILE, "count kept from zero"),
         Case(_SHIFTED, "sum kept from zero"),
         Case(_LARGEST, "asked for by the divisor"),
+        Case(_GIVEN_SUM, "asked for by the divisor"),
+        Case(_SEARCHED, "sum kept from zero"),
         Case(vary(SOFTMAX_POINTER, _DIVIDED), "zero where the sum is empty"),
         Case(vary(SOFTMAX_POINTER, _REPLACED), "zero where the sum is empty"),
         Case(MERGE_LOGARITHM_POINTER, "sum kept from zero"),
@@ -100,6 +130,11 @@ class GuardedSum(Pattern):
             why="what is kept from zero counts nothing",
             value="count kept from zero",
         ),
+        NearMiss(
+            vary(_GIVEN_SUM, ("whole <= 1e-8, 1.0, whole", "whole <= 1e-8, whole, v")),
+            why="one element is chosen, not the sum",
+        ),
+        NearMiss(vary(_SEARCHED, ("tl.maximum(whole, 1e-8)", "whole")), why="nothing bounds it"),
         NearMiss(GATED_THREADS, why="nothing is chosen"),
     )
 
@@ -130,12 +165,12 @@ def _small(facts: Facts, floor: Floor) -> bool:
     """A small number that keeps a sum from zero, by which something is divided."""
     made = facts.graph.producer(facts.graph.core(floor.bounded))
     near = floor.number is not None and 0 < floor.number < _NEAR_ZERO
-    return (
-        near
-        and made is not None
-        and made.kind == OpKind.REDUCE_SUM
-        and floor.taken.kind in (_TAKEN if _of_powers(facts, floor.bounded) else {OpKind.DIV})
-    )
+    if not near or made is None:
+        return False
+    if _of_powers(facts, floor.bounded):
+        return made.kind == OpKind.REDUCE_SUM and floor.taken.kind in _TAKEN
+    carried = made.kind in LOOPS and bool(facts.graph.roots(floor.bounded, OpKind.REDUCE_SUM))
+    return floor.taken.kind == OpKind.DIV and (made.kind == OpKind.REDUCE_SUM or carried)
 
 
 def _of_powers(facts: Facts, value: str | None) -> bool:
@@ -157,11 +192,20 @@ def _guarded(facts: Facts, select: Node) -> list[Node]:
             below = facts.graph.through(of, COPIES)
             if below in sums and (_of_powers(facts, below) or _gathered(facts, below, node)):
                 return [test, node, select]
-        if facts.graph.through(side, COPIES) in sums and _of_powers(facts, side):
-            users = facts.graph.downstream(select.result, 12)
+        if facts.graph.through(side, COPIES) in sums:
+            powers, users = _of_powers(facts, side), facts.graph.downstream(select.result, 12)
             takers = [n for n in users if n.op.kind in _TAKEN and n.op.inputs[0] != side]
-            return [test, select, takers[0]] if takers and _summed(facts, side) else []
+            if takers and (_summed(facts, side) if powers else _replaced(facts, select, takers[0])):
+                return [test, select, takers[0]]
+            return []
     return []
+
+
+def _replaced(facts: Facts, select: Node, taken: Node) -> bool:
+    """Whether what divides is the choice itself, between a reduced number and a number."""
+    below = facts.graph.through(taken.op.inputs[-1], COPIES)
+    reduced = any(facts.graph.kind_of(facts.graph.core(v)) in REDUCTIONS for v in select.op.inputs)
+    return taken.op.kind == OpKind.DIV and reduced and select.result in (below, *taken.op.inputs)
 
 
 def _summed(facts: Facts, value: str | None) -> bool:

@@ -10,7 +10,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Node
 from kb.evidence import Decision
-from kb.ops import READS, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, READS, REDUCTIONS, OpKind
 
 _SAMPLED = """__global__ void draw(const float* p, int* out, float u, int n) {
     __shared__ float part[128];
@@ -30,22 +30,48 @@ _SAMPLED = """__global__ void draw(const float* p, int* out, float u, int n) {
 """
 
 
+_SEARCHED = """__global__ void least(const float* p, float* out, float u, int n) {
+    __shared__ float part[128];
+    float low = 0.f, all;
+    do {
+        low += 0.1f;
+        float own = 0.f;
+        for (int i = threadIdx.x; i < n; i += 128) {
+            float v = p[blockIdx.x * n + i];
+            if (v > low) own += v;
+        }
+        part[threadIdx.x] = own;
+        __syncthreads();
+        all = 0.f;
+        for (int j = 0; j < 128; ++j) all += part[j];
+        __syncthreads();
+    } while (all > u);
+    if (threadIdx.x == 0) out[blockIdx.x] = low;
+}
+"""
 _OWN = (OpKind.THREAD_ID, OpKind.LANE_ID)
 
 
 class LeftEarly(Pattern):
-    """A loop holds a break under a condition that what was read in the loop decides."""
+    """A loop holds a break under a condition that what was read in the loop decides; or it runs on
+    as long as what it reduces says so."""
 
     name = "loop-left-when-the-data-says-so"
     axis = "loop_extent"
     source = "Knuth, Structured Programming with go to Statements (1974): loops with exits inside"
-    matches = (Case(_SAMPLED, "left early"),)
+    matches = (
+        Case(_SAMPLED, "left early"),
+        Case(_SEARCHED, "as long as what is reduced says so"),
+    )
     near_misses = (
         NearMiss(vary(_SAMPLED, ("if (sum > u)", "if (i > 4096)")), why="positions end the loop"),
         NearMiss(vary(_SAMPLED, ("if (sum > u) break;", "")), why="nothing leaves the loop"),
         NearMiss(
             vary(_SAMPLED, ("p[blockIdx.x * n + i + threadIdx.x]", "p[blockIdx.x * n + i]")),
             why="all threads look at one element: a search",
+        ),
+        NearMiss(
+            vary(_SEARCHED, ("while (all > u)", "while (low < u)")), why="a count ends the loop"
         ),
         NearMiss(PRODUCT, why="every iteration runs"),
         NearMiss(PRODUCT_POINTER, why="every iteration runs"),
@@ -57,11 +83,15 @@ class LeftEarly(Pattern):
         found = [
             node
             for leave in graph.of(OpKind.BREAK)
-            if (branch := _branch(leave)) is not None and _by_data(graph, branch)
+            if (branch := _branch(leave)) is not None
+            and _by_data(graph, branch.loop, _rests(graph, branch.op.inputs[0]))
             for node in (branch, leave)
         ]
         if found:
             yield self.decide(facts, "left early", [n.head for n in found])
+        asked = [n for loop in graph.of(OpKind.WHILE) for n in _asked(graph, loop)]
+        if asked:
+            yield self.decide(facts, "as long as what is reduced says so", asked)
 
 
 def _branch(leave: Node) -> Node | None:
@@ -70,13 +100,29 @@ def _branch(leave: Node) -> Node | None:
     return parent if parent is not None and parent.op.kind == OpKind.IF else None
 
 
-def _by_data(graph: Graph, branch: Node) -> bool:
-    """Whether a condition rests on something read or reduced in the loop that is left, where every
-    thread reads elements of its own."""
-    loop = branch.loop
-    kinds = (*READS, *REDUCTIONS, OpKind.OPAQUE, OpKind.CUMSUM)
-    roots = graph.roots(branch.op.inputs[0], *kinds)
-    if loop is None or not any(n.inside(loop) for n in roots):
+def _asked(graph: Graph, loop: Node) -> list[Node]:
+    """What decides whether a loop runs on, when that is reduced in it, or shared by threads."""
+    end = loop.op.regions[0].terminator
+    if end is None or not end.inputs:
+        return []
+    tests = [n for n in graph.roots(end.inputs[0], *COMPARISONS) if n.inside(loop)]
+    return [n for n in tests if _by_data(graph, loop, _shared(graph, n.result))]
+
+
+def _rests(graph: Graph, condition: str) -> list[Node]:
+    return graph.roots(condition, *READS, *REDUCTIONS, OpKind.OPAQUE, OpKind.CUMSUM)
+
+
+def _shared(graph: Graph, condition: str) -> list[Node]:
+    """What threads tell each other on the way to a condition."""
+    found = graph.roots(condition, *REDUCTIONS, OpKind.CUMSUM, OpKind.LOAD)
+    return [n for n in found if n.op.kind != OpKind.LOAD or n.op.attribute("space") == "shared"]
+
+
+def _by_data(graph: Graph, loop: Node | None, rests: list[Node]) -> bool:
+    """Whether something that a condition rests on stands in the loop, where every thread reads
+    elements of its own."""
+    if loop is None or not any(n.inside(loop) for n in rests):
         return False
     streamed = [n for n in graph.of(OpKind.LOAD) if n.inside(loop)]
     return any(

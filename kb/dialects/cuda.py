@@ -7,6 +7,8 @@ CUB 3.0 (block and warp collectives). Kernels are read from CUDA C++, not writte
 
 from __future__ import annotations
 
+import re
+
 from kb.dialects.model import Dialect, Row
 from kb.ops import OpKind as K
 
@@ -41,6 +43,7 @@ _MATH = (
            "fma.rn.f32x2"),
     *_rows(K.DIV, "lhs rhs",
            "__fdividef fdividef __fdiv_rn __hdiv __h2div div.approx div.full div.rn"),
+    *_rows(K.DIV, "rhs", "__frcp_rn __frcp_rd __frcp_ru __frcp_rz hrcp h2rcp"),
     *_rows(K.MUL, "lhs rhs", "__fmul_rn __hmul __hmul2 __hmul_rn __hmul2_rn mul.rn mul.f32 "
            "__mul24 __umul24 mul.rn.f32x2 __dmul_rn"),
     *_rows(K.ADD, "lhs rhs", "__fadd_rn __hadd __hadd2 __hadd_rn __hadd2_rn add.rn __dadd_rn"),
@@ -60,13 +63,13 @@ _MATH = (
     *_rows(K.EXTERN_MATH, "x",
            "expm1f expm1 log1pf log1p log10f log10 exp10f __exp10f acosf asinf atanf acos asin "
            "atan cbrtf erfcf erfinvf normcdff rintf rint nearbyintf roundf round std::round truncf "
-           "trunc __popc __popcll __clz __clzll __ffs __ffsll __brev __brevll __frcp_rn "
-           "__saturatef isinf std::isinf isfinite std::isfinite signbit hrcp hrint htrunc lgammaf "
-           "tgammaf h2rcp rcp.approx.ftz rcp.approx __fsqrt_rd __frcp_rd lroundf bfind "
+           "trunc __popc __popcll __clz __clzll __ffs __ffsll __brev __brevll "
+           "__saturatef isinf std::isinf isfinite std::isfinite signbit hrint htrunc lgammaf "
+           "tgammaf __fsqrt_rd lroundf bfind "
            "llrintf lrintf __hisinf"),
     *_rows(K.EXTERN_MATH, "x y",
-           "fmodf fmod remainderf copysignf hypotf fdimf ldexpf __byte_perm __funnelshift_l "
-           "__funnelshift_r ldexp __sad __usad4 __vabsdiffu4 __hcmadd"),
+           "fmodf fmod remainderf copysignf hypotf fdimf ldexpf nextafterf nextafter __byte_perm "
+           "__funnelshift_l __funnelshift_r ldexp __sad __usad4 __vabsdiffu4 __hcmadd"),
     *_rows(K.EXTERN_MATH, "x y z", "__dp4a __byte_permute prmt prmt.b32 lop3.b32 shf.l.wrap.b32"),
 )  # fmt: skip
 
@@ -290,7 +293,7 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
     ("barrier.cta.sync", K.BARRIER), ("barrier.cta.arrive", K.BARRIER_ARRIVE),
     ("prefetch", K.PREFETCH), ("ld.", K.LOAD), ("st.", K.STORE), ("red.", K.ATOMIC_ADD),
     ("shfl.sync", K.SHUFFLE), ("redux.sync", K.REDUCE), ("nanosleep", K.SLEEP), ("trap", K.TRAP),
-    ("ex2.approx", K.EXP2), ("lg2.approx", K.LOG2), ("rcp.approx", K.EXTERN_MATH),
+    ("ex2.approx", K.EXP2), ("lg2.approx", K.LOG2), ("rcp.", K.DIV),
     ("rsqrt.approx", K.RSQRT), ("sqrt.approx", K.SQRT), ("tanh.approx", K.TANH),
     ("sin.approx", K.SIN), ("cos.approx", K.COS), ("div.", K.DIV), ("fma.", K.FMA),
     ("max.", K.MAXIMUM), ("min.", K.MINIMUM), ("cvta.to.shared", K.SHARED_ADDRESS),
@@ -376,6 +379,7 @@ COMBINERS: dict[str, K] = {
 }  # fmt: skip
 """Operators handed to a collective reduction."""
 
+
 CUDA = Dialect(
     name="cuda",
     module="cuda",
@@ -389,4 +393,5 @@ CUDA = Dialect(
     file="kb/dialects/cuda.py",
     kernel_mark="__global__",
     constexpr_mark="constexpr",
+    roundings={r.path: r.path[-2:] for r in _MATH if re.fullmatch(r"__f\w+_r[nzud]", r.path)},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kb.dialects.cuda import CUDA
 from kb.dialects.cutile import CUTILE
 from kb.dialects.gluon import GLUON
 from kb.dialects.model import Dialect
@@ -28,7 +29,7 @@ def reductions_widen(name: str) -> bool:
 
 def rounding(name: str, spelling: str) -> str | None:
     """How a native call of a dialect rounds (rn, rz, ru, rd, approx); None when it does not say."""
-    found = DIALECTS.get(name)
+    found = CUDA if name == CUDA.name else DIALECTS.get(name)
     return found.roundings.get(spelling) if found is not None else None
 
 
