@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA
 from kb.analysis.facts import Facts
 from kb.analysis.lane_products import products_summed
+from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
 
 GEMV = (
@@ -63,9 +64,26 @@ _PARTS = vary(
 )  # fmt: skip
 
 
+_THREADS = """__global__ void product(const float* a, const float* b, float* out, int n, int k) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0.f;
+    for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[col * k + i];
+    out[row * n + col] = sum;
+}
+"""
+_NORM_BACK_THREADS = """__global__ void back(const float* dy, const float* w, float* dx, int n) {
+    const float* own = dy + blockIdx.x * n;
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += own[i] * w[i];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) dx[blockIdx.x * n + i] = own[i] * w[i] - sum;
+}
+"""
+
+
 class ProductSummed(Pattern):
     """A tile is multiplied by a vector that is spread over one of its axes, and the other axis is
-    summed; the kernel holds no matrix product."""
+    summed, or threads add up the products number by number; the kernel holds no matrix product."""
 
     name = "matrix-times-vector-by-lanes"
     axis = "reduction_engine"
@@ -90,8 +108,12 @@ class ProductSummed(Pattern):
             ),
             "elementwise mul + sum",
         ),
+        Case(_THREADS, "elementwise mul + sum"),
     )
     near_misses = (
+        NearMiss(_NORM_BACK_THREADS, why="the sum of a row meets the row again"),
+        NearMiss(vary(_THREADS, ("b[col", "a[row")), why="squares are summed"),
+        NearMiss(vary(_THREADS, ("col * k + i", "row * k + i")), why="rows with their partners"),
         NearMiss(
             vary(GEMV, ("v = tl.load(x + cols)", "v = tl.load(x + rows)"), ("v[None, :]", "v[:, None]")),  # noqa: E501
             why="rows are scaled by one factor each and then summed",
@@ -104,7 +126,12 @@ class ProductSummed(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions or facts.program is not facts.source:
+        if facts.contractions:
+            return
+        threads = thread_products(facts)
+        if threads:
+            yield self.decide(facts, "elementwise mul + sum", [step for step, _ in threads])
+        if facts.program is not facts.source:
             return
         found = [node for pair in products_summed(facts) for node in pair]
         if found:
