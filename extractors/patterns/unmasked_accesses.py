@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Graph, Node
+from kb.analysis.graph import VIEWS, Graph, Node
 from kb.analysis.stored import computed
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
@@ -28,6 +28,20 @@ _BARE = vary(
 )
 
 
+_WHOLE_THREADS = """template <int K>
+__global__ void total(const float* x, float* out) {
+    __shared__ float part[64];
+    float sum = 0.f;
+    for (int i = 0; i < K / 64; ++i) sum += x[blockIdx.x * K + i * 64 + threadIdx.x];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float all = 0.f;
+        for (int w = 0; w < 64; ++w) all += part[w];
+        out[blockIdx.x] = all;
+    }
+}
+"""
 _SUMMED = (
     POINTER
     + """
@@ -80,6 +94,7 @@ class UnmaskedAccesses(Pattern):
         Case(_SUMMED, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_VALUES_THREADS, "none: extents are whole tiles"),
+        Case(_WHOLE_THREADS, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
         Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
@@ -108,6 +123,9 @@ class UnmaskedAccesses(Pattern):
             why="a bound is checked",
         ),
         NearMiss(PRODUCT, why="tiles of a view are kept inside by the view"),
+        NearMiss(
+            vary(_WHOLE_THREADS, ("K / 64;", "(K + 63) / 64;")), why="the last round may go past"
+        ),
         NearMiss(ADD_THREADS, why="threads outside do nothing"),
         NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),
     )
@@ -139,8 +157,12 @@ class UnmaskedAccesses(Pattern):
             and graph.roots(n.op.operand("pointer"), *_OWN)
         ]
         limited = graph.of(OpKind.MINIMUM, OpKind.CLAMP, OpKind.OPAQUE, OpKind.ASYNC_COPY)
-        if not (tests or loops or limited) and any(n.op.kind != OpKind.LOAD for n in placed):
+        if tests or loops or limited:
+            return
+        if any(n.op.kind != OpKind.LOAD for n in placed):
             yield self.decide(facts, "none: extents are whole tiles", placed)
+        elif placed and (counted := _counted(graph, values, placed)):
+            yield self.decide(facts, "none: extents are whole tiles", [*placed, *counted])
 
 
 def _beside(facts: Facts, wide: list[Access]) -> list[Access]:
@@ -178,6 +200,19 @@ def _wrapped(atom: Atom) -> bool:
     """Lanes that are kept inside by a remainder or a minimum; tiles that are so ordered are not."""
     held = atom.kind in (AtomKind.MOD, AtomKind.MINIMUM)
     return held and any(side.has(AtomKind.LANE) for side in atom.args)
+
+
+def _counted(graph: Graph, values: Values, placed: list[Node]) -> list[Node]:
+    """Loops around accesses whose rounds are won by division, with that division: what is left of
+    the extent is touched by no thread."""
+    found: list[Node] = []
+    for loop in {loop: None for n in placed for loop in n.loops if loop.op.kind == OpKind.FOR}:
+        walked = graph.producer(graph.through(loop.op.inputs[0], VIEWS))
+        ends = graph.roots(walked.op.operand("high"), OpKind.FLOOR_DIV) if walked else []
+        exact = [n for n in ends if not graph.roots(n.op.inputs[0], OpKind.ADD, OpKind.SUB)]
+        known = walked is not None and values.compile_time(values.expr(walked.op.operand("high")))
+        found += [loop, *exact] if exact and known else []
+    return found
 
 
 def _positional(graph: Graph, test: Node) -> bool:
