@@ -9,7 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -32,6 +32,29 @@ _GIVEN = {
 }
 _FIRST = ("constexpr", "array.shape", "runtime scalar")
 
+_COMPILED = COMPARISONS | CASTS | {
+    OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.CONST, OpKind.DTYPE, OpKind.COPY, OpKind.ADD,
+    OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD,
+}  # fmt: skip
+"""What a compiler surely works out of template parameters."""
+_PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID, OpKind.BLOCK_ID, OpKind.NUM_BLOCKS,
+           OpKind.BLOCK_THREADS)  # fmt: skip
+_FLAG = """template <typename T, bool HALF>
+__global__ void scale(const T* x, T* out, int n, bool twice) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) {
+        T v = x[at];
+        if constexpr (HALF) {
+            v = v * T(0.5f);
+        }
+        if (twice) {
+            v = v + v;
+        }
+        out[at] = v;
+    }
+}
+"""
+
 
 class ProblemExtents(Pattern):
     """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
@@ -46,6 +69,7 @@ class ProblemExtents(Pattern):
         Case(PRODUCT_POINTER, "runtime scalar"),
         Case(COPY, "constexpr"),
         Case(ROW_NORM_THREADS, "runtime scalar"),
+        Case(_FLAG, "runtime scalar"),
     )
     near_misses = (
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),
@@ -75,6 +99,7 @@ class ProblemExtents(Pattern):
         if not places and not fixed:
             return
         fixed += [n.lines for n in facts.graph.of(OpKind.ASSUME)]
+        fixed += [n.lines for n in _chosen(facts)]
         value = next((v for v in _FIRST if v in places), "constexpr")
         everywhere = [place for found in places.values() for place in found]
         named = ", ".join(sorted(names.get(value, ()))) or None
@@ -108,3 +133,25 @@ class ProblemExtents(Pattern):
                 if any(o.atom is not None and o.atom.value in facts.tile_extents for o in others):
                     return True
         return False
+
+
+def _chosen(facts: Facts) -> list[Node]:
+    """Of threads: branches of the kernel itself, of which the compiler keeps one side for what the
+    parameters of the template are."""
+    entry = facts.kernel.entry
+    found = []
+    for branch in facts.threads.of(OpKind.IF) if facts.of_threads else ():
+        span = branch.op.span
+        if span.call or span.path != entry.span.path or span.end_line <= span.line:
+            continue  # what a header of another file asks stands in one line
+        value = branch.op.inputs[0]
+        made = list(facts.threads.upstream(value))
+        asked = [n for n in made if n.op.kind == OpKind.OPAQUE]
+        if all(n.op.kind in _COMPILED or not n.op.inputs for n in made) and not any(
+            n.op.kind in _PLACES for n in made
+        ):
+            read = {value, *(v for n in made for v in n.op.inputs)}
+            given = read & set(entry.parameter_names)
+            if given <= facts.constexprs and (given or asked):
+                found.append(branch)
+    return found
