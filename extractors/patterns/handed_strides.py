@@ -8,8 +8,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import field_of
 from kb.analysis.strides import placed_with, row_strides
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _COPIED = """__global__ void copy(const float* x, float* out, int n, long down, long far) {
     int row = blockIdx.x;
@@ -57,5 +59,11 @@ class HandedStrides(Pattern):
             return
         names = row_strides(facts) - facts.constexprs
         if len(names) > 1:
-            where: list[Where] = [*facts.declared(*names), *placed_with(facts, names)]
+            handed = {name.partition(".")[0] for name in names}
+            fields = [
+                n
+                for n in facts.graph.of(OpKind.ATTRIBUTE)
+                if n.op.span.call == 0 and field_of(facts.graph, n.result) in names
+            ]
+            where: list[Where] = [*facts.declared(*handed), *fields, *placed_with(facts, names)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))
