@@ -129,11 +129,20 @@ def append(k, v, keys, values, slots, n, T: tl.constexpr):
 """
 )
 _COPIED = "several arrays copied in one launch"
+_APART = "several arrays, each from its own, in one launch"
+_TWO_THREADS = """__global__ void append(const float* k, const float* v, float* keys, float* values,
+                       const int* slots, float by, int wide, int thin) {
+    int to = slots[blockIdx.x];
+    int at = threadIdx.x;
+    if (at < wide) keys[to * wide + at] = k[blockIdx.x * wide + at] * by;
+    if (at < thin) values[to * thin + at] = v[blockIdx.x * thin + at];
+}
+"""
 
 
 class ArraysAlike(Pattern):
     """Two outputs are computed by the same operations, each from an array of its own and from one
-    that they share; or several are copied, each from arrays of its own."""
+    that they share; or several are copied or computed, each from arrays of its own."""
 
     name = "arrays-treated-alike-in-one-launch"
     axis = "fusion"
@@ -146,6 +155,7 @@ class ArraysAlike(Pattern):
         Case(_GATED, "forward product beside the gradients"),
         Case(_PAIR, _COPIED),
         Case(_PAIR_POINTER, _COPIED),
+        Case(_TWO_THREADS, _APART),
     )
     near_misses = (
         NearMiss(
@@ -163,6 +173,7 @@ class ArraysAlike(Pattern):
                 ("tile=f * c + e * d", "tile=f"),
             ),
             why="one array is turned, the other copied",
+            value=_ALIKE,
         ),
         NearMiss(
             vary(_GATED, ("tl.store(y + at, a * u)", "tl.store(y + at, a)")),
@@ -176,7 +187,16 @@ class ArraysAlike(Pattern):
             vary(_PAIR, ("values[to] =", "keys[to + width] =")), why="both go to the same array"
         ),
         NearMiss(
-            vary(_QUANTISED, ("b * (1.0 / by)", "b + by")), why="one array is scaled, one shifted"
+            vary(_QUANTISED, ("b * (1.0 / by)", "b + by")),
+            why="one array is scaled, one shifted",
+            value=_ALIKE,
+        ),
+        NearMiss(
+            vary(_TWO_THREADS, ("= v[blockIdx.x * thin + at]", "= k[blockIdx.x * thin + at]")),
+            why="both are made of one array",
+        ),
+        NearMiss(
+            vary(_TWO_THREADS, ("= v[blockIdx.x * thin + at]", "= 0.f")), why="one is only filled"
         ),
         NearMiss(ADD_POINTER, why="one output"),
         NearMiss(ADD_THREADS, why="one output"),
@@ -217,6 +237,39 @@ class ArraysAlike(Pattern):
                 made = [facts.graph.producer(facts.graph.core(s.value)) for s in stores]
                 yield self.decide(facts, value, [*stores, *made])
                 return
+        apart = _apart(facts)
+        if apart:
+            yield self.decide(facts, _APART, apart)
+
+
+def _apart(facts: Facts) -> list[Access]:
+    """Stores of elements into several arrays, where each is made of an array that none of the
+    others is made of, and of tables that threads may share; loads that only say where something
+    lies are left aside."""
+    jobs: dict[str, tuple[set[str], list[Access]]] = {}
+    for store in facts.stores:
+        loads = [a for a in facts.feeding(store.value) if a.value not in facts.offset_loads]
+        data = [a for a in loads if facts.types.shape(a.value) and not _in_shared(a)]
+        taken = {a.array for a in data if a.array is not None}
+        unknown = len(taken) < len({a.array for a in data})
+        if store.is_atomic or unknown or not taken or _in_shared(store):
+            continue
+        names, stores = jobs.get(name := store.array or ", ".join(sorted(taken)), (set(), []))
+        jobs[name] = (names | taken, [*stores, store])
+    apart: list[tuple[set[str], list[Access]]] = []
+    for taken, stores in sorted(jobs.values(), key=lambda job: -len(job[0])):
+        met = [one for one in apart if taken <= one[0] or (taken & one[0] and not facts.of_threads)]
+        apart = [one for one in apart if one not in met]
+        taken, stores = set(taken), list(stores)
+        for others, beside in met:
+            taken, stores = taken | others, [*beside, *stores]
+        apart.append((taken, stores))
+    own = [one - set().union(*(o for o, _ in apart if o is not one)) for one, _ in apart]
+    return [s for _, stores in apart for s in stores] if len(apart) > 1 and all(own) else []
+
+
+def _in_shared(access: Access) -> bool:
+    return access.node.op.attribute("space") == "shared"
 
 
 def _copied(facts: Facts, outputs: dict[str, list[Access]]) -> list[Node]:

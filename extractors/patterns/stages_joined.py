@@ -141,15 +141,23 @@ def _activated(facts: Facts) -> list[Node]:
 
 
 def _above_zero(facts: Facts, node: Node) -> bool:
-    """A tile held above zero; not a variance before its root, no exponent, and no place."""
+    """A loaded tile held above zero; not a variance before its root, no exponent, no place."""
     if facts.graph.roots(node.result, OpKind.LOG, OpKind.LOG2):
         return False
     if facts.types.dtype(node.result).startswith(("i", "u")):
         return False
     if not is_wide(facts, node.result) or all(facts.number(v) != 0 for v in node.op.inputs[:2]):
         return False
+    if not facts.feeding(node.result) or _magnitude(facts, node):
+        return False
     roots = facts.graph.of(OpKind.SQRT, OpKind.RSQRT)
     return not any(facts.graph.rests_on(root.result, node) for root in roots)
+
+
+def _magnitude(facts: Facts, node: Node) -> bool:
+    """Whether absolute values are compared: a largest one is looked for."""
+    made = (facts.graph.producer(facts.graph.core(v)) for v in node.op.inputs[:2])
+    return any(n is not None and n.op.kind in (OpKind.ABS, OpKind.REDUCE_MAX) for n in made)
 
 
 def _quantised(facts: Facts) -> list[Node]:
