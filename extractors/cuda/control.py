@@ -210,7 +210,7 @@ class ControlReader(DeclarationReader):
         rows = OpKind.STATIC_RANGE if fixed and node.unroll == 0 else OpKind.RANGE
         if node.unroll is not None and rows is OpKind.RANGE:
             operands.append(("loop_unroll_factor", self._factor(node).name))
-        made = self.one(rows, operands, node.asked, UNKNOWN)
+        made = self.one(rows, operands, _asked(node), UNKNOWN)
         keys = self._keys(self.assigned((node.body, found.after)))
         self._do(node, found, made, kind, keys)
 
@@ -308,6 +308,13 @@ class ControlReader(DeclarationReader):
         if not self.statement(body):
             self._exit(OpKind.YIELD, at)
         self._loops.pop()
+
+
+def _asked(node: n.For) -> n.Place:
+    """Where a loop begins, with the pragma before it."""
+    if node.pragma is None:
+        return node.at
+    return replace(node.at, line=min(node.pragma, node.at.line), end_line=node.at.line)
 
 
 def _any_of(value: n.Expr, labels: list[n.Expr]) -> n.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,7 @@ class Binary(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Assign(Expr):
-    """`target = value`, or with an operator before the sign; `++x` is `x += 1`; `postfix`: the
-    value of the expression is that of the target before."""
+    """`target = value`, or with an operator; `++x`: `x += 1`; `postfix`: gives what was before."""
 
     operator: str
     target: Expr
@@ -248,8 +247,7 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """`for (before; condition; after) body`; `unroll`: the pragma's number, 0 for all, or None;
-    `pragma`: its line."""
+    """`for (before; condition; after) body`; `unroll`: number of the `pragma`, 0 for all, None."""
 
     before: tuple[Stmt, ...]
     condition: Expr | None
@@ -257,13 +255,6 @@ class For(Stmt):
     body: Block
     unroll: int | str | None = None
     pragma: int | None = None
-
-    @property
-    def asked(self) -> Place:
-        """Where the loop begins, with the pragma before it."""
-        if self.pragma is None:
-            return self.at
-        return replace(self.at, line=min(self.pragma, self.at.line), end_line=self.at.line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def test_matrix_product_of_registers() -> None:
     assert sizes == {"lhs": 4, "rhs": 2, "acc": 4}
     assert product.results[0].type is not None
     assert product.results[0].type.dtype == "f32"
-    assert only(kernel, OpKind.STATIC_RANGE).span.line == 9
+    assert only(kernel, OpKind.STATIC_RANGE).span.lines == (8, 9)
 
 
 def test_fast_exponential_rounds_approximately() -> None:
