@@ -16,7 +16,9 @@ from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions, recomputed
 from kb.analysis.locks import locked_sums, spins, swapped_sums
 from kb.analysis.loops import Role
+from kb.analysis.own_columns import column_sums
 from kb.analysis.splits import grown, pieces, shared_out
+from kb.analysis.stages import partials_joined, steps, tree_steps
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -50,6 +52,13 @@ SWAPPED = vary(
 
 
 _LARGEST = vary(PARTIAL_SUM, ("tl.store(parts + own, tl.sum(", "tl.atomic_max(parts, tl.max("))
+_COLUMN_THREADS = """__global__ void column(const float* x, float* all, int rows, int n) {
+    float sum = 0.f;
+    for (int i = threadIdx.x; i < rows; i += 32) sum += x[i * n + blockIdx.x];
+    for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    if (threadIdx.x == 0) all[blockIdx.x] += sum;
+}
+"""
 _SHARED_THREADS = """__global__ void columns(const float* x, float* all, int rows, int cols) {
     extern __shared__ float sums[];
     for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] = 0.f;
@@ -81,6 +90,7 @@ class CrossCtaAccumulation(Pattern):
         Case(SWAPPED, "atomics"),
         Case(_SHARED_THREADS, "atomics"),
         Case(BACKWARD_KEYS, "exclusive ownership"),
+        Case(_COLUMN_THREADS, "exclusive ownership"),
         Case(BACKWARD_KEYS_POINTER, "exclusive ownership"),
         Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
         Case(DECODE_PART, "per-CTA partial buffer + second stage"),
@@ -115,6 +125,14 @@ class CrossCtaAccumulation(Pattern):
             vary(_LARGEST, ("tl.atomic_max(parts,", "tl.atomic_max(parts + own,")),
             why="every block keeps a maximum of its own",
             value="atomics",
+        ),
+        NearMiss(
+            vary(_COLUMN_THREADS, ("x[i * n + blockIdx.x]", "x[blockIdx.x * rows + i]")),
+            why="a row of its own, which nobody else could add to",
+        ),
+        NearMiss(
+            vary(_COLUMN_THREADS, ("all[blockIdx.x] += sum", "all[blockIdx.x] = sum")),
+            why="nothing is added up over launches or blocks",
         ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
@@ -157,8 +175,15 @@ class CrossCtaAccumulation(Pattern):
         split = [s for p in (pieces(facts) or shared_out(facts))[:1] for c in grown(p.loop)
                  for s in facts.stored_in(c.result)]  # fmt: skip
         if split:
-            if not any(s.is_atomic for s in split):
+            added = [s for s in split if s.is_atomic]
+            if not added:
                 yield self.decide(facts, "per-CTA partial buffer + second stage", split)
+            elif not sums:
+                yield self.decide(facts, "atomics", added)
+            return
+        owned = [s for s in facts.stores if not s.is_atomic and self._column(facts, s)]
+        if owned and not any(s.is_atomic for s in facts.stores):
+            yield self.decide(facts, "exclusive ownership", owned)
             return
         for loop in facts.loops:
             for state in loop.of(Role.SUM):
@@ -178,6 +203,18 @@ class CrossCtaAccumulation(Pattern):
                     ]
                     yield self.decide(facts, "per-CTA partial buffer + second stage", where)
                     return
+
+    def _column(self, facts: Facts, store: Access) -> bool:
+        """True for what the threads of a block add, together, onto an array: the block's own
+        columns of rows that lie a stride apart."""
+        onto = [a for a in facts.loads if a.array == store.array and a.index == store.index]
+        if not facts.of_threads or not self._own(store):
+            return False
+        if not any(facts.graph.rests_on(store.value, a.node) for a in onto):
+            return False
+        if not (steps(facts) or tree_steps(facts) or partials_joined(facts)):
+            return False
+        return bool(column_sums(facts, store))
 
     def _grown(self, facts: Facts, store: Access) -> bool:
         """A store of what a loop of products summed."""

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION_LSE, POINTER, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.loss_with_gradient import loss_and_gradient
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -65,18 +66,25 @@ _LOSS_THREADS = vary(
 
 class GradientInForward(Pattern):
     """Probabilities of a loaded row are stored over that row, and the logarithm of their sum into
-    another array."""
+    another array; or their gradient goes into an array of its own."""
 
     name = "gradient-fused-into-the-forward-pass"
     axis = "kernel_boundaries"
     source = "tilelore catalogue, P74; Hsu et al., Liger Kernel (2024), fused cross entropy"
     matches = (
         Case(_LOSS, "gradient written in forward (in place)"),
+        Case(_APART, "gradient written in forward"),
         Case(_LOSS_TILE, "gradient written in forward (in place)"),
         Case(_LOSS_THREADS, "gradient written in forward (in place)"),
     )
     near_misses = (
-        NearMiss(_APART, why="the row stays as it was"),
+        NearMiss(
+            _APART, why="the row stays as it was", value="gradient written in forward (in place)"
+        ),
+        NearMiss(
+            vary(_APART, ("top + tl.log(tot) - tl.load(x + row * s + own)", "tot")),
+            why="no logarithm: no loss",
+        ),
         NearMiss(SOFTMAX, why="there is no loss beside the probabilities"),
         NearMiss(ATTENTION_LSE, why="the probabilities are not stored"),
         NearMiss(SOFTMAX_THREADS, why="there is no loss beside the probabilities"),
@@ -98,6 +106,9 @@ class GradientInForward(Pattern):
                 value = "gradient written in forward (in place)"
                 yield self.decide(facts, value, (store, *losses))
                 return
+        apart = loss_and_gradient(facts)
+        if apart:
+            yield self.decide(facts, "gradient written in forward", apart)
 
     def _same(self, facts: Facts, array: str | None) -> bool:
         """True for an array that the kernel reads, too."""

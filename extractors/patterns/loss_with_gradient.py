@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import SOFTMAX
 from kb.analysis.accesses import Access
@@ -108,58 +108,69 @@ class LossWithGradient(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        logarithms = facts.graph.of(OpKind.LOG, OpKind.LOG2)
-        if facts.contractions or not logarithms or not facts.exponentials:
-            return
-        powers = [e.node for e in facts.exponentials if not e.rescale]
-        logs = [n for n in logarithms if any(facts.graph.rests_on(n.result, p) for p in powers)]
-        losses = [(s, n) for s in facts.stores for n in logs if facts.graph.rests_on(s.value, n)]
-        if not losses:
-            return
-        for node, stores in [*self._subtracted(facts, powers), *self._corrected(facts, powers)]:
-            apart = [(s, n) for s, n in losses if s.array not in {g.array for g in stores}]
-            if apart:
-                found = [node, *stores, *(place for pair in apart for place in pair)]
-                yield self.decide(facts, BOTH, dict.fromkeys(found))
-                return
+        found = loss_and_gradient(facts)
+        if found:
+            yield self.decide(facts, BOTH, found)
 
-    def _subtracted(self, facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
-        """Shares less the target, with the stores that take them."""
-        for less in facts.graph.of(OpKind.SUB):
-            if self._share_less_target(facts, less, powers):
-                yield less, facts.stored_in(less.result)
 
-    def _corrected(self, facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
-        """Shares that are stored, and the one at a loaded place stored once more."""
-        shares = [
-            s
-            for s in facts.stores
-            if not s.is_atomic and any(facts.graph.rests_on(s.value, p) for p in powers)
+def loss_and_gradient(facts: Facts) -> list[Where]:
+    """The gradient of a loss, where it is stored, and where the loss is; empty without both."""
+    logarithms = facts.graph.of(OpKind.LOG, OpKind.LOG2)
+    if facts.contractions or not logarithms or not facts.exponentials:
+        return []
+    powers = [e.node for e in facts.exponentials if not e.rescale]
+    logs = [n for n in logarithms if any(facts.graph.rests_on(n.result, p) for p in powers)]
+    losses = [(s, n) for s in facts.stores for n in logs if facts.graph.rests_on(s.value, n)]
+    if not losses:
+        return []
+    for node, stores in [*_subtracted(facts, powers), *_corrected(facts, powers)]:
+        apart = [(s, n) for s, n in losses if s.array not in {g.array for g in stores}]
+        if apart:
+            found: list[Where] = [node, *stores, *(place for pair in apart for place in pair)]
+            return list(dict.fromkeys(found))
+    return []
+
+
+def _subtracted(facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
+    """Shares less the target, with the stores that take them."""
+    for less in facts.graph.of(OpKind.SUB):
+        if _share_less_target(facts, less, powers):
+            yield less, facts.stored_in(less.result)
+
+
+def _corrected(facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
+    """Shares that are stored, and the one at a loaded place stored once more."""
+    shares = [
+        s
+        for s in facts.stores
+        if not s.is_atomic and any(facts.graph.rests_on(s.value, p) for p in powers)
+    ]
+    for store in shares:
+        again = [
+            other
+            for other in shares
+            if other.array == store.array
+            and is_wide(facts, store.value)
+            and not is_wide(facts, other.value)
+            and any(e.has(AtomKind.LOADED) for e in other.index)
+            and facts.graph.roots(other.value, OpKind.SUB)
         ]
-        for store in shares:
-            again = [
-                other
-                for other in shares
-                if other.array == store.array
-                and is_wide(facts, store.value)
-                and not is_wide(facts, other.value)
-                and any(e.has(AtomKind.LOADED) for e in other.index)
-                and facts.graph.roots(other.value, OpKind.SUB)
-            ]
-            if again:
-                yield store.node, [store, *again]
+        if again:
+            yield store.node, [store, *again]
 
-    def _share_less_target(self, facts: Facts, less: Node, powers: list[Node]) -> bool:
-        """Elements of exponentials less what a comparison of positions with a label gives."""
-        over, under = less.op.inputs[:2]
-        shares = any(facts.graph.rests_on(over, p) for p in powers)
-        target = any(facts.graph.rests_on(under, p) for p in powers)
-        picked = bool(facts.graph.roots(under, *COMPARISONS)) or self._where(facts, less)
-        wide = is_wide(facts, less.result) or facts.of_threads
-        return wide and shares and not target and picked
 
-    def _where(self, facts: Facts, less: Node) -> bool:
-        """Taken only where a comparison of positions says so."""
-        chosen = [u for u in facts.graph.users(less.result) if u.kind == OpKind.SELECT]
-        tests = [facts.graph.producer(u.op.operand("condition")) for u in chosen]
-        return any(t is not None and t.kind in (OpKind.EQ, OpKind.NE) for t in tests)
+def _share_less_target(facts: Facts, less: Node, powers: list[Node]) -> bool:
+    """Elements of exponentials less what a comparison of positions with a label gives."""
+    over, under = less.op.inputs[:2]
+    shares = any(facts.graph.rests_on(over, p) for p in powers)
+    target = any(facts.graph.rests_on(under, p) for p in powers)
+    picked = bool(facts.graph.roots(under, *COMPARISONS)) or _where(facts, less)
+    wide = is_wide(facts, less.result) or facts.of_threads
+    return wide and shares and not target and picked
+
+
+def _where(facts: Facts, less: Node) -> bool:
+    """Taken only where a comparison of positions says so."""
+    chosen = [u for u in facts.graph.users(less.result) if u.kind == OpKind.SELECT]
+    tests = [facts.graph.producer(u.op.operand("condition")) for u in chosen]
+    return any(t is not None and t.kind in (OpKind.EQ, OpKind.NE) for t in tests)

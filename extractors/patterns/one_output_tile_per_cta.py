@@ -21,6 +21,7 @@ from extractors.patterns.cases_pointer import (
 )
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
+from extractors.patterns.cases_rows_threads import COLUMNS_THREADS
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
@@ -32,9 +33,9 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
+from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
 from kb.analysis.splits import added_parts, lane_sums, pieces
-from kb.analysis.symbolic import AtomKind, Expr, floor_div, mul, number
-from kb.analysis.threads import WARP
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -171,6 +172,8 @@ class OneOutputTilePerCta(Pattern):
         Case(COUNT_TILE, "one input tile per CTA"),
         Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
+        Case(COLUMNS_THREADS, "one tile per CTA"),
+        Case(vary(COLUMNS_THREADS, ("blockIdx.x * 32 + lane", "blockIdx.x")), "one column per CTA"),
     )
     near_misses = (
         NearMiss(
@@ -261,10 +264,12 @@ class OneOutputTilePerCta(Pattern):
             yield self.decide(facts, "roles by the block id", [*tests, *where])
             return
         rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)
-        value = "one row per CTA" if rows else "one tile per CTA"
-        if any(_row_of_warp(a) for a in stores):
-            value = "one row per warp"
-        yield self.decide(facts, value, where)
+        columns = [loop for a in stores for loop in column_sums(facts, a)]
+        line = "column" if columns else "row"
+        value = f"one {line} per CTA" if rows else "one tile per CTA"
+        if any(row_of_warp(a) for a in stores):
+            value = f"one {line} per warp"
+        yield self.decide(facts, value, [*where, *(loop.node for loop in columns)])
 
     def _by_input(self, facts: Facts) -> Iterable[Decision]:
         """Where no block owns what is written, as sums and counts for all blocks and what goes
@@ -328,20 +333,6 @@ def _alone(facts: Facts, access: Access) -> list[Node]:
     return [n for n in tests if any(side.has(AtomKind.BLOCK) for side in sides(facts, n))]
 
 
-def _row_of_warp(access: Access) -> bool:
-    """True when the own warp, plus the block id times the warps of a block, chooses the row."""
-    for index in access.index:
-        for warp in index.top():
-            lane = warp.args[0].atom if warp.kind is AtomKind.FLOOR_DIV else None
-            if lane is None or lane.kind is not AtomKind.LANE or warp.args[1] != number(WARP):
-                continue
-            warps = mul(index.coefficient(warp), floor_div(lane.args[0], warp.args[1]))
-            blocks = [atom for atom in index.top() if atom.kind is AtomKind.BLOCK]
-            if any(index.coefficient(block) == warps for block in blocks):
-                return True
-    return False
-
-
 def _one_row(facts: Facts, access: Access) -> bool:
     """True when a block id counts single rows: its axis has extent 1, or it is not scaled by a
     tile extent."""
@@ -350,7 +341,7 @@ def _one_row(facts: Facts, access: Access) -> bool:
         return False
     extents = tile_extents(facts)
     for axis, index in enumerate(access.index):
-        if steps_by_tile(index, extents):
+        if steps_by_tile(index, extents) or by_lanes(index):
             return False
         tiled = access.mode is Mode.TILE and axis < len(shape) and shape[axis] != "1"
         if tiled and any(of_block(atom) for atom in index.top()):

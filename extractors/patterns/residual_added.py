@@ -49,6 +49,10 @@ class ResidualAdded(Pattern):
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="the bias is one row for all"),
+        NearMiss(
+            vary(_AFTER, ("tl.load(z + row * sx + at", "tl.load(y + row * sy + at")),
+            why="what a row holds already grows by what was computed",
+        ),
         NearMiss(ROW_NORM, why="nothing is added"),
         NearMiss(ADD_POINTER, why="two tiles are added, no row is reduced"),
         NearMiss(PRODUCT, why="a product, no row"),
@@ -68,8 +72,10 @@ class ResidualAdded(Pattern):
             if any(facts.graph.rests_on(total.op.inputs[0], node) for total in sums):
                 if len(loads) == len(node.op.inputs):
                     before += [node, *loads]
-            elif facts.graph.roots(node.result, OpKind.REDUCE_SUM) and facts.stored_in(node.result):
-                after += [node, *loads]
+            elif facts.graph.roots(node.result, OpKind.REDUCE_SUM):
+                stores = facts.stored_in(node.result)
+                if stores and not any(_grows(s, load) for s in stores for load in loads):
+                    after += [node, *loads]
         if before:
             yield self.decide(facts, _FORWARD, before)
         if after:
@@ -85,6 +91,12 @@ class ResidualAdded(Pattern):
             if side and facts.types.shape(side[0].value) and _moved(side[0]) in places
         ]
         return loads if len({a.array for a in loads}) == len(loads) else []
+
+
+def _grows(store: Access, load: Access) -> bool:
+    """Whether a store goes where the load came from: something is added onto an array, as a
+    gradient onto what it holds already."""
+    return store.array == load.array and store.index == load.index
 
 
 def _moved(access: Access) -> frozenset[Atom]:
