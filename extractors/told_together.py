@@ -35,6 +35,7 @@ EVERYWHERE = frozenset({"specialization"})
 RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})
 """Axes that a host rule decides and the program shows."""
 
+WARPS = "num_warps"
 TILES = "tile_selection"
 BY_WEIGHT = ("tuned", "heuristic(shape)", "constant", "given by the caller")
 """How the extents of tiles are chosen, what decides most first. A kernel's tiles are chosen once:
@@ -114,7 +115,10 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
     rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
     found: list[Decision] = []
+    launched = detection.facts.of_threads and any(d.axis == WARPS for d in rest)
     for decision in program:
+        if launched and decision.axis == WARPS:
+            continue  # the kernel promises a bound, the launch gives the number
         if decision.axis in SHARED_OUT and decision.file is None:
             decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
         if decision.value == LEFT_OPEN.get(decision.axis):

@@ -35,14 +35,21 @@ class BlockOrigins:
 
     def lines(self, sites: Sequence[LaunchSite]) -> set[Lines]:
         """Lines that declare or set what the blocks of the launches are made of."""
+        return self._behind(sites, 1, MAX_CALLERS)
+
+    def grids(self, sites: Sequence[LaunchSite]) -> set[Lines]:
+        """Lines that declare or set how many blocks there are, else those of the launches."""
+        return self._behind(sites, 0, 0) or {place(site.at) for site in sites}
+
+    def _behind(self, sites: Sequence[LaunchSite], part: int, callers: int) -> set[Lines]:
         found: set[Lines] = set()
         for site in sites:
-            block = site.shape[1] if len(site.shape) > 1 else None
+            block = site.shape[part] if len(site.shape) > part else None
             here = [f for f in self.functions.get(site.function, ()) if f.at.path == self.path]
             inside = [f for f in here if f.at.line <= site.at.line <= f.at.end_line]
             around = here if len(here) == 1 else inside
             if block is not None and around:
-                found |= set(self._made(block, around[0], MAX_CALLERS))
+                found |= set(self._made(block, around[0], callers))
         return found
 
     def _made(self, block: object, function: n.Definition, callers: int) -> Iterator[Lines]:

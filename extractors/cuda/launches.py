@@ -94,7 +94,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         tiles = tiles_by_size(definition, mine)
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
-            tuning=tuning, launches=launches,
+            tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library))

@@ -14,7 +14,7 @@ from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
 from kb.analysis.held_sums import held_sums
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
@@ -334,7 +334,7 @@ class Fp32Accumulation(Pattern):
 
     def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
         """A literal with a type of its own, which a sum of one thread begins with."""
-        node = facts.graph.producer(value)
+        node = facts.graph.producer(facts.graph.through(value, COPIES))
         if node is None or node.op.kind != OpKind.CONST or node.op.results[0].type is None:
             return None
         dtype = node.op.results[0].type.dtype

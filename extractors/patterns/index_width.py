@@ -190,18 +190,24 @@ def _counted(facts: Facts, value: str) -> tuple[str, list[Node]]:
     if loop is None or loop.op.kind != OpKind.FOR or place != 0:
         return "", []
     kind = loop.op.regions[region].arguments[0].type
-    return (kind.dtype, [loop]) if kind is not None else ("", [])
+    if kind is None:
+        return "", []
+    made = facts.threads.producer(loop.op.inputs[0])
+    begin = made.op.operand("low") if made is not None else None
+    wide = kind.dtype in _WIDE and begin is not None
+    return kind.dtype, [*(_wide_casts(facts, begin) if wide and begin else []), loop]
 
 
 def _widened(facts: Facts, products: list[Node]) -> list[Node]:
     """The casts that make factors wide."""
-    return [
-        n
-        for product in products
-        for value in product.op.inputs
-        for n in facts.threads.upstream(value, lambda n: n.op.kind not in CASTS | COPIES)
-        if n.op.kind in CASTS and any(r.type and r.type.dtype in _WIDE for r in n.op.results)
-    ]
+    return [n for p in products for value in p.op.inputs for n in _wide_casts(facts, value)]
+
+
+def _wide_casts(facts: Facts, value: str) -> list[Node]:
+    """The casts to 64 bits that give a value, perhaps through copies."""
+    above = facts.threads.upstream(value, lambda n: n.op.kind not in CASTS | COPIES)
+    casts = [n for n in above if n.op.kind in CASTS]
+    return [n for n in casts if any(r.type and r.type.dtype in _WIDE for r in n.op.results)]
 
 
 def _narrows(node: Node) -> bool:

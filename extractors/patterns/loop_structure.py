@@ -15,13 +15,15 @@ from extractors.patterns.cases_rows import (
     SOFTMAX_CHUNKS,
 )
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
-from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.shared import SharedMemory
+from kb.analysis.stages import partials_joined, tree_steps
 from kb.evidence import Decision
 from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
@@ -126,6 +128,11 @@ class LoopStructure(Pattern):
         NearMiss(
             _LANES.replace("    for", "#pragma unroll\n    for"), why="unrolled: no loop runs"
         ),
+        NearMiss(
+            COLUMNS_THREADS,
+            why="one pass; the other loop joins parts",
+            value="two loops (two-pass)",
+        ),
         NearMiss(_UNROLLED, why="the elements of a vector, in no loop that runs"),
     )
 
@@ -149,6 +156,7 @@ class LoopStructure(Pattern):
             and not self._nested(loop, outer)
             and not self._after_products(facts, loop)
         ]
+        inner = self._passes(facts, inner)
         heads: list[Where] = [loop.node for loop in inner]
         if facts.program is not facts.source:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
@@ -170,6 +178,19 @@ class LoopStructure(Pattern):
             if vectors:
                 name = _VECTORS.get(len(vectors), "several loops")
                 yield self.decide(facts, f"{name} over the vector", vectors)
+
+    def _passes(self, facts: Facts, loops: list[Loop]) -> list[Loop]:
+        """Without the loops of threads that only join what each of them left in shared memory,
+        which are no pass over a row."""
+        joined = [*partials_joined(facts), *tree_steps(facts)] if facts.of_threads else []
+        joining = {n.loop.op.span for n in joined if n.loop is not None}
+        if not joining:
+            return loops
+        kinds = READS | WRITES | ATOMICS
+        shared = SharedMemory(facts.threads)
+        touching = (n for n in facts.threads.nodes if n.op.kind in kinds and not shared.holds(n.op))
+        joining -= {loop.op.span for n in touching for loop in n.loops}
+        return [loop for loop in loops if loop.node.op.span not in joining] or loops
 
     def _over_vector(self, facts: Facts, loop: Node) -> bool:
         """A loop of the kernel's own over as many elements as are known before it runs, which is

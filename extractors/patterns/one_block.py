@@ -51,6 +51,7 @@ def total(x, out, n):
     tl.store(out, sum)
 """
 )
+_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 
 
 class OneBlock(Pattern):
@@ -95,7 +96,7 @@ class OneBlock(Pattern):
             walks = [x.node for x in facts.loops if not x.node.loops]
             yield self.decide(facts, "one block does everything", walks or facts.stores)
             return
-        own = facts.threads.of(OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
+        own = facts.threads.of(*_OWN)
         chosen = [
             n
             for n in facts.threads.of(OpKind.IF)
@@ -104,6 +105,11 @@ class OneBlock(Pattern):
         ]
         alone = chosen and all(
             any(s.inside(n) for n in chosen) for s in facts.threads.of(OpKind.STORE)
+        )
+        alone = alone and not any(
+            facts.threads.roots(load.op.inputs[0], *_OWN)
+            for load in facts.threads.of(OpKind.LOAD)
+            if not any(load.inside(n) for n in chosen)
         )
         value = "one thread does everything" if alone else "one block does everything"
         yield self.decide(facts, value, [*chosen, *own] if alone else own)

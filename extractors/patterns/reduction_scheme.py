@@ -129,6 +129,9 @@ class ReductionScheme(Pattern):
             where = self._ends(facts, [c.next for c in grown])
             where += [n for c in grown for n in self._added(facts, c)]
             yield self.decide(facts, value, where)
+        elif combining := self._streamed(facts):
+            if not second_stage(facts):
+                yield self.decide(facts, "streamed partials then combine", combining)
         elif facts.reductions:
             pairs = [
                 (a, b)
@@ -151,6 +154,16 @@ class ReductionScheme(Pattern):
             if single:
                 value = "sequential loop into an accumulator"
                 yield self.decide(facts, value, self._ends(facts, [c.next for c in single]))
+
+    def _streamed(self, facts: Facts) -> list[Node]:
+        """What loops over a block's share of an axis add up, with the reductions that take it in;
+        empty where a reduction takes in something else."""
+        sums = [c for x in facts.loops if x in facts.item_loops for c in x.of(Role.SUM)]
+        taken = [(c, self._combining(facts, c)) for c in sums] if not facts.contractions else []
+        combining = [r for _, found in taken for r in found]
+        if any(r not in combining for r in facts.reductions):
+            return []
+        return [*self._ends(facts, [c.next for c, found in taken if found]), *combining]
 
     def _reads(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
         """True when each step takes in what it loads, wherever that lies, and the outcome is
