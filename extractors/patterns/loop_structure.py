@@ -23,7 +23,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.shared import SharedMemory
-from kb.analysis.stages import partials_joined, tree_steps
+from kb.analysis.stages import partials_joined, second_stage, tree_steps
 from kb.evidence import Decision
 from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
@@ -180,9 +180,12 @@ class LoopStructure(Pattern):
                 yield self.decide(facts, f"{name} over the vector", vectors)
 
     def _passes(self, facts: Facts, loops: list[Loop]) -> list[Loop]:
-        """Without the loops of threads that only join what each of them left in shared memory,
-        which are no pass over a row."""
-        joined = [*partials_joined(facts), *tree_steps(facts)] if facts.of_threads else []
+        """Without the loops of threads that only join what each of them has, by shuffles or in
+        shared memory, which are no pass over a row."""
+        if not facts.of_threads:
+            return loops
+        joined = [*partials_joined(facts), *tree_steps(facts), *second_stage(facts)]
+        joined += facts.threads.of(OpKind.SHUFFLE)
         joining = {n.loop.op.span for n in joined if n.loop is not None}
         if not joining:
             return loops
