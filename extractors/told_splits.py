@@ -41,9 +41,10 @@ def counted(detection: Detection, host: HostFacts) -> Iterator[Decision]:
 
 
 def of_workers(decision: Decision, program: Sequence[Decision]) -> bool:
-    """True for a count of blocks that share out whole items of work: nothing is split."""
+    """True for a count of blocks that share out rows and leave each a part of a gradient."""
     shares = [d.value for d in program if d.axis == "work_decomposition"]
-    return decision.axis == AXIS and any(v.startswith(_WORKERS) for v in shares)
+    parts = any(d.axis == "parameter_gradient" for d in program)
+    return decision.axis == AXIS and parts and any(v.startswith(_WORKERS) for v in shares)
 
 
 def _split(decisions: Sequence[Decision]) -> bool:
@@ -52,9 +53,13 @@ def _split(decisions: Sequence[Decision]) -> bool:
 
 
 def _parts(facts: Facts) -> set[str]:
-    """Compile-time parameters, no extents of tiles, that the rounds of a loop are divided by or
-    stride over, or that are compared with one where results are written either way."""
+    """Compile-time parameters, no extents of tiles, that are compared with one where results are
+    written either way; else that the rounds of a loop are divided by or stride over."""
     held = facts.constexprs - facts.tile_extents
+    return (_compared(facts) & held) or (_counts(facts) & held)
+
+
+def _counts(facts: Facts) -> set[str]:
     found: set[str] = set()
     for loop in facts.loops:
         if loop.step is not None:
@@ -67,13 +72,18 @@ def _parts(facts: Facts) -> set[str]:
                 if atom.kind in (AtomKind.CEIL_DIV, AtomKind.FLOOR_DIV)
                 for name in _names(atom.args[1])
             }
+    return found
+
+
+def _compared(facts: Facts) -> set[str]:
+    found: set[str] = set()
     for store in facts.stores:
         for guard in facts.guards(store.node):
             for test in comparisons(facts, guard.op.inputs[0]):
                 sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
                 if any(side.constant == 1 for side in sides):
                     found |= {a.value for s in sides for a in s.atoms() if s.atom is a}
-    return found & held
+    return found
 
 
 def _names(expr: Expr) -> set[str]:

@@ -113,6 +113,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     rest = [_relied(d, relied) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
+    program = [_summed_later(d, rest) for d in program]
+    program = [d for one in program for d in _beside(one, rest, detection.facts)]
     rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
     found: list[Decision] = []
     launched = detection.facts.of_threads and any(d.axis == WARPS for d in rest)
@@ -267,6 +269,24 @@ def _relied(decision: Decision, relied: Sequence[Decision]) -> Decision:
     if decision.pattern != CONTIGUOUS or decision.file is not None:
         return decision
     return replace(decision, lines=_united(decision.lines, *(d.lines for d in relied)))
+
+
+def _summed_later(decision: Decision, rest: Sequence[Decision]) -> Decision:
+    """A gradient that blocks leave in parts, with the places where the host adds them up."""
+    later = [d.lines for d in rest if d.axis == GRADIENT and d.value == decision.value]
+    if decision.axis != GRADIENT or decision.file is not None:
+        return decision
+    return replace(decision, lines=_united(decision.lines, *later))
+
+
+def _beside(decision: Decision, rest: Sequence[Decision], facts: Facts) -> Iterator[Decision]:
+    """What is stored beside the output, without the parts that the host adds up."""
+    parts = {d.subject for d in rest if d.axis in SUMMED_UP}
+    stores = {a.node.lines for a in facts.stores if a.array in parts}
+    if decision.axis != "side_output" or not stores & {*decision.lines}:
+        yield decision
+    elif left := tuple(line for line in decision.lines if line not in stores):
+        yield replace(decision, lines=left)
 
 
 def _moves(detection: Detection, parameter: str | None) -> bool:

@@ -20,6 +20,7 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
     SOFTMAX_THREADS,
 )
+from extractors.patterns.cases_split import SPLIT_LANES_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -150,6 +151,7 @@ class AffineAfterNorm(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(SPLIT_LANES_POINTER, why="numbers out of words times a vector, summed at once"),
         NearMiss(RECURRENCE, why="sums over unit vectors are stored, no normalised row"),
         NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
         NearMiss(

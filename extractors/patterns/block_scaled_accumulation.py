@@ -114,6 +114,10 @@ class BlockScaledAccumulation(Pattern):
         ),
         NearMiss(_TILE_BESIDE, why="a tile of the same size, no scale"),
         NearMiss(_FADED, why="what exponentials weigh is no sum of quantised products"),
+        NearMiss(
+            vary(_LATE_POINTER, ("x = tl.load(", "x = tl.load(scales + m)[:, None] * tl.load(")),
+            why="a weight of the rows, which an operand has taken up before",
+        ),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
@@ -158,6 +162,7 @@ class BlockScaledAccumulation(Pattern):
 
     def _scaled(self, facts: Facts, product: Node) -> list[Scaled]:
         """Products of a result with a loaded row, column or number."""
+        weights = _weights(facts)
         sums = [n for n in facts.reductions if facts.graph.rests_on(n.result, product)]
 
         def reduced(value: str) -> bool:
@@ -171,7 +176,7 @@ class BlockScaledAccumulation(Pattern):
             seen.add(node)
             for value, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
                 narrow = len([e for e in facts.types.shape(other) if e != "1"]) < 2
-                scales = self._loaded(facts, other)
+                scales = [s for s in self._loaded(facts, other) if s.array not in weights]
                 if scales and facts.graph.rests_on(value, product) and not reduced(value):
                     if narrow or all(_narrow(facts, scale) for scale in scales):
                         found += [(node, scales)] if self._sums_products(facts, value) else []
@@ -220,6 +225,23 @@ def _narrow(facts: Facts, scale: Access) -> bool:
     if len([e for e in facts.types.shape(scale.value) if e != "1"]) < 2:
         return True
     return scale.mode is not Mode.TILE and len(_lanes(scale)) < 2
+
+
+def _weights(facts: Facts) -> set[str | None]:
+    """Arrays that a tile is multiplied by, as it was loaded, before a product: gates and weights of
+    rows. What belongs to numbers of few bits meets them after a cast."""
+    found = set[str | None]()
+    for node in facts.graph.of(OpKind.MUL):
+        for tile, factor in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            wide = sum(extent != "1" for extent in facts.types.shape(tile)) > 1
+            loads = facts.graph.ends(tile, VIEWS) if wide else []
+            if not any(facts.access(n) for n in loads):
+                continue
+            if any(facts.graph.rests_on(p.result, node) for p in facts.contractions):
+                made = facts.graph.producer(facts.graph.core(factor))
+                sides = made.op.inputs[:2] if made is not None and made.kind == OpKind.MUL else ()
+                found |= {a.array for v in (factor, *sides) for a in facts.held_loads(v)}
+    return found
 
 
 def _lanes(access: Access) -> set[str]:

@@ -371,3 +371,19 @@ def recur(q, k, v, rate, out, n, W: tl.constexpr):
 """
 )
 """A state that steps change: unit vectors read and write it."""
+
+SEQUENCES = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, rate, state, out, N, T: tl.constexpr, W: tl.constexpr):
+    own = tl.program_id(0)
+    at = tl.arange(0, W)
+    h = tl.load(state + own * W + at)
+    for t in range(own * T, own * T + T):
+        h = h * tl.exp(tl.load(rate + t)) + tl.load(x + t * W + at)
+        tl.store(out + t * W + at, h)
+    tl.store(state + own * W + at, h)
+"""
+)
+"""A recurrence over the steps of the sequence that the block id places."""

@@ -59,3 +59,24 @@ def product(a, b, scales, out, M, N, K, TM: tl.constexpr, TN: tl.constexpr, TK: 
 """
 )
 """A product in parts: one operand is packed, and its scales are the same for all parts."""
+
+SPLIT_LANES_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def gemv(a, b, scales, out, N, K, TK: tl.constexpr, TN: tl.constexpr, PARTS: tl.constexpr):
+    z = tl.program_id(1)
+    n = tl.program_id(0) * TN + tl.arange(0, TN)
+    acc = tl.zeros((TN,), dtype=tl.float32)
+    for t in range(z, K // TK, PARTS):
+        k = t * TK + tl.arange(0, TK)
+        w = tl.load(b + n[:, None] * (K // 2) + k[None, :] // 2) >> (k[None, :] % 2 * 4) & 15
+        w = w * tl.load(scales + n[:, None] * (K // 64) + k[None, :] // 64)
+        acc += tl.sum(w * tl.load(a + k)[None, :], axis=1)
+    if PARTS == 1:
+        tl.store(out + n, acc)
+    else:
+        tl.atomic_add(out + n, acc)
+"""
+)
+"""A matrix times a vector in parts, multiplied and summed lane by lane."""

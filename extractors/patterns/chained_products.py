@@ -9,8 +9,8 @@ from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINT
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
-from kb.analysis.loops import Role
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.loops import Carried, Loop, Role
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -114,29 +114,36 @@ class ChainedProducts(Pattern):
         added = [n for node in facts.graph.of(OpKind.ADD) for n in self._joined(facts, node)]
         if added:
             yield self.decide(facts, _TWO, dict.fromkeys(added))
-        for product in facts.contractions if facts.program is facts.source else ():
-            if product.loop is None:
-                yield from self._after_loop(facts, product)
+        after = [
+            n
+            for product in (facts.contractions if facts.program is facts.source else ())
+            if product.loop is None
+            for n in self._after_loop(facts, product)
+        ]
+        if after:
+            yield self.decide(facts, _TWO, dict.fromkeys(after))
 
-    def _after_loop(self, facts: Facts, product: Node) -> Iterable[Decision]:
+    def _after_loop(self, facts: Facts, product: Node) -> list[Node]:
         """A sum of products that a loop has finished, and one of other arrays that is added."""
         own = _arrays(facts, [product])
-        for begun in self._begun(facts, product):
-            loop = facts.loop(begun)
-            sums = [p for p in facts.contractions if p.loop is begun]
-            if loop is None or not loop.of(Role.ACCUMULATOR) or not sums:
-                continue
+        for loop, state in self._begun(facts, product):
+            sums = [
+                p
+                for p in facts.contractions
+                if p.loop is loop.node and facts.graph.rests_on(state.next, p)
+            ]
             rest = _arrays(facts, sums)
-            if own - rest and rest - own:
-                yield self.decide(facts, _TWO, (*sums, product))
+            if sums and own - rest and rest - own:
+                return [*sums, product]
+        return []
 
     def _joined(self, facts: Facts, total: Node) -> list[Node]:
         """The products of one iteration that an addition joins, with it."""
         sides = [_terms(facts, v, total.loop) for v in total.op.inputs[:2]]
         return [*sides[0], *sides[1], total] if all(sides) else []
 
-    def _begun(self, facts: Facts, product: Node) -> list[Node]:
-        """Loops whose sum a product is added to, perhaps after a factor."""
+    def _begun(self, facts: Facts, product: Node) -> list[tuple[Loop, Carried]]:
+        """Sums of loops that a product is added to, perhaps after a factor."""
         sums = [v for v in (product.op.operand("acc"),) if v is not None]
         for node in facts.graph.downstream(product.result, 8):
             if node.op.kind == OpKind.ADD:
@@ -144,12 +151,16 @@ class ChainedProducts(Pattern):
                 ends = (facts.graph.rests_on(left, product), facts.graph.rests_on(right, product))
                 sums += {(False, True): [left], (True, False): [right]}.get(ends, [])
                 break
-        found: dict[Node, None] = {}
         for value in sums:
-            for node in facts.graph.upstream(value, lambda n: n.op.kind not in _SCALED):
-                if node.op.kind in LOOPS and not node.loops:
-                    found[node] = None
-        return list(found)
+            if facts.graph.kind_of(value) in _SCALED:
+                sums += [v for v in facts.graph.feeds(value) if v not in sums]
+        return [
+            (loop, c)
+            for loop in facts.loops
+            if not loop.node.loops
+            for c in loop.of(Role.ACCUMULATOR)
+            if c.result in sums
+        ]
 
 
 def _terms(facts: Facts, value: str, loop: Node | None) -> list[Node]:

@@ -139,6 +139,8 @@ class CountedTiles(Pattern):
                 continue
             if not facts.contractions and not all(_tile(store, a) for a in (row[0], column[0])):
                 continue
+            if any(GroupedRasterisation().find(facts)):
+                return
             value = "row-major" if row[0].kind is AtomKind.FLOOR_DIV else "column-major"
             steps = facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
             parts = (row[0], column[0])

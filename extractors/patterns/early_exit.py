@@ -268,44 +268,48 @@ class EarlyExit(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[str, list[Where]] = {}
         for branch in facts.graph.of(OpKind.IF):
-            leaves = _leaves(branch)
-            skips = _skips(facts, branch) if len(branch.loops) == 1 else []
-            if skips:
-                yield self.decide(facts, "items past a loaded length are skipped", skips)
-                return
-            if branch.loops or not (leaves or _parts(facts, branch)):
-                continue
-            tests = [
-                n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS
-            ]
-            placed = [n for n in tests if self._placed(facts, n)]
-            if any(facts.graph.roots(n.result, *READS) for n in placed):
-                yield self.decide(facts, "upper-bound grid + early return", (branch, *placed))
-                return
-            if not leaves:
-                continue
-            between = [n for n in tests if _between_blocks(facts, n)]
-            if between and len(between) == len(tests):
-                yield self.decide(facts, _HALF, (branch, *between))
-                return
-            beyond = [n for n in tests if past_extent(facts, n)]
-            if beyond and len(beyond) == len(tests) and not facts.of_threads:
-                yield self.decide(facts, "early return past the extent", (branch, *beyond))
-                return
-            marks = [n for n in tests if self._marked(facts, n)] or _flags(facts, branch, tests)
-            if marks and len(marks) >= len(tests):
-                yield self.decide(facts, "early return for marked items", (branch, *marks))
-                return
-
+            value, where = self._leaving(facts, branch)
+            if value:
+                found.setdefault(value, []).extend(where)
+        for value, where in found.items():
+            yield self.decide(facts, value, where)
+        if found:
+            return
         for loop in facts.loops:
             if _holds_all(facts, loop):
                 tests = facts.graph.roots(loop.high, *COMPARISONS)
                 placed = [n for n in tests if facts.graph.roots(n.result, *READS)]
                 if any(self._placed(facts, n) for n in placed):
-                    where: list[Where] = [loop.node.head, *placed]
-                    yield self.decide(facts, "upper-bound grid + early return", where)
+                    held: list[Where] = [loop.node.head, *placed]
+                    yield self.decide(facts, "upper-bound grid + early return", held)
                     return
+
+    def _leaving(self, facts: Facts, branch: Node) -> tuple[str, list[Where]]:
+        """How a branch leaves early, and where that is decided; nothing for another branch."""
+        leaves = _leaves(branch)
+        skips = _skips(facts, branch) if len(branch.loops) == 1 else []
+        if skips:
+            return "items past a loaded length are skipped", [*skips]
+        if branch.loops or not (leaves or _parts(facts, branch)):
+            return "", []
+        tests = [n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS]
+        placed = [n for n in tests if self._placed(facts, n)]
+        if any(facts.graph.roots(n.result, *READS) for n in placed):
+            return "upper-bound grid + early return", [branch, *placed]
+        if not leaves:
+            return "", []
+        between = [n for n in tests if _between_blocks(facts, n)]
+        if between and len(between) == len(tests):
+            return _HALF, [branch, *between]
+        beyond = [n for n in tests if past_extent(facts, n)]
+        if beyond and len(beyond) == len(tests) and not facts.of_threads:
+            return "early return past the extent", [branch, *beyond]
+        marks = [n for n in tests if self._marked(facts, n)] or _flags(facts, branch, tests)
+        if marks and len(marks) >= len(tests):
+            return "early return for marked items", [branch, *marks]
+        return "", []
 
     def _placed(self, facts: Facts, test: Node) -> bool:
         """A comparison of where the block is, or of numbers of its own items."""

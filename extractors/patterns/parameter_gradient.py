@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINT
 from extractors.patterns.cases_rows import NORM_BACKWARD, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_SHARED, NORM_BACKWARD_THREADS
+from extractors.patterns.cases_split import SPLIT_LANES_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.accesses import Access
@@ -134,6 +135,14 @@ class ParameterGradient(Pattern):
             ),
             why="each block sums rows of its own",
             value=OWNED,
+        ),
+        NearMiss(SPLIT_LANES_POINTER, why="numbers out of words times a vector, summed at once"),
+        NearMiss(
+            vary(
+                NORM_BACKWARD_POINTER,
+                ("range(own, tl.cdiv(M, TM), tl.num_programs(0))", "tl.static_range(4)"),
+            ),
+            why="so many shifted windows, no rows",
         ),
         NearMiss(_CLAIMED, why="the last block's sum stays", value="lock + accumulate"),
         NearMiss(
@@ -263,7 +272,8 @@ def _tiles(facts: Facts, total: Node) -> set[str | None]:
 
 
 def summed_over_rows(facts: Facts) -> list[Access]:
-    """Stores of tiles that a loop sums up over rows of which it stores something, too."""
+    """Stores of tiles that a loop sums up over rows of which it stores something, too; rounds that
+    are counted in the source, as the taps of a window are, go over rows of many blocks alone."""
     sums = [
         (loop, c) for loop in facts.loops for c in loop.of(Role.SUM) if facts.types.shape(c.result)
     ]
@@ -272,6 +282,7 @@ def summed_over_rows(facts: Facts) -> list[Access]:
         for loop, c in sums
         for s in facts.stores
         if not s.node.inside(loop.node)
+        and (s.is_atomic or loop.range is None or loop.range.op.kind != OpKind.STATIC_RANGE)
         and _kept(facts, s.value, c.result)
         and any(o.node.inside(loop.node) for o in facts.stores)
     ]

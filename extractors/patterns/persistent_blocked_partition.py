@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, TILE, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
-from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
+from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER, SEQUENCES
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
@@ -95,6 +95,7 @@ class PersistentBlockedPartition(Pattern):
         Case(_BLOCKED_THREADS, "persistent blocked (contiguous chunk per CTA)"),
     )
     near_misses = (
+        NearMiss(SEQUENCES, why="steps of one sequence, each from what the last one left"),
         NearMiss(NORM_BACKWARD, why="items are strided over the blocks"),
         NearMiss(ATTENTION, why="the loop runs over keys, and its bound is a mask's"),
         NearMiss(NORM_BACKWARD_POINTER, why="items are strided over the blocks"),

@@ -10,6 +10,7 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, P
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import RECURRENCE
+from extractors.patterns.cases_split import SPLIT_LANES_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
@@ -133,6 +134,7 @@ class RecomputeFromStatistics(Pattern):
         Case(BACKWARD_KEYS_THREADS, "recompute P = exp2(S*scale - LSE)"),
     )
     near_misses = (
+        NearMiss(SPLIT_LANES_POINTER, why="numbers out of words times a vector, summed at once"),
         NearMiss(_MIXED, why="a row times a matrix, summed at once: nothing is made again"),
         NearMiss(
             vary(

@@ -113,6 +113,10 @@ class RezeroPaddedLanes(Pattern):
             _FLAT_ROWS.replace("ct.where(at < N, v, 0.0)", "ct.where(v > 0.0, v, 0.0)"),
             why="values are chosen, no places",
         ),
+        NearMiss(
+            vary(_SCALED, ("tl.load(means + row)", "tl.load(means + row * n + at)")),
+            why="two rows are compared, none is moved by its mean",
+        ),
         NearMiss(BACKWARD_KEYS, why="probabilities are masked, by a causal mask"),
         NearMiss(ATTENTION, why="no difference is masked"),
         NearMiss(BACKWARD_KEYS_THREADS, why="probabilities are masked, by a causal mask"),
@@ -157,12 +161,23 @@ class RezeroPaddedLanes(Pattern):
 
 
 def _moved(facts: Facts, kept: str | None) -> bool:
-    """True for a difference from what was loaded, also one that is scaled, or one side of a
-    branch."""
+    """True for a difference from what was loaded, or one side of a branch; also for one from a
+    number of the row that is scaled."""
     ends = facts.graph.ends(kept, VIEWS | CASTS)
-    ends += [e for n in ends if n.op.kind == OpKind.MUL for v in n.op.inputs[:2]
-             for e in facts.graph.ends(v, VIEWS | CASTS)]  # fmt: skip
-    return any(n.op.kind == OpKind.SUB and facts.feeding(n.op.inputs[0]) for n in ends)
+    scaled = [
+        end
+        for n in ends
+        if n.op.kind == OpKind.MUL
+        for v in n.op.inputs[:2]
+        for end in facts.graph.ends(v, VIEWS | CASTS)
+        if end.op.kind == OpKind.SUB and _axes(facts, end, 1) < _axes(facts, end, 0)
+    ]
+    return any(n.op.kind == OpKind.SUB and facts.feeding(n.op.inputs[0]) for n in (*ends, *scaled))
+
+
+def _axes(facts: Facts, node: Node, side: int) -> int:
+    """Along how many axes one side of an operation varies."""
+    return sum(extent != "1" for extent in facts.types.shape(node.op.inputs[side]))
 
 
 def _tail(facts: Facts, condition: str | None) -> bool:

@@ -43,6 +43,18 @@ class RoutedWeight(Pattern):
     matches = (
         Case(_ROUTED, "row weight in the epilogue"),
         Case(_ROUTED_TILE, "row weight in the epilogue"),
+        Case(
+            vary(
+                _ROUTED,
+                ("ids, rates, out,", "ids, rates, out, BACK: tl.constexpr,"),
+                (
+                    "    acc *= tl.load(rates",
+                    "    to = own if BACK else m\n    acc *= tl.load(rates",
+                ),
+                ("tl.store(out + own[:, None]", "tl.store(out + to[:, None]"),
+            ),
+            "row weight in the epilogue",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -79,6 +91,14 @@ class RoutedWeight(Pattern):
 
 
 def _rows(access: Access) -> frozenset[Atom]:
-    """Loaded rows that an access is at, as they were loaded."""
-    tops = (atom for index in access.index for atom in index.top())
-    return frozenset(atom for atom in tops if atom.kind is AtomKind.LOADED)
+    """Loaded rows that an access is at, as they were loaded; also those that it is at on one way of
+    a choice."""
+    found = set[Atom]()
+    pending = [*access.index]
+    for index in pending:
+        for atom in index.top():
+            if atom.kind is AtomKind.LOADED:
+                found.add(atom)
+            elif atom.kind is AtomKind.CHOICE:
+                pending += atom.args
+    return frozenset(found)

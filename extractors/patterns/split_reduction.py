@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_split import (
     SPLIT,
     SPLIT_ATOMIC_POINTER,
+    SPLIT_LANES_POINTER,
     SPLIT_PACKED_POINTER,
     SPLIT_THREADS,
 )
@@ -123,6 +124,7 @@ class SplitReduction(Pattern):
         ),
         Case(SPLIT_ATOMIC_POINTER, "split with atomics"),
         Case(SPLIT_PACKED_POINTER, "split with atomics"),
+        Case(SPLIT_LANES_POINTER, "split with atomics"),
         Case(SPLIT_THREADS, "split, partials stored for a second stage"),
         Case(PRODUCT_THREADS, "serial reduction in one CTA"),
         Case(DECODE_PART, "split, partials stored for a second stage"),
@@ -152,6 +154,10 @@ class SplitReduction(Pattern):
         NearMiss(
             vary(SPLIT_ATOMIC_POINTER, ("k = tl.program_id(1) * TK + ", "k = ")),
             why="every block sums the whole axis",
+        ),
+        NearMiss(
+            vary(SPLIT_LANES_POINTER, ("range(z, K // TK, PARTS)", "range(0, K // TK)")),
+            why="every block sums all columns",
         ),
         NearMiss(
             vary(SPLIT_PACKED_POINTER, ("    k = z * TK +", "    k ="), ("out + m", "out + z + m")),
@@ -221,7 +227,9 @@ class SplitReduction(Pattern):
         elif not facts.contractions:
             added = [n for s in atomics for n in lane_sums(facts, s)]
             if added:
-                yield self.decide(facts, "split with atomics", [*added, *atomics])
+                begins = [n for piece in pieces(facts) for n in piece.bounds]
+                yield self.decide(facts, "split with atomics", [*begins, *added, *atomics])
+                return
         elif facts.of_threads and not atomics:
             yield from self._serial(facts)
         split = [] if parts else shared_out(facts)

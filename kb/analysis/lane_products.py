@@ -48,8 +48,8 @@ def products_summed(facts: Facts) -> list[tuple[Node, Node]]:
 
 
 def _made(facts: Facts, total: Node) -> list[Node]:
-    """What makes the tile that is summed, or is added to it in every round of a loop; of a product,
-    what its factors are products of, too."""
+    """What makes the tile that is summed, or is added to it in every round of a loop; below
+    factors that are the same for all that is summed."""
     core = facts.graph.core(total.op.inputs[0])
     added = [
         v
@@ -61,9 +61,24 @@ def _made(facts: Facts, total: Node) -> list[Node]:
         for v in step.op.inputs[:2]
     ]
     made = [n for v in (core, *added) for n in facts.graph.ends(v, _HELD)]
-    scaled = [n for m in made if m.op.kind == OpKind.MUL for v in m.op.inputs[:2]
-              for n in facts.graph.ends(v, _HELD)]  # fmt: skip
+    axis = facts.values.literal(total.op.operand("axis"))
+    scaled = [
+        n
+        for m in made
+        if m.op.kind == OpKind.MUL
+        for value, factor in (m.op.inputs[:2], m.op.inputs[1::-1])
+        if _alike(facts, factor, axis)
+        for n in facts.graph.ends(value, _HELD)
+    ]
     return list(dict.fromkeys((*made, *scaled)))
+
+
+def _alike(facts: Facts, factor: str, axis: object) -> bool:
+    """Whether a factor does not vary along an axis."""
+    shape = _own(facts, factor)
+    if not isinstance(axis, int) or sum(e != "1" for e in shape) > 1:
+        return False
+    return not shape or (-len(shape) <= axis < len(shape) and shape[axis] == "1")
 
 
 def _spread(facts: Facts, product: Node, total: Node) -> bool:

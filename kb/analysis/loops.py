@@ -334,7 +334,23 @@ def blocked(loop: Loop, values: Values) -> bool:
         return False
     low, high = values.expr(loop.low), values.expr(loop.high)
     block = next((a for a in low.atoms() if a.kind is AtomKind.BLOCK), None)
-    return block is not None and block in set(high.atoms()) and low.atom is not block
+    chunk = block is not None and block in set(high.atoms()) and low.atom is not block
+    return chunk and not _steps(loop, values)
+
+
+def _steps(loop: Loop, values: Values) -> bool:
+    """True for a walk over the steps of one sequence: what a round stores rests on the round
+    before, in this loop or in another one from the same begin to the same end."""
+    graph = values.graph
+    for node in graph.of(OpKind.FOR):
+        if _bounds(graph, node)[:2] != (loop.low, loop.high):
+            continue
+        names = [a.name for a in node.op.regions[-1].arguments[1:]]
+        states = [name for name in names if name not in values.increments]
+        stored = [n.op.operand("value") for n in graph.of(OpKind.STORE) if n.inside(node)]
+        if any(leads(graph, v, state) for v in stored if v is not None for state in states):
+            return True
+    return False
 
 
 def induction(loop: Loop, values: Values) -> Expr:

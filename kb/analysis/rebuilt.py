@@ -142,18 +142,26 @@ def _reduced(facts: Facts, node: Node) -> bool:
 
 
 def _summed_alone(facts: Facts, node: Node, wide: str) -> bool:
-    """True where a tile of one array is multiplied by another and summed, at once or after the
-    rounds of a loop have been added up: a product of a matrix and a vector."""
+    """True where a tile of one array, or of numbers with scales that lie elsewhere, is multiplied
+    by another and summed, at once or after the rounds of a loop have been added up: a product of a
+    matrix and a vector."""
     loads = [a for a in facts.feeding(wide) if lanes(facts, a)]
     places = {a.node for one in loads for a in _placed_by(facts, one)}
     arrays = {a.array for a in loads if a.node not in places}
+    apart = len({a.index for a in loads}) == len(loads) and _few_bits(facts, wide)
     sums = {c.next: c.result for loop in facts.loops for c in loop.of(Role.SUM)}
     ends = [
         end
         for user in facts.graph.users(node.result)
         for end in (facts.graph.users(sums[user.result]) if user.result in sums else [user])
     ]
-    return len(arrays) == 1 and bool(ends) and all(n.op.kind == OpKind.REDUCE_SUM for n in ends)
+    plain = bool(ends) and all(n.op.kind == OpKind.REDUCE_SUM for n in ends)
+    return plain and (len(arrays) == 1 or apart)
+
+
+def _few_bits(facts: Facts, value: str) -> bool:
+    """Whether numbers are taken out of words."""
+    return bool(facts.graph.roots(value, OpKind.SHIFT_RIGHT, OpKind.BIT_AND))
 
 
 def _placed_by(facts: Facts, access: Access) -> list[Access]:

@@ -37,9 +37,12 @@ def pieces(facts: Facts) -> list[Piece]:
     loops = [
         loop
         for loop in facts.loops
-        if loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM)
-        and (facts.contractions or loop.of(Role.RUNNING_MAXIMUM))
-        and not any(a.node.inside(loop.node) for a in facts.stores)
+        if (
+            loop.of(Role.ACCUMULATOR, Role.RUNNING_SUM)
+            and (facts.contractions or loop.of(Role.RUNNING_MAXIMUM))
+        )
+        or _added(facts, loop)
+        if not any(a.node.inside(loop.node) for a in facts.stores)
     ]
     still = [a for a in facts.loads if not any(a.node.inside(loop.node) for loop in loops)]
     fixed = {c for a in still for c, _ in _placing(facts, a)} if loops else set()
@@ -58,6 +61,13 @@ def pieces(facts: Facts) -> list[Piece]:
         elif listed := _listed(facts, loop, stores):
             found.append(Piece(loop, listed, tuple(stores)))
     return found
+
+
+def _added(facts: Facts, loop: Loop) -> bool:
+    """Whether a loop sums up lane by lane what an atomic adds to the sums of other blocks."""
+    atomics = [] if facts.contractions or facts.of_threads else facts.stores
+    sums = [c.result for c in loop.of(Role.SUM)]
+    return any(s.is_atomic and s in facts.stored_in(v, [s]) for s in atomics for v in sums)
 
 
 def _listed(facts: Facts, loop: Loop, stores: list[Access]) -> tuple[Node, ...]:

@@ -185,3 +185,36 @@ def test_activations_of_a_backward_pass_are_computed_again(
     found = subject(vary(_RELU_SQUARED, *changes))
     decisions = told_together(detect(found.facts.kernel, found.host), found.host)
     assert [tuple(a for a, _ in d.lines) for d in decisions if d.axis == "recompute"] == told
+
+
+_GIVEN = """
+class Given(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, g):
+        return host(g)
+
+def host(x, gy, w, stat):
+    gx = torch.empty_like(x)
+    sums = torch.empty((64, x.shape[1]), device=x.device)
+    back[(64,)](gx, gy, x, w, stat, sums, x.shape[0], x.shape[1], x.stride(0), sums.stride(0), 16, 64)
+    return gx, sums.sum(0)
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("changes", "host"),
+    [
+        pytest.param((), True, id="the host adds the parts up"),
+        pytest.param(((", sums.sum(0)", ", sums"),), False, id="the host hands them on"),
+    ],
+)
+def test_gradient_of_a_weight_is_told_with_where_its_parts_are_added_up(
+    changes: tuple[tuple[str, str], ...], host: bool
+) -> None:
+    found = subject(NORM_BACKWARD_POINTER + "import torch\n" + vary(_GIVEN, *changes))
+    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    (gradient,) = [d for d in rows if d.axis == "parameter_gradient"]
+    last = found.facts.kernel.entry.span.end_line
+    assert any(line > last for line, _ in gradient.lines) is host
+    parts = [d for d in rows if d.axis == "side_output"]
+    assert not any(line in d.lines for d in parts for line in gradient.lines)
