@@ -9,7 +9,7 @@ import math
 from extractors.natives import normal_path
 from extractors.partitions import Part, partitions
 from extractors.scope import Constant, Local, Meaning, Native, Scope
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect, Row
 from kb.ir import Literal, ParameterKind
@@ -397,4 +397,4 @@ _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_B
 def _loaded(node: object) -> set[str]:
     if not isinstance(node, ast.AST):
         return set()
-    return {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
+    return {inner.id for inner in each(node, ast.Name)}

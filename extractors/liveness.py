@@ -7,7 +7,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each
 
 Names = frozenset[str]
 NONE: Names = frozenset()
@@ -98,19 +98,11 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
 
 
 def _reads(node: ast.AST) -> Names:
-    return frozenset(
-        inner.id
-        for inner in walk(node)
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)
-    )
+    return frozenset(inner.id for inner in each(node, ast.Name) if isinstance(inner.ctx, ast.Load))
 
 
 def _targets(node: ast.AST) -> Names:
-    return frozenset(
-        inner.id
-        for inner in walk(node)
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-    )
+    return frozenset(inner.id for inner in each(node, ast.Name) if isinstance(inner.ctx, ast.Store))
 
 
 def _assigned(statement: ast.stmt) -> set[str]:

@@ -13,7 +13,7 @@ from extractors.natives import normal_path
 from extractors.opaque import opaque_notes
 from extractors.scope import Expression, Local, Modules, Native, Scope
 from extractors.statements import StatementReader
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect
 from kb.dialects.registry import DIALECTS
@@ -76,16 +76,14 @@ def _assumptions(scope: Scope) -> Iterator[Diagnostic]:
 
 
 def _kernels(scope: Scope) -> Iterator[Kernel]:
-    marked = [found for node in _functions(scope.tree) if (found := _marked(node, scope))]
+    marked = [
+        found for node in each(scope.tree, ast.FunctionDef) if (found := _marked(node, scope))
+    ]
     called = set().union(*(_called(node, scope) for node, _ in marked)) if marked else set()
     for node, dialect in marked:
         helper = node in called or _returns_value(node)
         if not (dialect.marks_helpers and helper):
             yield ProgramReader(dialect).kernel(scope, node)
-
-
-def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
-    return [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef)]
 
 
 def _marked(node: ast.FunctionDef, scope: Scope) -> tuple[ast.FunctionDef, Dialect] | None:
@@ -106,8 +104,8 @@ def _path(node: ast.expr, scope: Scope) -> str:
 def _called(node: ast.FunctionDef, scope: Scope) -> set[ast.FunctionDef]:
     """Functions of the module that the body of `node` calls or hands on."""
     found: set[ast.FunctionDef] = set()
-    for inner in walk(node):
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
+    for inner in each(node, ast.Name):
+        if isinstance(inner.ctx, ast.Load):
             meaning = scope.lookup(inner.id)
             if isinstance(meaning, Local) and meaning.node is not node:
                 found.add(meaning.node)
@@ -115,7 +113,7 @@ def _called(node: ast.FunctionDef, scope: Scope) -> set[ast.FunctionDef]:
 
 
 def _returns_value(node: ast.FunctionDef) -> bool:
-    return any(isinstance(inner, ast.Return) and inner.value is not None for inner in walk(node))
+    return any(inner.value is not None for inner in each(node, ast.Return))
 
 
 @dataclass(eq=False)

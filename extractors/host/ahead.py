@@ -12,7 +12,7 @@ from extractors.host.origins import lines_of
 from extractors.host.passes import AHEAD, differentiable
 from extractors.host.pipeline import bound_results, given_name, runs_kernels
 from extractors.host.sides import routes_of
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 _SCALES = frozenset({"mul", "mul_", "multiply", "equal", "ne", "is_contiguous", "ndim", "dim"})
@@ -54,22 +54,20 @@ def gradient_ahead(material: Material) -> Iterator[Decision]:
 def _saving(forward: ast.FunctionDef) -> list[ast.Call]:
     return [
         node
-        for node in walk(forward)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "save_for_backward"
+        for node in each(forward, ast.Call)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "save_for_backward"
     ]
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in walk(node) if isinstance(one, ast.Name)}
+    return {one.id for one in each(node, ast.Name)}
 
 
 def _scaling(material: Material, backward: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
     """A backward pass and the functions of the module that it calls, where all of them multiply
     or move arrays and nothing else; otherwise nothing."""
     routes = routes_of(material.tree, material.kernels)
-    calls = [node for node in walk(backward) if isinstance(node, ast.Call)]
+    calls = list(each(backward, ast.Call))
     named = {call.func.id for call in calls if isinstance(call.func, ast.Name)}
     helpers = [node for node in functions_of(material.tree) if node.name in named]
     if routes.of([backward]) or any(runs_kernels(material, call) for call in calls):

@@ -15,7 +15,7 @@ from extractors.host.render import leaves
 from extractors.host.stand_ins import STAND_IN
 from extractors.host.tuning import axis_names
 from extractors.host.values import Choice, Expr, KernelValue, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 
@@ -66,7 +66,7 @@ def _loop_flags(branch: ast.AST) -> set[str]:
     inside = [node for part in (*branch.body, *branch.orelse) for node in walk(part)]
     if not any(isinstance(node, (ast.For, ast.While)) for node in inside):
         return set()
-    return {node.id for node in walk(branch.test) if isinstance(node, ast.Name)}
+    return {node.id for node in each(branch.test, ast.Name)}
 
 
 def _reached(material: Material, search: SearchRecord, axis: str) -> set[str]:

@@ -11,7 +11,7 @@ from extractors.host.device import QUESTIONS
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 _PLATFORM = frozenset({
@@ -91,14 +91,14 @@ def asks(material: Material, test: ast.expr) -> bool:
     bound to what such a call gives."""
     if _asks(material, test):
         return True
-    names = [node for node in walk(test) if isinstance(node, ast.Name)]
+    names = list(each(test, ast.Name))
     return bool(names) and all(_answered(material, name) for name in names)
 
 
 def _given(material: Material, test: ast.expr) -> Iterator[ast.AST]:
     """Where names of a test got what such a call gave."""
     if material.origins is not None and not _asks(material, test):
-        for name in (node for node in walk(test) if isinstance(node, ast.Name)):
+        for name in each(test, ast.Name):
             yield from material.origins.statements(name, callers=False)[:1]
 
 
@@ -131,10 +131,10 @@ def _told(material: Material, value: ast.expr) -> bool:
     if name == "tuple" and value.args:
         return _told(material, value.args[0])
     return name in QUESTIONS or any(
-        isinstance(item, ast.Return) and item.value is not None and _told_there(item.value)
+        item.value is not None and _told_there(item.value)
         for node in functions_of(material.tree)
         if node.name == name
-        for item in walk(node)
+        for item in each(node, ast.Return)
     )
 
 
@@ -145,16 +145,16 @@ def _told_there(value: ast.expr) -> bool:
 
 def _counts(value: ast.expr) -> bool:
     """True for a number of multiprocessors: how much work there is for the target."""
-    return any(isinstance(n, ast.Attribute) and n.attr in _COUNTS for n in walk(value))
+    return any(node.attr in _COUNTS for node in each(value, ast.Attribute))
 
 
 def _asks(material: Material, test: ast.expr) -> bool:
     """True for a test that calls what asks for the target, and that measures nothing."""
-    calls = [node for node in walk(test) if isinstance(node, ast.Call)]
+    calls = list(each(test, ast.Call))
     placed = {id(getattr(call.func, "value", None)) for call in calls if _of_array(call)}
     asked = [call.func for call in calls if id(call) not in placed]
     names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in asked}
-    sized = any(isinstance(n, ast.Attribute) and n.attr in ("shape", "numel") for n in walk(test))
+    sized = any(one.attr in ("shape", "numel") for one in each(test, ast.Attribute))
     return bool(names & (_ANSWERS | material.machine.device_functions)) and not sized
 
 

@@ -10,7 +10,7 @@ from extractors.host.callers import VIEWS
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
-from extractors.syntax.nodes import children, nodes_of, walk
+from extractors.syntax.nodes import children, each
 from kb.evidence import Lines
 
 MAX_STEPS = 60
@@ -92,11 +92,10 @@ def _computes(material: Material, value: ast.expr) -> bool:
 def _attributes(tree: ast.Module) -> dict[str, list[tuple[ast.expr, int | None]]]:
     """What a module assigns to attributes of each name, with the place in a row."""
     found: dict[str, list[tuple[ast.expr, int | None]]] = {}
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Assign):
-            for target, place in _targets(node):
-                if isinstance(target, ast.Attribute):
-                    found.setdefault(target.attr, []).append((node.value, place))
+    for node in each(tree, ast.Assign):
+        for target, place in _targets(node):
+            if isinstance(target, ast.Attribute):
+                found.setdefault(target.attr, []).append((node.value, place))
     return found
 
 
@@ -140,6 +139,6 @@ def _given_back(tree: ast.Module, name: str) -> tuple[ast.expr, ...]:
         node.value
         for function in functions_of(tree)
         if function.name == name
-        for node in walk(function)
-        if isinstance(node, ast.Return) and node.value is not None
+        for node in each(function, ast.Return)
+        if node.value is not None
     )

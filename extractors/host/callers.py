@@ -9,7 +9,7 @@ from functools import lru_cache
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import Origins, lines_of
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import Lines
 
 MAX_CALLERS = 8
@@ -48,7 +48,7 @@ def _leads(node: ast.FunctionDef, launch: LaunchRecord, after: str | None) -> bo
 @lru_cache(maxsize=4096)
 def called(node: ast.AST) -> frozenset[str]:
     """Names of the functions and methods that a piece of code calls."""
-    functions = [item.func for item in walk(node) if isinstance(item, ast.Call)]
+    functions = [item.func for item in each(node, ast.Call)]
     return frozenset(
         func.id if isinstance(func, ast.Name) else func.attr
         for func in functions
@@ -58,7 +58,7 @@ def called(node: ast.AST) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _classes(tree: ast.Module) -> tuple[ast.ClassDef, ...]:
-    return tuple(node for node in nodes_of(tree) if isinstance(node, ast.ClassDef))
+    return tuple(node for node in each(tree, ast.ClassDef))
 
 
 def classes(material: Material, launch: LaunchRecord) -> Iterator[ast.ClassDef]:

@@ -192,7 +192,7 @@ class Calls(Definitions):
         try:
             result = self._run_function(func, frame)
         except OutOfBounds as stop:
-            if machine.steps > machine.limits.steps or not func.generator:
+            if machine.steps > machine.limits.steps or not is_generator(func.node):
                 raise
             result = Unknown(stop.reason)
         finally:

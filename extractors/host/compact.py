@@ -10,7 +10,7 @@ from functools import lru_cache
 from extractors.host.backwards import back, same_array
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 
@@ -43,4 +43,4 @@ def _is_compacting(call: ast.Call) -> bool:
 @lru_cache(maxsize=8)
 def _compacts(tree: ast.Module) -> bool:
     """Whether a module makes any array contiguous."""
-    return any(isinstance(node, ast.Call) and _is_compacting(node) for node in nodes_of(tree))
+    return any(map(_is_compacting, each(tree, ast.Call)))

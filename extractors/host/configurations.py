@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from extractors.host.events import SearchRecord
 from extractors.host.facts import Material, function_at
 from extractors.host.origins import Origins, lines_of
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -53,7 +53,7 @@ def _makers(material: Material, roots: list[ast.AST]) -> list[ast.FunctionDef]:
 
 def _configures(function: ast.FunctionDef) -> bool:
     """True for a function that calls Triton's class of configurations."""
-    calls = [n.func for n in walk(function) if isinstance(n, ast.Call)]
+    calls = [n.func for n in each(function, ast.Call)]
     names = (f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls)
     return "Config" in names
 
@@ -98,7 +98,7 @@ def _hooks(material: Material, search: SearchRecord) -> list[Lines]:
     found: list[Lines] = []
     for root in _roots(material, origins, search) if origins is not None else ():
         given = _defaults(root)
-        for call in (node for node in walk(root) if isinstance(node, ast.Call)):
+        for call in each(root, ast.Call):
             for hook in (word.value for word in call.keywords if word.arg == _HOOK):
                 name = hook.id if isinstance(hook, ast.Name) else ""
                 found += origins.functions(given.get(name, hook)) if origins is not None else ()
@@ -203,7 +203,7 @@ def _is_filter(call: ast.Call) -> bool:
 
 
 def _bound(target: ast.expr) -> frozenset[str]:
-    return frozenset(n.id for n in walk(target) if isinstance(n, ast.Name))
+    return frozenset(n.id for n in each(target, ast.Name))
 
 
 def _reads(test: ast.expr, names: frozenset[str]) -> bool:

@@ -22,7 +22,7 @@ from extractors.host.values import (
     Value,
 )
 from extractors.host.wrapping import makes_contiguous
-from extractors.syntax.nodes import children
+from extractors.syntax.nodes import children, each
 
 
 class Definitions(Statements):
@@ -32,7 +32,7 @@ class Definitions(Statements):
         return OPERATORS.get(op, "+")
 
     def _do_FunctionDef(self, node: ast.FunctionDef, frame: Frame) -> AnyFlow:
-        func = Func(node.name, node, frame, self.defaults(node.args, frame), is_generator(node))
+        func = Func(node.name, node, frame, self.defaults(node.args, frame))
         if frame.module == self.main and self._signature(node) is not None:
             value: Value = KernelValue(node.name, frame.module)
             self.bind(node.name, value, frame)
@@ -243,8 +243,12 @@ def _gives_up(flow: AnyFlow) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
     """Whether a function yields (inner functions do not count)."""
+    if isinstance(node, ast.Lambda):
+        return False
+    if not each(node, ast.Yield) and not each(node, ast.YieldFrom):
+        return False
     pending: list[ast.AST] = list(node.body)
     while pending:
         item = pending.pop()

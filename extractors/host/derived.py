@@ -14,7 +14,7 @@ from extractors.host.render import leaves
 from extractors.host.tree import handed_over, parameter_names
 from extractors.host.tuning import computed
 from extractors.host.values import Choice, Expr, Func, Unknown, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
@@ -128,8 +128,7 @@ def rule_lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lin
     rows = [
         (key, value)
         for mark in kernel.decorator_list
-        for node in walk(mark)
-        if isinstance(node, ast.Dict)
+        for node in each(mark, ast.Dict)
         for key, value in zip(node.keys, node.values, strict=True)
     ]
     found = {

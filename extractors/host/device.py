@@ -13,7 +13,7 @@ from extractors.host.events import TargetProfile
 from extractors.host.expr import sym
 from extractors.host.tables import PROPERTY_NAMES
 from extractors.host.values import ABSENT, External, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 
 PROPERTIES = "device properties"
 TARGET = "device target"
@@ -61,7 +61,7 @@ def asks(path: str) -> bool:
 def asks_inside(node: ast.AST) -> bool:
     """True for a function that asks what the device is in a place that may not be reached, as in
     a loop over devices whose number is not known."""
-    return any(isinstance(one, ast.Attribute) and one.attr in QUESTIONS for one in walk(node))
+    return any(one.attr in QUESTIONS for one in each(node, ast.Attribute))
 
 
 def answer(path: str, profile: TargetProfile | None) -> Value:

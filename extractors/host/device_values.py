@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from extractors.host.backends import asks, gives_answer, holds
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 _CHOSEN = frozenset({"tile_selection", "num_warps", "prefetch_depth", "occupancy", "cluster_size"})
@@ -53,8 +53,8 @@ def _asking(
     function."""
     named = {
         node.func.id
-        for node in walk(function)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        for node in each(function, ast.Call)
+        if isinstance(node.func, ast.Name)
         if any(first <= node.lineno <= last for first, last in places)
     }
     named &= material.machine.device_functions

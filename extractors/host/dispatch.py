@@ -15,7 +15,7 @@ from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.sides import FRAMEWORK, forks
 from extractors.host.values import Choice, Expr, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
 MAX_DEPTH = 2
@@ -173,7 +173,7 @@ def _joined(material: Material, test: ast.expr) -> list[ast.expr]:
 def _cases(material: Material, term: ast.expr) -> Iterator[ast.expr]:
     """Tests that chose what a term compares: of a choice, or around a constant that a name is set
     to."""
-    for name in (node for node in walk(term) if isinstance(node, ast.Name)):
+    for name in each(term, ast.Name):
         made = material.origins.statements(name, callers=False) if material.origins else []
         for place in (one for one in made if isinstance(one, ast.Assign)):
             if isinstance(place.value, ast.IfExp) and place is made[0]:
@@ -197,8 +197,8 @@ def _given_back(material: Material, value: ast.expr) -> list[ast.expr]:
         item.value
         for node in (functions_of(material.tree) if name else ())
         if node.name == name
-        for item in walk(node)
-        if isinstance(item, ast.Return) and item.value is not None
+        for item in each(node, ast.Return)
+        if item.value is not None
         if not isinstance(item.value, ast.Constant)
     ]
 

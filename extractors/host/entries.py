@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,9 @@ def entry(tree: ast.Module, name: str, stack: tuple[str, ...], kernel: str) -> a
 @lru_cache(maxsize=8)
 def _entries(tree: ast.Module) -> Mapping[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
-    for function in nodes_of(tree):
-        if isinstance(function, ast.FunctionDef):
-            for name, one in _written(function):
-                found.setdefault(name, []).append(one)
+    for function in each(tree, ast.FunctionDef):
+        for name, one in _written(function):
+            found.setdefault(name, []).append(one)
     return found
 
 

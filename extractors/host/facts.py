@@ -25,7 +25,7 @@ from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
 from extractors.host.render import Names, mentions_memo
 from extractors.host.values import Choice, Expr, Value
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import Decision, Diagnostic, Lines
 from kb.space import Constraint, Launch, Tuning
 
@@ -299,7 +299,7 @@ def function_at(tree: ast.Module, name: str, lines: Lines) -> ast.FunctionDef | 
 @lru_cache(maxsize=64)
 def functions_of(tree: ast.Module) -> tuple[ast.FunctionDef, ...]:
     """Every function definition of a module."""
-    return tuple(node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef))
+    return tuple(node for node in each(tree, ast.FunctionDef))
 
 
 @lru_cache(maxsize=1024)
@@ -308,8 +308,8 @@ def read_names(node: ast.FunctionDef) -> frozenset[str]:
     return frozenset(
         item.id
         for statement in node.body
-        for item in walk(statement)
-        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load)
+        for item in each(statement, ast.Name)
+        if isinstance(item.ctx, ast.Load)
     )
 
 

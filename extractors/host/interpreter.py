@@ -31,7 +31,7 @@ from extractors.host.values import (
     Value,
 )
 from extractors.modules import handed_on
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each
 
 MAX_REEXPORTS = 8
 
@@ -78,9 +78,14 @@ class Interpreter(BuiltinCalls):
     def _open_tables(self, module: Module, frame: Frame) -> None:
         """Module-level tables that functions write to: what earlier calls stored is not known."""
         table = dict(self.machine.mapping(frame.oid))
-        for name in written_in_functions(module.tree):
-            value = table.get(name)
-            if isinstance(value, Ref) and value.kind in ("dict", "list", "set"):
+        held = {
+            name: value
+            for name, value in table.items()
+            if isinstance(value, Ref) and value.kind in ("dict", "list", "set")
+        }
+        written = written_in_functions(module.tree) if held else frozenset()
+        for name, value in held.items():
+            if name in written:
                 table[name] = Ref(value.oid, value.kind, True)
         self.machine.heap[frame.oid] = table
 
@@ -207,13 +212,13 @@ def written_in_functions(tree: ast.Module) -> frozenset[str]:
     """Module-level names whose contents a function changes."""
     names: set[str] = set()
     for function in _outermost_functions(tree):
-        for item in walk(function):
-            if isinstance(item, ast.Subscript) and isinstance(item.ctx, (ast.Store, ast.Del)):
-                if isinstance(item.value, ast.Name):
-                    names.add(item.value.id)
-            if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute):
-                owner = item.func.value
-                if isinstance(owner, ast.Name) and item.func.attr in (
+        for item in each(function, ast.Subscript):
+            if isinstance(item.ctx, (ast.Store, ast.Del)) and isinstance(item.value, ast.Name):
+                names.add(item.value.id)
+        for call in each(function, ast.Call):
+            if isinstance(call.func, ast.Attribute):
+                owner = call.func.value
+                if isinstance(owner, ast.Name) and call.func.attr in (
                     "append",
                     "update",
                     "setdefault",

@@ -21,7 +21,7 @@ from extractors.host.tree import (
     parameter_names,
     renames,
 )
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each
 from kb.evidence import Lines
 
 MAX_STEPS = 24
@@ -84,7 +84,7 @@ class Origins:
         self, owner: Function | None, place: ast.stmt, target: ast.expr, value: ast.expr
     ) -> None:
         """One assignment, under every name in its target."""
-        names = {node.id for node in walk(target) if isinstance(node, ast.Name)}
+        names = {node.id for node in each(target, ast.Name)}
         for name in names:
             self._assigned.setdefault((owner, name), []).append((place, value))
 
@@ -123,17 +123,12 @@ class Origins:
 
     def _returns(self, value: ast.AST) -> list[ast.Return]:
         """What the functions of the module that a value calls give back."""
-        named = {
-            node.func.id
-            for node in walk(value)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
+        named = {node.func.id for node in each(value, ast.Call) if isinstance(node.func, ast.Name)}
         return [
             item
             for node in self.tree.body
             if isinstance(node, ast.FunctionDef) and node.name in named
-            for item in walk(node)
-            if isinstance(item, ast.Return)
+            for item in each(node, ast.Return)
         ]
 
     def worked_out(self, value: ast.AST, depth: int = MAX_DEPTH) -> set[Lines]:
@@ -234,8 +229,8 @@ class Origins:
         returns = [
             item.value
             for node in inner
-            for item in walk(node)
-            if isinstance(item, ast.Return) and item.value is not None
+            for item in each(node, ast.Return)
+            if item.value is not None
         ]
         return [one.body for one in bound] + returns
 

@@ -13,7 +13,7 @@ from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, External, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 _SUMS = frozenset({"sum", "mean"})
@@ -135,13 +135,11 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
     if not around:
         return
     body = max(around, key=lambda node: node.lineno)
-    branches = [node for node in walk(body) if isinstance(node, ast.If) and node.orelse]
+    branches = [node for node in each(body, ast.If) if node.orelse]
     after = [
         item
-        for item in walk(body)
-        if isinstance(item, ast.Call)
-        and item.lineno > launch.lines[1]
-        and not _instead(branches, launch.lines[0], item.lineno)
+        for item in each(body, ast.Call)
+        if item.lineno > launch.lines[1] and not _instead(branches, launch.lines[0], item.lineno)
     ]
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position, material.row(launch))

@@ -13,7 +13,7 @@ from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.sides import routes_of
 from extractors.host.values import Expr, Value
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 PASSES = "passes-of-a-differentiable-function"
@@ -86,11 +86,10 @@ def _heads(tree: ast.Module, kernels: frozenset[str]) -> Iterator[Lines]:
 
 def _launched(tree: ast.Module, kernels: frozenset[str]) -> Iterator[Lines]:
     """Calls that are made of kernels, or that are handed one."""
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Call):
-            made = node.func.value if isinstance(node.func, ast.Subscript) else None
-            if any(getattr(one, "id", "") in kernels for one in (made, *node.args)):
-                yield lines_of(node)
+    for node in each(tree, ast.Call):
+        made = node.func.value if isinstance(node.func, ast.Subscript) else None
+        if any(getattr(one, "id", "") in kernels for one in (made, *node.args)):
+            yield lines_of(node)
 
 
 def _head(material: Material) -> Lines:
@@ -102,11 +101,10 @@ def _head(material: Material) -> Lines:
 def differentiable(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.FunctionDef], ...]:
     """The `forward` and `backward` of every class that has both."""
     found = []
-    for node in nodes_of(tree):
-        if isinstance(node, ast.ClassDef):
-            methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
-            if "forward" in methods and "backward" in methods:
-                found.append((methods["forward"], methods["backward"]))
+    for node in each(tree, ast.ClassDef):
+        methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+        if "forward" in methods and "backward" in methods:
+            found.append((methods["forward"], methods["backward"]))
     return tuple(found)
 
 
@@ -119,7 +117,7 @@ def _ways(material: Material, method: ast.FunctionDef) -> set[Lines]:
             later = {node.name for node in on_the_way[on_the_way.index(method) + 1 :]}
         else:
             later = _callers(material.tree, method, launch.stack[0]) if launch.stack else set()
-        calls = [c for c in walk(method) if isinstance(c, ast.Call) and _named(c) in later]
+        calls = [c for c in each(method, ast.Call) if _named(c) in later]
         named = [c for c in calls if _takes(c, material.signature.name)]
         if calls or _holds(method, launch.lines):
             found |= {launch.lines, *(lines_of(call) for call in named or calls)}
@@ -127,7 +125,7 @@ def _ways(material: Material, method: ast.FunctionDef) -> set[Lines]:
 
 
 def _calls_at(method: ast.FunctionDef, lines: set[Lines]) -> list[ast.Call]:
-    return [n for n in walk(method) if isinstance(n, ast.Call) and lines_of(n) in lines]
+    return [n for n in each(method, ast.Call) if lines_of(n) in lines]
 
 
 def _flows_back(method: ast.FunctionDef, call: ast.Call) -> bool:
@@ -135,14 +133,14 @@ def _flows_back(method: ast.FunctionDef, call: ast.Call) -> bool:
     takes what was saved, as where the forward pass is computed again."""
     flows = {one.arg for one in method.args.args[1:]}
     flows |= {method.args.vararg.arg} if method.args.vararg is not None else set()
-    for made in (node for node in walk(method) if isinstance(node, ast.Assign)):
+    for made in each(method, ast.Assign):
         if made.lineno < call.lineno and flows & _names(made.value):
             flows |= {name for target in made.targets for name in _names(target)}
     return bool(flows & _names(call))
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in walk(node) if isinstance(one, ast.Name)}
+    return {one.id for one in each(node, ast.Name)}
 
 
 def _callers(tree: ast.Module, method: ast.FunctionDef, first: str) -> set[str]:
@@ -207,7 +205,7 @@ def _parting(material: Material, launch: LaunchRecord, other: LaunchRecord) -> I
     apart = {*launch.stack[depth : depth + 1], *other.stack[depth : depth + 1]}
     for function in leading(material, launch) if apart else ():
         if function.name == shared[-1]:
-            calls = (node for node in walk(function) if isinstance(node, ast.Call))
+            calls = each(function, ast.Call)
             yield from (lines_of(call) for call in calls if _named(call) in apart)
 
 

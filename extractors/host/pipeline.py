@@ -13,7 +13,7 @@ from extractors.host.modules import parse_quietly
 from extractors.host.origins import lines_of
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
 from extractors.host.sides import routes_of
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 MAX_STEPS = 3
@@ -101,11 +101,10 @@ def _takers(function: ast.FunctionDef, name: str, after: int) -> Iterator[ast.Ca
 def _calls_with(function: ast.FunctionDef) -> dict[str, list[ast.Call]]:
     """Calls in a function by the names that they are handed."""
     found: dict[str, list[ast.Call]] = {}
-    for node in walk(function):
-        if isinstance(node, ast.Call):
-            given = (*node.args, *(key.value for key in node.keywords))
-            for name in {one.id for one in given if isinstance(one, ast.Name)}:
-                found.setdefault(name, []).append(node)
+    for node in each(function, ast.Call):
+        given = (*node.args, *(key.value for key in node.keywords))
+        for name in {one.id for one in given if isinstance(one, ast.Name)}:
+            found.setdefault(name, []).append(node)
     return found
 
 
@@ -113,8 +112,8 @@ def _calls_with(function: ast.FunctionDef) -> dict[str, list[ast.Call]]:
 def _given_back(function: ast.FunctionDef) -> tuple[tuple[int, str], ...]:
     """Places of what a function gives back, with the names that stand there."""
     found: list[tuple[int, str]] = []
-    for node in walk(function):
-        if isinstance(node, ast.Return) and node.value is not None:
+    for node in each(function, ast.Return):
+        if node.value is not None:
             row = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
             found += [(at, one.id) for at, one in enumerate(row) if isinstance(one, ast.Name)]
     return tuple(found)
@@ -139,10 +138,9 @@ def _assigned(tree: ast.Module) -> dict[str, list[tuple[ast.FunctionDef, ast.Ass
     """Assignments of what functions give back, by the names of those."""
     found: dict[str, list[tuple[ast.FunctionDef, ast.Assign]]] = {}
     for function in functions_of(tree):
-        for node in walk(function):
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                if isinstance(node.value.func, ast.Name):
-                    found.setdefault(node.value.func.id, []).append((function, node))
+        for node in each(function, ast.Assign):
+            if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+                found.setdefault(node.value.func.id, []).append((function, node))
     return found
 
 
@@ -158,9 +156,7 @@ def runs_kernels(material: Material, call: ast.Call) -> bool:
 
 def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, steps: int) -> bool:
     """Whether the name that a module imports is a function that leads to kernels."""
-    for node in nodes_of(tree) if steps and material.loader else ():
-        if not isinstance(node, ast.ImportFrom):
-            continue
+    for node in each(tree, ast.ImportFrom) if steps and material.loader else ():
         meant = [one.name for one in node.names if (one.asname or one.name) == name]
         base = _absolute(module, node)
         text = material.loader.source(base) if meant and material.loader else None
@@ -177,8 +173,7 @@ def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, ste
 def _kernels(tree: ast.Module) -> frozenset[str]:
     return frozenset(
         node.name
-        for node in nodes_of(tree)
-        if isinstance(node, ast.FunctionDef)
+        for node in each(tree, ast.FunctionDef)
         for one in node.decorator_list
         if _last(one.func if isinstance(one, ast.Call) else one) in _JITS
     )

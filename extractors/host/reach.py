@@ -11,11 +11,17 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from extractors.host.values import Frame, Func
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each, walk
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _AROUND = (ast.mod, ast.If, ast.Try, ast.With, ast.excepthandler)
 """What statements of a module stand in."""
+
+_NAMING = {
+    ast.Name: "id", ast.Attribute: "attr", ast.Constant: "value",
+    **dict.fromkeys(_DEFINITIONS, "name"),
+}  # fmt: skip
+"""Fields that name something; a constant that is no text is no name, and leads nowhere."""
 
 
 def leads(func: Func, leading: set[str]) -> bool:
@@ -37,7 +43,7 @@ def leading_to(
     """
     statements = list(_statements(module))
     plain = [node for node in statements if not isinstance(node, _DEFINITIONS)]
-    tables &= {one.id for node in plain for one in walk(node) if isinstance(one, ast.Name)}
+    tables &= {one.id for node in plain for one in each(node, ast.Name)}
     behind: dict[str, set[str]] = {}
     for name, inside in _links(statements, tables):
         for one in inside:
@@ -83,7 +89,7 @@ def _links(statements: Iterable[ast.AST], tables: frozenset[str]) -> Iterator[tu
             above = {*map(_base, node.decorator_list), *(tables & inside)}
             yield from ((name, {node.name}) for name in above)
         else:
-            yield from ((one.id, inside) for one in nodes if isinstance(one, ast.Name))
+            yield from ((one.id, inside) for one in each(node, ast.Name))
 
 
 def _base(decorator: ast.expr) -> str:
@@ -95,14 +101,4 @@ def _base(decorator: ast.expr) -> str:
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:
     """Names, attributes, definitions, and texts that may be names."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, _DEFINITIONS):
-            found.add(node.name)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
-    return found
+    return {getattr(node, field) for node in nodes if (field := _NAMING.get(type(node)))}

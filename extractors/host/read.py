@@ -22,7 +22,7 @@ from extractors.host.stated import constraints_of
 from extractors.host.trials import tries, without
 from extractors.host.tuning import launches_of, tuning_of
 from extractors.host.values import ClassValue, Expr, Frame, Func, KernelValue, Value
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import Diagnostic, Severity
 
 MAX_ENTRIES = 200
@@ -140,11 +140,12 @@ def _functions(reader: Interpreter, frame: Frame) -> list[Func]:
 def _mentions(module: ast.Module) -> dict[str, int]:
     """How often each name is read, as a name or as an attribute, outside its own definition."""
     counts: dict[str, int] = {}
-    for node in nodes_of(module):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            counts[node.id] = counts.get(node.id, 0) + 1
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            counts[node.attr] = counts.get(node.attr, 0) + 1
+    for name in each(module, ast.Name):
+        if isinstance(name.ctx, ast.Load):
+            counts[name.id] = counts.get(name.id, 0) + 1
+    for part in each(module, ast.Attribute):
+        if isinstance(part.ctx, ast.Load):
+            counts[part.attr] = counts.get(part.attr, 0) + 1
     return counts
 
 
@@ -154,9 +155,7 @@ def _is_entry(func: Func, named: dict[str, int]) -> bool:
     handed_out = [item for item in func.node.decorator_list if isinstance(item, ast.Call)]
     if handed_out:
         return True
-    inside = sum(
-        1 for node in walk(func.node) if isinstance(node, ast.Name) and node.id == func.name
-    )
+    inside = sum(1 for node in each(func.node, ast.Name) if node.id == func.name)
     return named.get(func.name, 0) <= inside and func.frame.function == "<module>"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from extractors.host.callers import called, handed
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 RECIPROCAL = "reciprocal-computed-once-multiplied-in-the-loop"
@@ -52,12 +52,12 @@ def _inverse(material: Material, value: ast.expr) -> bool:
     """One over what is no root, seen through names."""
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)):
         return False
-    names = [node for node in walk(value.right) if isinstance(node, ast.Name)]
+    names = list(each(value.right, ast.Name))
     under = [value.right, *(made for name in names for made in _ways(material, name))]
     one = isinstance(value.left, ast.Constant) and value.left.value == 1
     return one and not any(_root(part) for part in under)
 
 
 def _root(value: ast.expr) -> bool:
-    powers = (node.op for node in walk(value) if isinstance(node, ast.BinOp))
+    powers = (node.op for node in each(value, ast.BinOp))
     return bool(called(value) & _ROOTS) or any(isinstance(op, ast.Pow) for op in powers)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from extractors.host.core import Core
 from extractors.host.limits import OutOfBounds
 from extractors.host.values import Frame, Func, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 
 BIT_OPERATIONS = (ast.RShift, ast.LShift, ast.BitOr, ast.BitAnd, ast.BitXor)
 SAMPLES = (*range(1, 258), *(2**power + shift for power in range(8, 13) for shift in (-1, 0, 1)))
@@ -45,18 +45,12 @@ def _is_bit_arithmetic(node: ast.AST) -> bool:
     """Shifts, bit operators, `bit_length`, `log2`, or a loop: the ways to write these helpers."""
     if isinstance(node, ast.Lambda):
         return False
-    calls = 0
-    found = False
-    for item in walk(node):
-        if isinstance(item, (*BIT_OPERATIONS, ast.While)):
-            found = True
-        if isinstance(item, ast.Attribute) and item.attr in ("bit_length", "log2"):
-            found = True
-        if isinstance(item, ast.Constant) and item.value == 2:
-            found = found or any(isinstance(other, ast.Pow) for other in walk(node))
-        if isinstance(item, ast.Call):
-            calls += 1
-    return found and calls <= 8
+    found = (
+        any(each(node, kind) for kind in (*BIT_OPERATIONS, ast.While))
+        or any(item.attr in ("bit_length", "log2") for item in each(node, ast.Attribute))
+        or (each(node, ast.Pow) and any(item.value == 2 for item in each(node, ast.Constant)))
+    )
+    return bool(found) and len(each(node, ast.Call)) <= 8
 
 
 def _match(core: Core, func: Func) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each, nodes_of, walk
 
 MAX_ROUNDS = 8
 """Names that lead to names that lead to a kernel."""
@@ -120,8 +120,8 @@ class Routes:
     def _bound(self, function: ast.FunctionDef) -> dict[str, frozenset[str]]:
         """Names of a function that stand for kernels, or for one of several."""
         found: dict[str, frozenset[str]] = {}
-        for node in walk(function):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        for node in each(function, ast.Assign):
+            if isinstance(node.targets[0], ast.Name):
                 if isinstance(node.value, ast.Name | ast.IfExp | ast.Subscript):
                     name = node.targets[0].id
                     found[name] = self.of([node.value]) | found.get(name, frozenset())
@@ -249,9 +249,8 @@ def _torch(tree: ast.Module) -> Iterator[str]:
 
 def _taken(tree: ast.Module) -> Iterator[str]:
     """Names that are taken from other modules."""
-    for node in nodes_of(tree):
-        if isinstance(node, ast.ImportFrom):
-            yield from (name.asname or name.name for name in node.names)
+    for node in each(tree, ast.ImportFrom):
+        yield from (name.asname or name.name for name in node.names)
 
 
 def _parameters(function: ast.FunctionDef) -> set[str]:
@@ -260,4 +259,4 @@ def _parameters(function: ast.FunctionDef) -> set[str]:
 
 def _tries(function: ast.FunctionDef) -> bool:
     """Whether a function draws the arrays that it works on, as tests and benchmarks do."""
-    return any(isinstance(node, ast.Attribute) and node.attr in _DRAWS for node in walk(function))
+    return any(node.attr in _DRAWS for node in each(function, ast.Attribute))

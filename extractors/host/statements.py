@@ -14,7 +14,7 @@ from extractors.host.heap import Heap, merge_heaps
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge
 from extractors.host.values import NEVER, Choice, Expr, Frame, Ref, Unknown, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 
 
 class Kind(Enum):
@@ -332,11 +332,7 @@ def _as_flow(value: Value) -> AnyFlow:
 
 def assigned_names(node: ast.AST) -> list[str]:
     """Names that the code under a node assigns."""
-    names = [
-        item.id
-        for item in walk(node)
-        if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
-    ]
+    names = [item.id for item in each(node, ast.Name) if isinstance(item.ctx, ast.Store)]
     return list(dict.fromkeys(names))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _PLAIN = (ast.Attribute, ast.Subscript, ast.Name, ast.Constant)
@@ -71,11 +71,7 @@ def renames(place: ast.AST, made: ast.expr) -> bool:
 
 
 def loaded_names(value: ast.expr) -> list[ast.Name]:
-    return [
-        node
-        for node in walk(value)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    ]
+    return [node for node in each(value, ast.Name) if isinstance(node.ctx, ast.Load)]
 
 
 def parameter_names(function: Function) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from extractors.host.machine import Machine
 from extractors.host.values import Choice, Expr, Func, Ref, Value
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 
 _OF_TENSORS = frozenset({
     "shape", "stride", "size", "dim", "ndim", "device", "numel", "contiguous", "is_contiguous",
@@ -26,11 +26,8 @@ def tries(func: Func) -> bool:
     spec = func.node.args
     given = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
     return not any(
-        isinstance(node, ast.Attribute)
-        and node.attr in _OF_TENSORS
-        and isinstance(node.value, ast.Name)
-        and node.value.id in given
-        for node in walk(func.node)
+        node.attr in _OF_TENSORS and isinstance(node.value, ast.Name) and node.value.id in given
+        for node in each(func.node, ast.Attribute)
     )
 
 

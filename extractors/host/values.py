@@ -182,7 +182,6 @@ class Func:
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     frame: Frame
     defaults: tuple[tuple[str, Value], ...]
-    generator: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

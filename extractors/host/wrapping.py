@@ -10,7 +10,7 @@ from extractors.host.events import LaunchRecord
 from extractors.host.expressions import Expressions
 from extractors.host.facts import Material, functions_of
 from extractors.host.values import Frame, Func
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 MAX_STEPS = 3
@@ -20,7 +20,7 @@ MAX_STEPS = 3
 def makes_contiguous(core: Expressions, decorator: Func) -> bool:
     """Whether a function inside a decorator calls `.contiguous()`, itself or through a helper, and
     hands a row of arguments on to the function that was decorated."""
-    inside = [n for n in walk(decorator.node) if isinstance(n, ast.FunctionDef)]
+    inside = list(each(decorator.node, ast.FunctionDef))
     return any(
         _hands_on(node, {name for other in inside if other is not node for name in _names(other)})
         and _contiguous(core, node, decorator.frame, MAX_STEPS)
@@ -36,16 +36,15 @@ def _names(node: ast.FunctionDef) -> set[str]:
 def _hands_on(node: ast.FunctionDef, given: set[str]) -> bool:
     """Whether a function calls one of the functions given around it with `*arguments`."""
     return any(
-        isinstance(item, ast.Call)
-        and isinstance(item.func, ast.Name)
+        isinstance(item.func, ast.Name)
         and item.func.id in given - _names(node)
         and any(isinstance(arg, ast.Starred) for arg in item.args)
-        for item in walk(node)
+        for item in each(node, ast.Call)
     )
 
 
 def _contiguous(core: Expressions, node: ast.AST, frame: Frame, steps: int) -> bool:
-    calls = [item.func for item in walk(node) if isinstance(item, ast.Call)]
+    calls = [item.func for item in each(node, ast.Call)]
     if any(isinstance(func, ast.Attribute) and func.attr == "contiguous" for func in calls):
         return True
     names = dict.fromkeys(func.id for func in calls if isinstance(func, ast.Name))

@@ -13,7 +13,7 @@ from extractors.host.origins import lines_of
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import SEARCHED
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import Finding, Lines, Severity
 
 _FIXED = """
@@ -146,16 +146,12 @@ def _leads(block: list[ast.stmt], search: SearchRecord, after: str | None) -> bo
 
 
 def _called(block: list[ast.stmt]) -> set[str]:
-    found = (node.func for one in block for node in walk(one) if isinstance(node, ast.Call))
+    found = (node.func for one in block for node in each(one, ast.Call))
     return {func.id for func in found if isinstance(func, ast.Name)}
 
 
 def _launches(block: list[ast.stmt]) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == "launch"
-        for one in block
-        for node in walk(one)
-    )
+    return any(node.attr == "launch" for one in block for node in each(one, ast.Attribute))
 
 
 def _dropped(fork: _Fork) -> dict[str, list[Lines]]:
@@ -164,8 +160,8 @@ def _dropped(fork: _Fork) -> dict[str, list[Lines]]:
     reads: dict[str, list[ast.AST]] = {}
     loads: dict[str, list[ast.AST]] = {}
     for statement in fork.function.body:
-        for node in walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        for node in each(statement, ast.Name):
+            if isinstance(node.ctx, ast.Load):
                 loads.setdefault(node.id, []).append(node)
     given = fork.function.args
     for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs):

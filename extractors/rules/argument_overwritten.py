@@ -9,7 +9,7 @@ from extractors.host.callers import MAX_STEPS, handed
 from extractors.host.origins import Origins, lines_of
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding
 
 _SAME_MEMORY = frozenset({
@@ -140,16 +140,15 @@ def _functions(tree: ast.Module) -> dict[ast.FunctionDef, ast.ClassDef]:
     """The passes of the autograd functions of a module."""
     return {
         item: node
-        for node in nodes_of(tree)
-        if isinstance(node, ast.ClassDef)
-        and any(ast.unparse(base).endswith("autograd.Function") for base in node.bases)
+        for node in each(tree, ast.ClassDef)
+        if any(ast.unparse(base).endswith("autograd.Function") for base in node.bases)
         for item in node.body
         if isinstance(item, ast.FunctionDef) and item.name in ("forward", "backward")
     }
 
 
 def _marks(method: ast.FunctionDef) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "mark_dirty" for n in walk(method))
+    return any(node.attr == "mark_dirty" for node in each(method, ast.Attribute))
 
 
 def _passes(

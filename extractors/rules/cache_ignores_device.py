@@ -9,7 +9,7 @@ from extractors.host.callers import called, leading
 from extractors.host.facts import Material, functions_of
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import Finding, Lines, Severity
 
 _HOST = """
@@ -99,15 +99,14 @@ def _remembered(material: Material) -> Iterator[tuple[str, str, Lines]]:
     asking = {f.name: f for f in functions_of(material.tree) if _ASKED & called(f)}
     functions = {id(f): f for launch in material.sites() for f in leading(material, launch)}
     for function in functions.values():
-        nodes = walk(function)
-        made = {name.id: value for name, value in _assigned(nodes)}
-        for cache, key, kept, line in _stores(nodes):
+        made = {name.id: value for name, value in _assigned(walk(function))}
+        for cache, key, kept, line in _stores(function):
             call = made.get(kept.id) if isinstance(kept, ast.Name) else kept
             if cache not in caches or not isinstance(call, ast.Call):
                 continue
             maker = asking.get(call.func.id) if isinstance(call.func, ast.Name) else None
             if maker is not None and not _holds(key, _devices(maker, call), made):
-                first = min(n.lineno for n in nodes if isinstance(n, ast.Name) and n.id == cache)
+                first = min(n.lineno for n in each(function, ast.Name) if n.id == cache)
                 yield cache, maker.name, (first, line)
 
 
@@ -118,13 +117,12 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Name, ast.expr]]:
             yield from ((t, node.value) for t in targets if isinstance(t, ast.Name))
 
 
-def _stores(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ast.expr, ast.expr, int]]:
+def _stores(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, ast.expr, int]]:
     """Name, key and value of what is put under a key, with its line."""
-    for node in nodes:
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(node, ast.Assign) and isinstance(target, ast.Subscript):
-            if isinstance(target.value, ast.Name):
-                yield target.value.id, target.slice, node.value, target.lineno
+    for node in each(function, ast.Assign):
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            yield target.value.id, target.slice, node.value, target.lineno
 
 
 def _empty(value: ast.expr) -> bool:
@@ -135,15 +133,14 @@ def _devices(maker: ast.FunctionDef, call: ast.Call) -> set[str]:
     """Names that a call hands to the parameters which the maker asks about."""
     asked = {
         n.id
-        for question in walk(maker)
-        if isinstance(question, ast.Call) and getattr(question.func, "attr", "") in _ASKED
-        for n in walk(question)
-        if isinstance(n, ast.Name)
+        for question in each(maker, ast.Call)
+        if getattr(question.func, "attr", "") in _ASKED
+        for n in each(question, ast.Name)
     }
     taken = [*zip((a.arg for a in maker.args.args), call.args, strict=False)]
     taken += [(k.arg, k.value) for k in call.keywords if k.arg is not None]
     given = [value for name, value in taken if name in asked]
-    return {n.id for value in given for n in walk(value) if isinstance(n, ast.Name)}
+    return {n.id for value in given for n in each(value, ast.Name)}
 
 
 def _holds(key: ast.expr, devices: set[str], made: dict[str, ast.expr]) -> bool:

@@ -15,7 +15,7 @@ from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT, SEARCHED
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.analysis import symbolic
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import tile_extents
@@ -188,7 +188,7 @@ def _key_lines(material: Material, search: SearchRecord) -> Iterator[Lines]:
     if material.origins is None or not around:
         return
     here = max(around, key=lambda one: one.lineno)
-    kept = [node for node in walk(here) if isinstance(node, ast.Assign)]
+    kept = list(each(here, ast.Assign))
     for node in kept:
         target = node.targets[0]
         if node.lineno < search.lines[0] or not isinstance(target, ast.Subscript):
@@ -201,8 +201,8 @@ def _key_lines(material: Material, search: SearchRecord) -> Iterator[Lines]:
         values += [
             value
             for one in names.values()
-            for call in walk(one)
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == here.name
+            for call in each(one, ast.Call)
+            if getattr(call.func, "id", "") == here.name
             for parameter, value in zip(here.args.args, call.args, strict=False)
             if parameter.arg == target.slice.id
         ]

@@ -9,7 +9,7 @@ from extractors.host.facts import Material
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
-from extractors.syntax.nodes import nodes_of
+from extractors.syntax.nodes import each
 from kb.evidence import Finding, Lines, Severity
 
 _POINTER = vary(
@@ -77,14 +77,10 @@ def _head(node: ast.FunctionDef) -> str:
 def _unread(material: Material) -> dict[str, Lines]:
     """Constants with their lines; none where the module hands all of its names on."""
     tree = material.tree
-    read: set[str] = set()
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-            read.add(node.id)
-        elif isinstance(node, ast.Global):
-            read.update(node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            read.add(node.value)  # a name in `__all__`, `globals()["x"]`, an annotation
+    read = {name.id for name in each(tree, ast.Name) if not isinstance(name.ctx, ast.Store)}
+    read |= {name for line in each(tree, ast.Global) for name in line.names}
+    # A text may be a name in `__all__`, `globals()["x"]`, an annotation.
+    read |= {text.value for text in each(tree, ast.Constant) if isinstance(text.value, str)}
     found: dict[str, Lines] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:

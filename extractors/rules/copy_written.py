@@ -10,7 +10,7 @@ from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding
 
 _HELPER = (
@@ -118,10 +118,9 @@ def _copies(
 
 def _rebound(function: ast.FunctionDef, name: str) -> ast.Assign | None:
     """The statement `name = name.contiguous()` of a function."""
-    for node in walk(function):
+    for node in each(function, ast.Assign):
         if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
+            isinstance(node.targets[0], ast.Name)
             and node.targets[0].id == name
             and isinstance(node.value, ast.Call)
             and isinstance(node.value.func, ast.Attribute)
@@ -136,8 +135,8 @@ def _rebound(function: ast.FunctionDef, name: str) -> ast.Assign | None:
 def _elsewhere(function: ast.FunctionDef, name: str, made: ast.Assign, call: ast.Call) -> bool:
     """Whether anything after the launch may hand the copy on, or something keeps the original."""
     after = call.end_lineno or call.lineno
-    for node in walk(function):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-            if node.lineno > after or node.lineno < made.lineno:
-                return True
-    return False
+    return any(
+        isinstance(one.ctx, ast.Load) and (one.lineno > after or one.lineno < made.lineno)
+        for one in each(function, ast.Name)
+        if one.id == name
+    )

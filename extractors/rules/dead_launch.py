@@ -11,7 +11,7 @@ from extractors.host.facts import Material
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import ROWS_POINTER
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding, Lines, Severity
 
 _OTHER = """
@@ -97,8 +97,8 @@ def _dead(material: Material, launch: LaunchRecord) -> Iterator[tuple[ast.expr, 
         for line in range(event.lines[0], event.lines[1] + 1)
     }
     for function in leading(material, launch)[-1:]:
-        for node in walk(function):
-            if not isinstance(node, ast.If) or not node.orelse or not _ordered(node.test):
+        for node in each(function, ast.If):
+            if not node.orelse or not _ordered(node.test):
                 continue
             for live, other in ((node.body, node.orelse), (node.orelse, node.body)):
                 if any(one.lineno <= launch.lines[0] <= (one.end_lineno or 0) for one in live):
@@ -121,6 +121,6 @@ def _ordered(test: ast.expr) -> bool:
 
 def _launches(body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:
     for statement in body:
-        for node in walk(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+        for node in each(statement, ast.Call):
+            if isinstance(node.func, ast.Subscript):
                 yield node, ast.unparse(node.func.value)

@@ -9,7 +9,7 @@ from extractors.host.facts import read_names
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding
 
 _SPACE = """def space(wide):
@@ -45,11 +45,8 @@ class DeadParameter(Rule):
             if search.generator is None or material is None:
                 continue
             name, lines, params = search.generator
-            for node in walk(material.tree):
-                if not isinstance(node, ast.FunctionDef) or (node.name, node.lineno) != (
-                    name,
-                    lines[0],
-                ):
+            for node in each(material.tree, ast.FunctionDef):
+                if (node.name, node.lineno) != (name, lines[0]):
                     continue
                 read = read_names(node)
                 for param in params:

@@ -14,7 +14,7 @@ from extractors.host.origins import lines_of
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding, Severity
 
 _TILED = (
@@ -98,8 +98,8 @@ def _written(material: Material, launch: LaunchRecord) -> Iterator[tuple[int, in
         low, high = lines_of(function)
         if not low <= launch.lines[0] <= high:
             continue
-        for node in walk(function):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for node in each(function, ast.BinOp):
+            if isinstance(node.op, ast.Mult):
                 sides = [one.func for one in (node.left, node.right) if isinstance(one, ast.Call)]
                 if any(isinstance(one, ast.Name) and one.id == "min" for one in sides):
                     yield lines_of(node)

@@ -13,7 +13,7 @@ from extractors.host.origins import lines_of
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import Finding, Lines, Severity
 
 _ACCEPTED = vary(AUTOTUNED, ("def run(x):", "def run(x, wide=False):"))
@@ -156,20 +156,17 @@ def _around(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
 @lru_cache(maxsize=4096)
 def _calls(function: ast.FunctionDef) -> frozenset[str]:
     """Names that a function calls as they stand: no methods, nor functions of another module."""
-    functions = [item.func for item in walk(function) if isinstance(item, ast.Call)]
+    functions = [item.func for item in each(function, ast.Call)]
     return frozenset(func.id for func in functions if isinstance(func, ast.Name))
 
 
 def _only_called(material: Material, function: ast.FunctionDef) -> bool:
     """Whether the module names a function in calls of it alone, so that its parameters are its
     author's."""
-    names = calls = 0
-    for node in nodes_of(material.tree):
-        if isinstance(node, ast.Name) and node.id == function.name:
-            names += 1
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            calls += node.func.id == function.name
-    return names == calls
+    names = sum(name.id == function.name for name in each(material.tree, ast.Name))
+    functions = (call.func for call in each(material.tree, ast.Call))
+    called_ = sum(isinstance(f, ast.Name) and f.id == function.name for f in functions)
+    return names == called_
 
 
 def _ignored(function: ast.FunctionDef) -> Iterator[ast.arg]:

@@ -131,7 +131,6 @@ def _written_out(member: ast.expr) -> bool:
     inner = [node for one in getattr(member, "args", ()) for node in walk(one)]
     inner += [node for key in getattr(member, "keywords", ()) for node in walk(key.value)]
     plain = all(
-        isinstance(node, ast.Constant | ast.Dict | ast.UnaryOp | ast.USub | ast.Load)
-        for node in inner
+        isinstance(node, ast.Constant | ast.Dict | ast.UnaryOp | ast.USub) for node in inner
     )
     return isinstance(member, ast.Call) and plain and bool(inner)

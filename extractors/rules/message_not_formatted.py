@@ -11,7 +11,7 @@ from extractors.host.facts import Material
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
-from extractors.syntax.nodes import walk
+from extractors.syntax.nodes import each, walk
 from kb.evidence import Finding, Severity
 
 _CHECKED = vary(
@@ -65,21 +65,20 @@ def _messages(material: Material) -> Iterator[tuple[ast.stmt, str]]:
     """Checks of the functions that lead to a launch, with a place that is not filled."""
     functions = {id(f): f for launch in material.sites() for f in leading(material, launch)}
     for function in functions.values():
-        nodes = walk(function)
         places = [
             (node, match)
-            for node in nodes
-            if isinstance(node, ast.stmt)
+            for node in walk(function)
+            if isinstance(node, ast.Assert | ast.Raise)
             for text in _texts(node)
             for match in _PLACE.finditer(text)
         ]
         if places:
-            known = {n.id for n in nodes if isinstance(n, ast.Name)}
-            known |= {arg.arg for arg in walk(function.args) if isinstance(arg, ast.arg)}
+            known = {name.id for name in each(function, ast.Name)}
+            known |= {arg.arg for arg in each(function.args, ast.arg)}
             yield from ((node, match[0]) for node, match in places if match[1] in known)
 
 
-def _texts(node: ast.AST) -> Iterator[str]:
+def _texts(node: ast.Assert | ast.Raise) -> Iterator[str]:
     """Plain strings that are the message of an assertion or of an exception."""
     given: list[ast.expr] = []
     if isinstance(node, ast.Assert) and node.msg is not None:

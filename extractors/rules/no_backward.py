@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from extractors.host.callers import classes
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding, Severity
 
 _HOST = """
@@ -90,10 +90,7 @@ class NoBackward(Rule):
 def _forward_only(owner: ast.ClassDef) -> bool:
     methods = {item.name for item in owner.body if isinstance(item, ast.FunctionDef)}
     base = ast.unparse(owner.bases[0]) if len(owner.bases) == 1 else ""
-    marks = any(
-        isinstance(node, ast.Attribute) and node.attr == "mark_non_differentiable"
-        for node in walk(owner)
-    )
+    marks = any(one.attr == "mark_non_differentiable" for one in each(owner, ast.Attribute))
     own = {t.id for item in owner.body if isinstance(item, ast.Assign) for t in item.targets
            if isinstance(t, ast.Name)}  # fmt: skip
     return (
@@ -108,16 +105,12 @@ def _appliers(tree: ast.Module, name: str) -> list[tuple[int, int]]:
     """Functions that apply an autograd function, from their head to the call."""
     return [
         (node.lineno, max(call.lineno for call in calls))
-        for node in nodes_of(tree)
-        if isinstance(node, ast.FunctionDef)
-        and (
+        for node in each(tree, ast.FunctionDef)
+        if (
             calls := [
                 one
-                for one in walk(node)
-                if isinstance(one, ast.Attribute)
-                and one.attr == "apply"
-                and isinstance(one.value, ast.Name)
-                and one.value.id == name
+                for one in each(node, ast.Attribute)
+                if one.attr == "apply" and isinstance(one.value, ast.Name) and one.value.id == name
             ]
         )
     ]

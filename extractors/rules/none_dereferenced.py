@@ -12,7 +12,7 @@ from extractors.host.origins import lines_of
 from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import children, walk
+from extractors.syntax.nodes import children, each, walk
 from kb.evidence import Finding, Severity
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -130,7 +130,7 @@ def _read_anyway(
     attribute is read on every way."""
     given = function.args
     for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs):
-        asked = next((node for node in walk(function) if _asks(node, arg.arg)), None)
+        asked = next((one for one in each(function, ast.Compare) if _asks(one, arg.arg)), None)
         if asked is None and arg.arg not in flags:
             continue
         read = _always(function.body, arg.arg)
@@ -138,10 +138,9 @@ def _read_anyway(
             yield arg.arg, asked, read
 
 
-def _asks(node: ast.AST, name: str) -> bool:
+def _asks(node: ast.Compare, name: str) -> bool:
     return (
-        isinstance(node, ast.Compare)
-        and isinstance(node.left, ast.Name)
+        isinstance(node.left, ast.Name)
         and node.left.id == name
         and isinstance(node.ops[0], ast.Is | ast.IsNot)
         and isinstance(node.comparators[0], ast.Constant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from extractors.host.callers import leading
 from extractors.host.facts import Material, functions_of
@@ -83,15 +84,21 @@ class RepeatedThreshold(Rule):
 def _repeated(material: Material) -> Iterator[list[ast.expr]]:
     """Tests with numbers that several functions have, one of them on the way to a launch."""
     ways = {id(f) for launch in material.sites() for f in leading(material, launch)}
+    for tests in _shared(material.tree):
+        if ways & tests.keys():
+            yield sorted(tests.values(), key=lambda test: test.lineno)
+
+
+@lru_cache(maxsize=8)
+def _shared(tree: ast.Module) -> tuple[dict[int, ast.expr], ...]:
+    """Tests that more than one function of a module has, each by the identity of the function."""
     found: dict[str, dict[int, ast.expr]] = {}
-    for function in functions_of(material.tree):
+    for function in functions_of(tree):
         if any(isinstance(d, ast.Attribute | ast.Call) for d in function.decorator_list):
             continue  # a kernel, or a function under a decorator that is not followed
         for test in _tests(function):
             found.setdefault(ast.dump(test), {}).setdefault(id(function), test)
-    for tests in found.values():
-        if len(tests) > 1 and ways & tests.keys():
-            yield sorted(tests.values(), key=lambda test: test.lineno)
+    return tuple(tests for tests in found.values() if len(tests) > 1)
 
 
 def _tests(function: ast.FunctionDef) -> Iterator[ast.expr]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from extractors.host.callers import classes
 from extractors.patterns.cases import POINTER, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import nodes_of, walk
+from extractors.syntax.nodes import each
 from kb.evidence import Finding, Severity
 
 _KEPT = (
@@ -89,17 +89,12 @@ def _unread(owner: ast.ClassDef, tree: ast.Module) -> dict[str, list[int]]:
     if any(_hands_on(method) for method in methods.values()):
         return {}
     context = forward.args.args[0].arg
-    read = {
-        node.attr
-        for node in nodes_of(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-    }
+    read = {node.attr for node in each(tree, ast.Attribute) if isinstance(node.ctx, ast.Load)}
     found: dict[str, list[int]] = {}
-    for node in walk(forward):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+    for node in each(forward, ast.Attribute):
+        if isinstance(node.ctx, ast.Store) and node.attr not in read:
             if isinstance(node.value, ast.Name) and node.value.id == context:
-                if node.attr not in read:
-                    found.setdefault(node.attr, []).append(node.lineno)
+                found.setdefault(node.attr, []).append(node.lineno)
     return found
 
 
@@ -108,8 +103,5 @@ def _hands_on(method: ast.FunctionDef) -> bool:
     if not method.args.args:
         return False
     context = method.args.args[0].arg
-    owned = {id(n.value) for n in walk(method) if isinstance(n, ast.Attribute)}
-    return any(
-        isinstance(node, ast.Name) and node.id == context and id(node) not in owned
-        for node in walk(method)
-    )
+    owned = {id(n.value) for n in each(method, ast.Attribute)}
+    return any(n.id == context and id(n) not in owned for n in each(method, ast.Name))
