@@ -30,7 +30,9 @@ MAX_STEPS = 24
 MAX_DEPTH = 3
 """Names behind names that are followed."""
 
-"""Right sides that only rename; problem extents come this way and no choice is made there."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LEAVES = (ast.Name, ast.Constant)
+"""Nodes without any inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +60,23 @@ class Origins:
     _applied: dict[ast.AST, str] = field(default_factory=dict)
     _calls: list[ast.Call] = field(default_factory=list)
     _calls_at: dict[Lines, list[ast.Call]] = field(default_factory=dict)
+    _inner: dict[tuple[Function | None, str], list[ast.FunctionDef]] = field(default_factory=dict)
     _told: dict[tuple[ast.expr, bool], list[ast.AST]] = field(default_factory=dict)
+    _handed: dict[tuple[Function, str], list[ast.expr]] = field(default_factory=dict)
+    _with: dict[str, set[ast.expr]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pending: list[tuple[ast.AST, Function | None]] = [(self.tree, None)]
         while pending:
             node, owner = pending.pop()
             self._owner[node] = owner
+            if isinstance(node, _LEAVES):
+                continue
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     for part, value in bound_pairs(target, node.value):
                         self._bind(owner, node, part, value)
-            elif isinstance(node, ast.AnnAssign | ast.AugAssign) and node.value is not None:
+            elif isinstance(node, (ast.AnnAssign, ast.AugAssign)) and node.value is not None:
                 self._bind(owner, node, node.target, node.value)
             elif isinstance(node, ast.Call):
                 self._calls.append(node)
@@ -77,8 +84,10 @@ class Origins:
             elif isinstance(node, ast.ClassDef):
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
                 self._applied |= {m: node.name for m in methods if m.name == "forward"}
-            inner = node if isinstance(node, Function) else owner
-            pending.extend((child, inner) for child in children(node))
+            elif isinstance(node, ast.FunctionDef):
+                self._inner.setdefault((owner, node.name), []).append(node)
+            inner = node if isinstance(node, _FUNCTIONS) else owner
+            pending += [(child, inner) for child in children(node)]
 
     def _bind(
         self, owner: Function | None, place: ast.stmt, target: ast.expr, value: ast.expr
@@ -97,8 +106,8 @@ class Origins:
         """The heads of the `with` statements of one function around some lines, innermost only."""
         around = [
             node
-            for node in self._owner
-            if isinstance(node, ast.With) and node.lineno < lines[0] <= lines_of(node)[1]
+            for node in each(self.tree, ast.With)
+            if node.lineno < lines[0] <= lines_of(node)[1]
         ]
         last = max(around, key=lambda node: node.lineno, default=None)
         return ((last.lineno, last.lineno),) if last is not None else ()
@@ -192,8 +201,11 @@ class Origins:
 
     def _beside(self, kernel: str) -> set[ast.expr]:
         """What is handed over by calls that name a kernel."""
-        named = [c for c in self._calls if any(getattr(a, "id", "") == kernel for a in c.args)]
-        return {value for c in named for value in (*c.args, *(k.value for k in c.keywords))}
+        if kernel not in self._with:
+            named = [c for c in self._calls if any(getattr(a, "id", "") == kernel for a in c.args)]
+            given = ((*call.args, *(key.value for key in call.keywords)) for call in named)
+            self._with[kernel] = {value for row in given for value in row}
+        return self._with[kernel]
 
     def _row(self, value: ast.expr, hint: RowHint, depth: int) -> ast.Tuple | None:
         """The one tuple that a row of arguments is: written out, bound to a name, given back by a
@@ -220,15 +232,9 @@ class Origins:
         """What a function that stands under a name returns: a lambda, or one inside the function
         around the name."""
         bound = [one for one in self._before(name) if isinstance(one, ast.Lambda)]
-        scope = self._owner.get(name)
-        inner = [
-            node
-            for node, owner in self._owner.items()
-            if isinstance(node, ast.FunctionDef) and owner is scope and node.name == name.id
-        ]
         returns = [
             item.value
-            for node in inner
+            for node in self._inner.get((self._owner.get(name), name.id), ())
             for item in each(node, ast.Return)
             if item.value is not None
         ]
@@ -278,9 +284,7 @@ class Origins:
         scope, assigned = self._owner.get(name), self._before(name)
         if assigned or scope is None or name.id not in parameter_names(scope):
             return assigned, []
-        return [], [
-            value for value, _ in self._passed(scope, name.id) if isinstance(value, ast.expr)
-        ]
+        return [], self._passed(scope, name.id)
 
     def owner(self, node: ast.AST) -> ast.AST | None:
         """The function around a node, None at the top of the module."""
@@ -296,7 +300,8 @@ class Origins:
             return list(own)
         if name.id in parameter_names(scope):
             given = default_of(scope, name.id)
-            return [*self._passed(scope, name.id), *([(given, given)] if given else ())]
+            passed = [*self._passed(scope, name.id), *([given] if given else ())]
+            return [(value, value) for value in passed]
         return [] if rows else list(self._made(name, callers=True))
 
     def _before(self, name: ast.Name) -> list[ast.expr]:
@@ -320,11 +325,19 @@ class Origins:
             if scope is None:
                 return
             if name.id in parameter_names(scope):
-                yield from self._passed(scope, name.id) if callers else ()
+                passed = self._passed(scope, name.id) if callers else []
+                yield from ((value, value) for value in passed)
                 return
             scope = self._owner.get(scope)
 
-    def _passed(self, function: Function, name: str) -> Iterator[tuple[ast.AST, ast.expr]]:
+    def _passed(self, function: Function, name: str) -> list[ast.expr]:
+        """What the calls of a function in the module hand over for a parameter."""
+        key = function, name
+        if key not in self._handed:
+            self._handed[key] = list(self._given(function, name))
+        return self._handed[key]
+
+    def _given(self, function: Function, name: str) -> Iterator[ast.expr]:
         if isinstance(function, ast.Lambda):
             return
         position = parameter_names(function).index(name)
@@ -337,7 +350,7 @@ class Origins:
             else:
                 continue
             if value is not None:
-                yield value, value
+                yield value
 
 
 def lines_of(node: ast.AST) -> Lines:
