@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
-from extractors.host.modules import real, tables
+from extractors.host.modules import State, real, state_of, tables, within
 
 TABLES = "*.yaml"
 """Stands for the list of configuration tables below the root."""
@@ -27,10 +28,12 @@ class Lookups:
         name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
         if not name or name in self.found:
             return
-        if not path.is_file():
+        file = str(path)
+        state = state_of(file)
+        if state is None:
             self.found[name] = ABSENT
-        elif path.resolve().is_relative_to(real(self.root)):
-            self.found[name] = _digest(path)
+        elif within(real(self.root), file, state):
+            self.found[name] = _digest_of(file, state)
 
     def note_tables(self, files: Iterable[Path]) -> None:
         """These are the tables below the root."""
@@ -58,6 +61,12 @@ class Present:
 def digest_of(data: bytes) -> str:
     """SHA-256 in hex."""
     return hashlib.sha256(data).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _digest_of(file: str, state: State) -> str:
+    """The digest of a file in this state."""
+    return _digest(Path(file))
 
 
 def _digest(path: Path) -> str:

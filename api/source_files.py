@@ -78,10 +78,10 @@ class SiblingTables(FolderLoader):
             self.lookups.note_tables(files)
         return files
 
-    def _inside(self, file: Path) -> str | None:
-        text = super()._inside(file)
+    def _inside(self, name: str) -> str | None:
+        text = super()._inside(name)
         if self.lookups is not None:
-            self.lookups.look(file)
+            self.lookups.look(self.root / name)
         return text
 
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from extractors.syntax.builtin_parser import python_module
 
@@ -65,24 +66,19 @@ class FolderLoader:
         parts = module.split(".")
         if not module or any(not part.isidentifier() for part in parts):
             return None
-        base = self.root.joinpath(*parts)
-        for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-            text = self._inside(candidate)
+        base = os.path.join(*parts)
+        for name in (f"{base}.py", os.path.join(base, "__init__.py")):
+            text = self._inside(name)
             if text is not None:
-                return str(candidate.relative_to(self.root)), text
+                return name, text
         return None
 
-    def _inside(self, file: FilePath) -> str | None:
-        root = real(self.root)
-        try:
-            if not file.is_file() or file.stat().st_size > MAX_MODULE_BYTES:
-                return None
-            target = file.resolve()
-            if not target.is_relative_to(root):
-                return None
-            return target.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError, ValueError):
-            return None
+    def _inside(self, name: str) -> str | None:
+        """Text of a file by its path below the root."""
+        file = os.path.join(self.root, name)
+        state = state_of(file)
+        small = state is not None and state.size <= MAX_MODULE_BYTES
+        return _text(real(self.root), file, state) if state is not None and small else None
 
     def name_of(self, path: str) -> str:
         """`tilegym/ops/x.py` or the absolute path of it is `tilegym.ops.x`."""
@@ -102,7 +98,8 @@ class FolderLoader:
         """The YAML files under the root, read once, at most `max_tables`."""
         if self._tables is None:
             files = sorted(self.table_files())[: self.max_tables]
-            texts = [(str(file.relative_to(self.root)), self._inside(file)) for file in files]
+            names = [str(file.relative_to(self.root)) for file in files]
+            texts = [(name, self._inside(name)) for name in names]
             self._tables = tuple((name, text) for name, text in texts if text is not None)
         return self._tables
 
@@ -139,6 +136,47 @@ def files_below(root: FilePath, suffix: str) -> list[FilePath]:
         named = [name for name in (*folders, *files) if name.endswith(suffix)]
         found += [FilePath(folder, name) for name in named]
     return found
+
+
+class State(NamedTuple):
+    """What tells a file from what it was before somebody wrote to it or put another in its place:
+    what was read of it once is so while this is the same."""
+
+    size: int
+    written: int
+    changed: int
+    number: int
+    device: int
+
+
+def state_of(file: str) -> State | None:
+    """The state of a regular file; None where there is none."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    written, changed = found.st_mtime_ns, found.st_ctime_ns
+    return State(found.st_size, written, changed, found.st_ino, found.st_dev)
+
+
+@lru_cache(maxsize=4096)
+def within(root: FilePath, file: str, state: State) -> bool:
+    """Whether a file in this state lies below a root, and is no link that leads out of it."""
+    try:
+        return FilePath(file).resolve().is_relative_to(root)
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=256)
+def _text(root: FilePath, file: str, state: State) -> str | None:
+    try:
+        inside = within(root, file, state)
+        return FilePath(file).read_text(encoding="utf-8") if inside else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 @lru_cache(maxsize=64)
