@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,10 +26,14 @@ class Lookups:
 
     def look(self, path: Path) -> None:
         """A file was looked for, and read if it is there; nothing outside the root."""
-        name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
-        if not name or name in self.found:
+        if path.is_relative_to(self.root):
+            self.look_below(path.relative_to(self.root).as_posix())
+
+    def look_below(self, name: str) -> None:
+        """The same by the path under the root."""
+        if name in self.found:
             return
-        file = str(path)
+        file = os.path.join(self.root, name)
         state = state_of(file)
         if state is None:
             self.found[name] = ABSENT

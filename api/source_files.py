@@ -81,7 +81,7 @@ class SiblingTables(FolderLoader):
     def _inside(self, name: str) -> str | None:
         text = super()._inside(name)
         if self.lookups is not None:
-            self.lookups.look(self.root / name)
+            self.lookups.look_below(Path(name).as_posix())
         return text
 
 

@@ -26,6 +26,10 @@ class Comprehensions(Expressions):
     def _row(self, elements: list[ast.expr], frame: Frame, count: int | None = None) -> Value:
         """The items of a row. `count` is how many there must be, where that is known: extents or
         strides of a tensor of unknown rank that are spread into it make up for the rest."""
+        if ast.Starred not in map(type, elements):
+            row = tuple([self.eval(element, frame) for element in elements])
+            self._bounded(len(row))
+            return row
         parts: list[Value] = []
         ranks: dict[int, Value] = {}
         for element in elements:

@@ -216,9 +216,9 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
     them it writes."""
     constexprs = {name for name, flag in material.signature.params if flag}
     for launch in material.launches:
-        tensors = [(n, v) for n, v in launch.args if n not in constexprs]
-        for (one, left), (other, right) in combinations(tensors, 2):
-            if _tensors(material, left) & _tensors(material, right):
+        given = [(n, _tensors(material, v)) for n, v in launch.args if n not in constexprs]
+        for (one, left), (other, right) in combinations(given, 2):
+            if left & right:
                 lines = {*material.bound(launch, one), *material.bound(launch, other)}
                 if not lines:
                     continue

@@ -193,9 +193,11 @@ MAX_LEAVES = 64
 
 def leaves(value: Value) -> list[Value]:
     """The alternatives of a choice; what choices share is looked at once."""
+    if not isinstance(value, Choice):
+        return [value]
     found: list[Value] = []
     seen: set[int] = set()
-    pending = [value]
+    pending: list[Value] = [value]
     while pending and len(found) < MAX_LEAVES:
         item = pending.pop()
         if not isinstance(item, Choice):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from extractors.host.callers import MAX_STEPS, handed
 from extractors.host.origins import Origins, lines_of
@@ -136,6 +137,7 @@ class ArgumentOverwritten(Rule):
             )
 
 
+@lru_cache(maxsize=8)
 def _functions(tree: ast.Module) -> dict[ast.FunctionDef, ast.ClassDef]:
     """The passes of the autograd functions of a module."""
     return {

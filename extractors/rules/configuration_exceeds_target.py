@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from extractors.host.devices import targets_of
 from extractors.host.events import SearchRecord, TargetProfile
@@ -72,8 +73,9 @@ class ConfigurationExceedsTarget(Rule):
             targets = targets_of(case.conds)
             for point in case.points:
                 row = dict(point)
-                reasons = [_excess(needs, {**fixed, **row}, target) for target in targets]
-                if reasons and all(reasons):
+                found = (_excess(needs, {**fixed, **row}, target) for target in targets)
+                reasons = list(takewhile(bool, found))
+                if targets and len(reasons) == len(targets):
                     told.setdefault(reasons[-1], []).append(row)
         for reason, rows in told.items():
             shown = ", ".join(f"{name}={value}" for name, value in rows[0].items())

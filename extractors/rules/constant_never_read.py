@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 
 from extractors.host.facts import Material
 from extractors.patterns.cases import vary
@@ -76,7 +77,13 @@ def _head(node: ast.FunctionDef) -> str:
 
 def _unread(material: Material) -> dict[str, Lines]:
     """Constants with their lines; none where the module hands all of its names on."""
-    tree = material.tree
+    taken = material.loader.imported if material.loader is not None else lambda _: False
+    return {name: lines for name, lines in _unread_here(material.tree).items() if not taken(name)}
+
+
+@lru_cache(maxsize=8)
+def _unread_here(tree: ast.Module) -> dict[str, Lines]:
+    """The same, whatever other modules take."""
     read = {name.id for name in each(tree, ast.Name) if not isinstance(name.ctx, ast.Store)}
     read |= {name for line in each(tree, ast.Global) for name in line.names}
     # A text may be a name in `__all__`, `globals()["x"]`, an annotation.
@@ -86,8 +93,7 @@ def _unread(material: Material) -> dict[str, Lines]:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target = node.targets[0]
             if isinstance(target, ast.Name) and _plain(node.value) and target.id not in read:
-                taken = material.loader is not None and material.loader.imported(target.id)
-                if not target.id.startswith("__") and target.id.strip("_") and not taken:
+                if not target.id.startswith("__") and target.id.strip("_"):
                     found[target.id] = (node.lineno, node.end_lineno or node.lineno)
     return found
 

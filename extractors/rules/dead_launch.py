@@ -73,8 +73,10 @@ class DeadLaunch(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
         told: set[int] = set()
+        reached = _reached(material) if material is not None else set()
         for launch in material.sites() if material is not None else ():
-            for test, dead, lines in _dead(material, launch) if material is not None else ():
+            dead_ones = _dead(material, launch, reached) if material is not None else ()
+            for test, dead, lines in dead_ones:
                 if test.lineno not in told:
                     told.add(test.lineno)
                     yield self.finding(
@@ -87,15 +89,17 @@ class DeadLaunch(Rule):
                     )
 
 
-def _dead(material: Material, launch: LaunchRecord) -> Iterator[tuple[ast.expr, str, Lines]]:
+def _reached(material: Material) -> set[int]:
+    """Lines of all launches that a way through the host reaches."""
+    events = (event for row in material.events.values() for event in row)
+    places = {event.lines for event in events if isinstance(event, LaunchRecord)}
+    return {line for first, last in places for line in range(first, last + 1)}
+
+
+def _dead(
+    material: Material, launch: LaunchRecord, reached: set[int]
+) -> Iterator[tuple[ast.expr, str, Lines]]:
     """Test, kernel and lines of launches beside this one that no way through the host reaches."""
-    reached = {
-        line
-        for events in material.events.values()
-        for event in events
-        if isinstance(event, LaunchRecord)
-        for line in range(event.lines[0], event.lines[1] + 1)
-    }
     for function in leading(material, launch)[-1:]:
         for node in each(function, ast.If):
             if not node.orelse or not _ordered(node.test):

@@ -374,12 +374,12 @@ def limited(material: Material | None) -> bool:
     """Whether the host looks at the range of 32 bits anywhere on the way to a launch."""
     if material is None:
         return False
+    rows = {id(events): events for events in map(material.of_root, material.launches)}
+    looked_at = [e.cond for row in rows.values() for e in row if isinstance(e, CheckRecord)]
     for launch in material.launches:
-        checks = [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
-        guards = [guard.cond for guard in launch.path.guards]
-        if any(_large(v) for v in (*checks, *guards, *(value for _, value in launch.args))):
-            return True
-    return False
+        looked_at += [guard.cond for guard in launch.path.guards]
+        looked_at += [value for _, value in launch.args]
+    return any(map(_large, {id(value): value for value in looked_at}.values()))
 
 
 def _large(value: Value) -> bool:

@@ -17,6 +17,8 @@ from kb.evidence import Finding, Severity
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _INNER = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
+_SOMETIMES = (*_INNER, ast.With, ast.For, ast.Try)
+"""What is inside of these may not be reached, or is looked at by itself."""
 
 _SHIFTED = (
     POINTER
@@ -169,7 +171,7 @@ def _in_expression(node: ast.AST, name: str) -> ast.Attribute | None:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         if node.value.id == name and isinstance(node.ctx, ast.Load):
             return node
-    if isinstance(node, (*_INNER, ast.With, ast.For, ast.Try)):
+    if isinstance(node, _SOMETIMES):
         return None
     parts: Sequence[ast.AST] = children(node)
     if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
