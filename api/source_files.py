@@ -5,14 +5,16 @@ Nothing is imported.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import lru_cache
 from pathlib import Path
 
 from api.corpora import fetch, pinned
 from api.lookups import Lookups
-from extractors.host.modules import FolderLoader, real
+from extractors.host.modules import FolderLoader, State, real, state_of, within
 from extractors.modules import ModuleText
 from kb.errors import InputError
 
@@ -46,14 +48,14 @@ class FolderModules:
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
             return None
-        base = self.root.joinpath(*parts)
-        for path in (base.with_suffix(".py"), base / "__init__.py"):
-            inside = path.is_file() and path.resolve().is_relative_to(real(self.root))
-            found = module_text(self.root, path) if inside else None
+        base = "/".join(parts)
+        for name in (f"{base}.py", f"{base}/__init__.py"):
+            file = os.path.join(self.root, name)
+            state = state_of(file)
             if self.lookups is not None:
-                self.lookups.look(path)
-            if inside:
-                return found
+                self.lookups.look_below(name)
+            if state is not None and within(real(self.root), file, state):
+                return _module(self.root, file, state)
         return None
 
 
@@ -106,6 +108,12 @@ class SourceTree:
             state.update(str(file.relative_to(self.root)).encode())
             state.update(hashlib.sha256(file.read_bytes()).digest())
         return state.hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _module(root: Path, file: str, state: State) -> ModuleText | None:
+    """The module that a file in this state is."""
+    return module_text(root, Path(file))
 
 
 def module_text(root: Path, path: Path) -> ModuleText | None:

@@ -7,7 +7,7 @@ import ast
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -131,11 +131,26 @@ def tables(root: FilePath) -> list[FilePath]:
 
 def files_below(root: FilePath, suffix: str) -> list[FilePath]:
     """Everything below a folder whose name ends so; links to folders are not followed."""
-    found: list[FilePath] = []
-    for folder, folders, files in os.walk(root):
-        named = [name for name in (*folders, *files) if name.endswith(suffix)]
-        found += [FilePath(folder, name) for name in named]
-    return found
+    found: list[str] = []
+    folders = [str(root)]
+    for folder in folders:
+        state = state_of(folder, stat.S_ISDIR)
+        named, inner = _entries(folder, suffix, state) if state is not None else ((), ())
+        found += named
+        folders += inner
+    return list(map(FilePath, found))
+
+
+@lru_cache(maxsize=8192)
+def _entries(folder: str, suffix: str, state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What stands in a folder under a name that ends so, and the folders in it."""
+    try:
+        with os.scandir(folder) as rows:
+            entries = list(rows)
+    except OSError:
+        return (), ()
+    named = tuple(entry.path for entry in entries if entry.name.endswith(suffix))
+    return named, tuple(one.path for one in entries if one.is_dir(follow_symlinks=False))
 
 
 class State(NamedTuple):
@@ -149,13 +164,14 @@ class State(NamedTuple):
     device: int
 
 
-def state_of(file: str) -> State | None:
-    """The state of a regular file; None where there is none."""
+def state_of(file: str, kind: Callable[[int], bool] = stat.S_ISREG) -> State | None:
+    """The state of a regular file, or of a folder, which changes with the names in it; None where
+    there is none."""
     try:
         found = os.stat(file)
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not kind(found.st_mode):
         return None
     written, changed = found.st_mtime_ns, found.st_ctime_ns
     return State(found.st_size, written, changed, found.st_ino, found.st_dev)

@@ -26,7 +26,7 @@ def points_of(text: str, key: str) -> tuple[Row, ...] | None:
 
     Entries without points say how to search; they are passed over.
     """
-    if f"\n{key}:" not in f"\n{text}":
+    if not text.startswith(f"{key}:") and f"\n{key}:" not in text:
         return None
     entries = _parsed(text).get(key)
     if not isinstance(entries, list):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from extractors.syntax.builtin_parser import python_module
+from extractors.syntax.nodes import children
 
 LOCATES_FORMATTED = sys.version_info >= (3, 12)
 
@@ -39,7 +40,8 @@ def native_tree(source: str, slow: Callable[[str], ast.Module]) -> ast.Module | 
     if not look and source.isascii() and not _NEWER:
         return tree
     lines = source.split("\n")
-    formatted = _settle(tree, [None if line.isascii() else line.encode() for line in lines])
+    wide = {at: line.encode() for at, line in enumerate(lines, 1) if not line.isascii()}
+    formatted = _settle(tree, wide)
     if formatted is None:
         return None
     if look and formatted:
@@ -47,16 +49,17 @@ def native_tree(source: str, slow: Callable[[str], ast.Module]) -> ast.Module | 
     return tree
 
 
-def _settle(tree: ast.Module, wide: list[bytes | None]) -> list[ast.JoinedStr] | None:
-    """Make columns count characters; the outermost formatted strings, or None on newer grammar."""
+def _settle(tree: ast.Module, wide: dict[int, bytes]) -> list[ast.JoinedStr] | None:
+    """Make columns count characters in the lines where these are no bytes; the outermost formatted
+    strings, or None on newer grammar."""
     found: list[ast.JoinedStr] = []
     waiting: list[ast.AST] = [tree]
     while waiting:
         node: Any = waiting.pop()
         if _NEWER and isinstance(node, _NEWER):
             return None
-        if hasattr(node, "lineno"):
-            start, end = wide[node.lineno - 1], wide[node.end_lineno - 1]
+        if wide and hasattr(node, "lineno"):
+            start, end = wide.get(node.lineno), wide.get(node.end_lineno)
             if start is not None:
                 node.col_offset = len(start[: node.col_offset].decode(errors="replace"))
             if end is not None:
@@ -64,7 +67,7 @@ def _settle(tree: ast.Module, wide: list[bytes | None]) -> list[ast.JoinedStr] |
         if isinstance(node, ast.JoinedStr) and not LOCATES_FORMATTED:
             found.append(node)
             continue
-        waiting.extend(ast.iter_child_nodes(node))
+        waiting += children(node)
     return found
 
 
@@ -103,4 +106,4 @@ def _shift(nodes: list[ast.expr], first: int, lines: int, columns: int) -> None:
             node.end_col_offset += columns if node.end_lineno == first else 0
             node.lineno += lines
             node.end_lineno += lines
-        waiting.extend(ast.iter_child_nodes(node))
+        waiting += children(node)
