@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,24 +379,30 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
     pending: list[object] = [node]
     while pending:
         current = pending.pop()
-        if isinstance(current, tuple):
-            pending.extend(reversed(current))
-        elif isinstance(current, _TREES):
-            yield current
-            pending.extend(parts(current))
+        kind = type(current)
+        if kind is tuple:
+            pending.extend(reversed(cast(tuple[object, ...], current)))
+        elif (names := _last_first(kind)) is not None:
+            yield cast(Expr | Stmt, current)
+            for name in names:
+                pending.append(getattr(current, name))
 
 
 def parts(node: Expr | Stmt) -> list[object]:
     """What stands directly in a node, the last first: expressions, statements, tuples of them."""
-    kind = type(node)
-    if kind not in _LAST_FIRST:
-        _LAST_FIRST[kind] = tuple(f.name for f in reversed(fields(kind)))
-    values = [getattr(node, name) for name in _LAST_FIRST[kind]]
+    values = [getattr(node, name) for name in _last_first(type(node)) or ()]
     return [value for value in values if isinstance(value, _PARTS)]
 
 
-_LAST_FIRST: dict[type, tuple[str, ...]] = {}
-"""Fields of each kind of node; asking the class each time takes most of a walk."""
+@cache
+def _last_first(kind: type) -> tuple[str, ...] | None:
+    """The fields of a kind of node that may hold others, the last first; None for what is none."""
+    if not issubclass(kind, Expr | Stmt):
+        return None
+    return tuple(f.name for f in reversed(fields(kind)) if f.type not in _PLAIN)
 
-_TREES = (Expr, Stmt)
+
+_PLAIN = frozenset({"Place", "bool", "float", "int", "str"})
+"""Types of fields, as they are written here, that hold no node."""
+
 _PARTS = (tuple, Expr, Stmt)
