@@ -39,18 +39,27 @@ class Headers:
 
     def load(self, path: str, name: str) -> tuple[str, str] | None:
         """Path below the root and text of a header, None when it is not there or too large."""
-        start = (self.root / path).parent
-        for _ in range(MAX_LEVELS):
-            for folder in (start, start / "include", start / "includes"):
-                found = _text(self.root, folder / name)
-                if self.lookups is not None:
-                    self.lookups.look(folder / name)
-                if found is not None:
-                    return found
-            if start == self.root or start.parent == start:
-                return None
-            start = start.parent
-        return None
+        looked, found = _search(self.root, (self.root / path).parent, name)
+        if self.lookups is not None:
+            for one in looked:
+                self.lookups.look(one)
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _search(root: Path, start: Path, name: str) -> tuple[tuple[Path, ...], tuple[str, str] | None]:
+    """Where a header was looked for, in order, and what was found; from the folder of the file that
+    includes it upwards."""
+    looked: list[Path] = []
+    for folder in (start, *start.parents)[:MAX_LEVELS]:
+        for one in (folder, folder / "include", folder / "includes"):
+            looked.append(one / name)
+            found = _text(root, one / name)
+            if found is not None:
+                return tuple(looked), found
+        if folder == root:
+            break
+    return tuple(looked), None
 
 
 @lru_cache(maxsize=512)

@@ -22,7 +22,6 @@ _NUMBER = re.compile(
     r"|\d+[eE][-+]?\d+|0[xX][0-9a-fA-F.]+[pP][-+]?\d+)|(?P<oct>0[0-7]+)|(?P<int>\d+)"
 )
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "r": "\r", "0": "\0"}
-_WORDS = re.compile(r"\s+")
 MAX_TEXT = 160
 
 
@@ -45,7 +44,10 @@ class ExpressionBuilder:
         """Source text in one line."""
         if node is None or node.text is None:
             return ""
-        return _WORDS.sub(" ", MARK.sub("", node.text.decode("ascii", "replace"))).strip()
+        text = node.text.decode("ascii", "replace")
+        if text.isidentifier():
+            return text
+        return " ".join((MARK.sub("", text) if "/*@" in text else text).split())
 
     # -- expressions
 
