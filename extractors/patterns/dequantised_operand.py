@@ -153,7 +153,8 @@ def _way(facts: Facts, operand: str, words: list[Node]) -> list[Node]:
     way = [*facts.graph.upstream(operand, stop)]
     if not any(node in stops for node in way):
         return []
-    return [n for n in way if any(n in stops or facts.graph.rests_on(n.result, w) for w in words)]
+    below = facts.graph.node_set(words)
+    return [n for n in way if n in stops or facts.graph.rests_on_any(n.result, below)]
 
 
 def _looked_up(facts: Facts, load: Node, words: list[Node]) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from kb.analysis.accesses import Access, AccessReader
 from kb.analysis.exponentials import Exponential, exponentials_of
-from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node, NodeSet
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
@@ -284,7 +284,12 @@ class Facts:
 
     def feeding(self, value: str | None) -> list[Access]:
         """Every load that `value` is computed from."""
-        return [a for a in self.loads if self.graph.rests_on(value, a.node)]
+        below = self.graph.resting(value) & self._load_nodes
+        return [a for a in self.loads if below >> a.node.index & 1] if below else []
+
+    @cached_property
+    def _load_nodes(self) -> NodeSet:
+        return self.graph.node_set(a.node for a in self.loads)
 
     def stored_in(self, value: str | None, nodes: Iterable[Access] | None = None) -> list[Access]:
         """Stores whose stored value is computed from `value`."""

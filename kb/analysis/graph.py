@@ -254,6 +254,10 @@ class Graph:
         """True when `value` is computed from a result of one of several nodes."""
         return value is not None and bool(self._masks.get(value, 0) & nodes)
 
+    def resting(self, value: str | None) -> NodeSet:
+        """The nodes that `value` is computed from, its own among them."""
+        return self._masks.get(value, 0) if value is not None else 0
+
     @staticmethod
     def node_set(nodes: Iterable[Node]) -> NodeSet:
         """Nodes to ask many values about."""
@@ -270,13 +274,14 @@ class Graph:
         """Nodes that `value` is computed from, nearest first; nothing above a node that `stop`
         accepts."""
         pending, seen = [value], {value}
+        known = self._feeds
         for current in pending:
             node = self.defs.get(current)
             if node is not None:
                 yield node
                 if stop is not None and stop(node):
                     continue
-            for feed in self.feeds(current):
+            for feed in known[current] if current in known else self.feeds(current):
                 if feed not in seen:
                     seen.add(feed)
                     pending.append(feed)

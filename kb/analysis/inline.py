@@ -88,7 +88,7 @@ class _Inliner:
         regions = tuple(self.region(region, names, depth, suffix) for region in op.regions)
         results = tuple(self._fresh(value, names, suffix) for value in op.results)
         span = self.site or self._placed(op.span)
-        copied = replace(op, operands=operands, regions=regions, results=results, span=span)
+        copied = Op(op.kind, operands, op.attributes, results, regions, span)
         known = fold(copied, self.constants)
         if known is not None:
             self.constants[copied.result] = known

@@ -26,8 +26,9 @@ _HINTS = frozenset({"latency", "allow_tma", "num_stages", "check_bounds"})
 _SHAPES = ("shape", "size", "block_shape")
 
 
+@lru_cache(maxsize=2)
 def parameters_of(facts: Facts) -> tuple[ParameterFact, ...]:
-    """Facts of all parameters, in order."""
+    """Facts of all parameters, in order; a kernel's own are asked for again and again."""
     return tuple(_fact(facts, p) for p in facts.kernel.entry.parameters)
 
 

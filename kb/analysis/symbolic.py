@@ -142,16 +142,21 @@ def make(terms: list[Term]) -> Expr:
     """Collect equal products, drop zeros, sort: symbols first, the plain number last."""
     sums: dict[tuple[Atom, ...], int] = {}
     for factors, number in terms:
-        key = tuple(sorted(factors, key=lambda a: a.text))
+        key = tuple(sorted(factors, key=_text)) if len(factors) > 1 else factors
         sums[key] = sums.get(key, 0) + number
     kept = [(factors, number) for factors, number in sums.items() if number]
-    kept.sort(key=lambda t: (not t[0], [a.text for a in t[0]]))
+    if len(kept) > 1:
+        kept.sort(key=lambda t: (not t[0], [a.text for a in t[0]]))
     return Expr(tuple(kept))
+
+
+def _text(atom: Atom) -> str:
+    return atom.text
 
 
 def number(value: int) -> Expr:
     """A plain integer."""
-    return make([((), value)])
+    return Expr((((), value),) if value else ())
 
 
 def of(atom: Atom) -> Expr:
@@ -173,6 +178,8 @@ def bounded(text: str, kind: AtomKind, args: tuple[Expr, ...], value: str = "") 
 
 def add(left: Expr, right: Expr) -> Expr:
     """Sum; an opaque atom when it would outgrow the bound."""
+    if not left.terms or not right.terms:
+        return left if left.terms else right
     if len(left.terms) + len(right.terms) > MAX_SUM:
         return of(bounded(f"({left} + {right})" + " " * MAX_TEXT, AtomKind.OPAQUE, ()))
     return make([*left.terms, *right.terms])
@@ -180,7 +187,7 @@ def add(left: Expr, right: Expr) -> Expr:
 
 def scale(value: Expr, by: int) -> Expr:
     """Integer multiple."""
-    return make([(factors, count * by) for factors, count in value.terms])
+    return Expr(tuple([(factors, count * by) for factors, count in value.terms]) if by else ())
 
 
 def sub(left: Expr, right: Expr) -> Expr:

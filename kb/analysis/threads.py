@@ -230,7 +230,7 @@ class _Rewriter:
     def _copied(self, op: Op, regions: tuple[Region, ...] | None = None) -> None:
         operands = tuple((role, self.name(value)) for role, value in op.operands)
         regions = op.regions if regions is None else regions
-        self.out.append(replace(op, operands=operands, regions=regions))
+        self.out.append(Op(op.kind, operands, op.attributes, op.results, regions, op.span))
         if op.kind not in REDUCTIONS and any(value in self.lanes for _, value in operands):
             self.lanes.update(result.name for result in op.results)
 
