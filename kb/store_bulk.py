@@ -47,7 +47,7 @@ def _add_new(folder: Folder, index: ox.Store, graphs: Sequence[CheckedGraph]) ->
     blocks = b"".join((*map(_block, graphs), _entries(graphs)))
     try:
         with told("The index could not be written", folder.root, UNCHANGED):
-            index.bulk_load(blocks, format=ox.RdfFormat.TRIG)
+            index.bulk_load(blocks, format=ox.RdfFormat.TRIG, lenient=True)
             index.update(counted_in(pending.graphs))
         written = True
     finally:
