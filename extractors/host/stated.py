@@ -68,14 +68,23 @@ def _shared(material: Material) -> dict[tuple[Lines, tuple[str, ...]], Condition
 
 def _further(check: CheckRecord, shared: Conditions) -> tuple[Guard, ...]:
     """Conditions of a check that not all ways to a launch share, when there are few and each is
-    one that a reader can follow; none otherwise."""
+    one that a reader can follow; otherwise those that ask for the same as the check does, as the
+    sides of a branch before the last do."""
     found = tuple(
         guard
         for guard in check.path.guards
         if guard.shown and (guard.cond, guard.holds) not in shared
     )
     followed = len(found) <= MAX_CONDITIONS and all(_plainly_asked(one.cond) for one in found)
-    return found if followed else ()
+    asked = set(atoms(check.cond))
+    return found if followed else tuple(one for one in found if _alike(one.cond, asked))
+
+
+def _alike(cond: Value, asked: set[Expr]) -> bool:
+    """Whether a condition asks for values of what a check asks for, and for nothing else."""
+    if isinstance(cond, Expr) and cond.op in ("and", "or"):
+        return all(_alike(arg, asked) for arg in cond.args)
+    return _plainly_asked(cond) and set(atoms(cond)) <= asked
 
 
 def _text(names: Names, demand: Value, further: tuple[Guard, ...]) -> str:

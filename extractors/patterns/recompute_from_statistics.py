@@ -120,6 +120,10 @@ class RecomputeFromStatistics(Pattern):
     source = "Dao et al., FlashAttention (2022), section 3.1, recomputation"
     matches = (
         Case(BACKWARD_KEYS, "recompute P = exp2(S*scale - LSE)"),
+        Case(
+            vary(BACKWARD_KEYS, ("first = x * TN // TM", "first = max(0, x * TN - 8) // TM")),
+            "recompute P = exp2(S*scale - LSE)",
+        ),
         Case(ATTENTION_LSE, "statistics saved"),
         Case(_SOFTMAX_BACK, "store P/S"),
         Case(_OTHER_FORM, "store P/S"),

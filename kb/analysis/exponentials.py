@@ -178,8 +178,12 @@ def _element(graph: Graph, value: str) -> bool:
 def _origin(graph: Graph, statistic: str | None) -> Statistic:
     if statistic is None:
         return Statistic.NONE
-    if graph.roots(statistic, OpKind.REDUCE_MAX) or maxima(graph, statistic):
-        return Statistic.REDUCED
+    reduced = [*graph.roots(statistic, OpKind.REDUCE_MAX), *maxima(graph, statistic)]
+    if reduced:
+        # A maximum that only says where something is loaded reduces nothing.
+        above = {*graph.upstream(statistic, lambda n: n.op.kind in READS)}
+        if any(node in above for node in reduced):
+            return Statistic.REDUCED
     if graph.roots(statistic, *READS) and not graph.roots(statistic, *CONTRACTIONS):
         return Statistic.LOADED
     return Statistic.OTHER
