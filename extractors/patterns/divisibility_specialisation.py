@@ -276,7 +276,9 @@ def _governs(facts: Facts, branch: Node, tail: Node, tails: list[Node]) -> bool:
         extent = _extent(facts, tail)
         again = [n for n in tails if n.excludes(tail) or not n.inside(branch)]
         again = [n for n in again if n is not tail and _extent(facts, n) == extent]
-        return not uses or not all(any(_rests(facts, a, n) for n in again) for a in uses)
+        if not uses:  # scores
+            return not any(n.excludes(tail) for n in again)
+        return not all(any(_rests(facts, a, n) for n in again) for a in uses)
     return any(_unheld(facts, branch, a, tail) for a in uses)
 
 

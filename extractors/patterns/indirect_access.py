@@ -12,7 +12,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind, Expr, scale
+from kb.analysis.symbolic import AtomKind, Expr, only_bounds, scale
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -167,9 +167,11 @@ class IndirectAccess(Pattern):
         return [n for name in names if (n := facts.graph.producer(name)) is not None]
 
     def _value(self, facts: Facts, access: Access, node: Node) -> str:
-        if facts.types.shape(node.result):
+        if set(facts.types.shape(node.result)) - {"1"}:
             return "token-level gather"
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
+        if own and all(only_bounds(e, node.result) for e in own):
+            return ""
         if len(access.index) > 1 and any(_is_loaded(e) for e in own):
             return "page id scalar + tile load"
         steps = [s for e in own for s in _steps(e, node.result)]

@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind, Expr, only_bounds
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -22,6 +22,10 @@ _TILE = vary(
     ("out, rate: float", "out, lengths, rate: float"),
     ("size = b.shape[2]", "size = ct.load(lengths, index=(ct.bid(1),), shape=(1,)).item()"),
 )
+_WINDOW = vary(
+    _TILE,
+    ("for j in range(0, last):", "for i in range(0, last):\n        j = max(0, size - x * TM) // TN + i"),  # noqa: E501
+)  # fmt: skip
 _POINTER = vary(
     ATTENTION_POINTER,
     ("out, rate,", "out, rate, lengths,"),
@@ -55,12 +59,17 @@ class LoadedLengths(Pattern):
     source = "PyTorch documentation, torch.nn.utils.rnn.pad_packed_sequence"
     matches = (
         Case(_TILE, "length loaded per sequence"),
+        Case(_WINDOW, "length loaded per sequence"),
         Case(_POINTER, "length loaded per sequence"),
         Case(_WALKED, "length loaded per sequence"),
         Case(_THREADS, "length loaded per sequence"),
         Case(DECODE_PART, "length loaded per sequence"),
     )
     near_misses = (
+        NearMiss(
+            vary(_WINDOW, ("max(0, size - x * TM) // TN + i", "size + i")),
+            why="the number says where the keys lie",
+        ),
         NearMiss(ATTENTION, why="the length is handed in"),
         NearMiss(
             vary(_POINTER, ("tl.load(lengths + y)", "tl.load(lengths)")),
@@ -87,7 +96,7 @@ class LoadedLengths(Pattern):
         numbers = [a for a in facts.loads if self._chosen(facts, a)]
         if not numbers:
             return
-        placing = {a.array for a in facts.loads if a.value in facts.offset_loads}
+        placing = {a.array for a in facts.loads if self._places(facts, a)}
         ends = [
             (facts.values.expr(v), x.node)
             for x in facts.loops
@@ -106,6 +115,15 @@ class LoadedLengths(Pattern):
         if found:
             where = [*found, *(place for a in found for place in held[a.value])]
             yield self.decide(facts, "length loaded per sequence", where)
+
+    def _places(self, facts: Facts, access: Access) -> bool:
+        """Whether a loaded number says where something lies, and not only how far positions go."""
+        return access.value in facts.offset_loads and any(
+            not only_bounds(index, access.value)
+            for other in facts.accesses
+            for index in other.index
+            if any(atom.value == access.value for atom in index.atoms())
+        )
 
     def _chosen(self, facts: Facts, access: Access) -> bool:
         """A load of one number from a place that the block id chooses."""

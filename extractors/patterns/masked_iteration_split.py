@@ -46,6 +46,13 @@ _AFTER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], a
 _LOWER_WHOLE = vary(LOWER, ("at, mask=at < n, other=0.0)", "at)"), (", mask=at < n)", ")"))
 
 
+_EVERY = "mask every iteration"
+_BESIDE = (
+    "        if (TRI or",
+    "        s = ct.where(rows - j * TN - cols0 < W, s, -1.0e9)\n        if (TRI or",
+)
+
+
 class MaskedIterationSplit(Pattern):
     """A mask in a loop stands under a branch on the loop variable, in a loop of its own, or in
     every iteration; or the mask of a product stands outside of all loops."""
@@ -55,6 +62,7 @@ class MaskedIterationSplit(Pattern):
     source = "cuTile compiler, loop_split: one branch on the loop variable against an outer value"
     matches = (
         Case(ATTENTION, "single loop + iv>=bound branch (compiler splits)"),
+        Case(vary(ATTENTION, _BESIDE), "mask every iteration"),
         Case(ATTENTION_EVERY, "mask every iteration"),
         Case(BACKWARD_KEYS, "mask every iteration"),
         Case(
@@ -211,18 +219,19 @@ class MaskedIterationSplit(Pattern):
             if always:
                 yield self.decide(facts, "mask every iteration", always)
             return
+        told: dict[str, list[Where]] = {}
         for mask in inside:
             guard = _guard(facts, mask)
             if guard is None:
+                told.setdefault(_EVERY, []).extend((mask.node, mask.combined))
                 continue
             branch, compared = guard
             value = "single loop + opaque branch (not split)"
             if compared is not None:
                 value = "single loop + iv>=bound branch (compiler splits)"
-            yield self.decide(facts, value, (branch, compared, *_bounds(facts, compared, mask)))
-            return
-        nodes = [node for m in inside for node in (m.node, m.combined)]
-        yield self.decide(facts, "mask every iteration", nodes)
+            told.setdefault(value, []).extend((branch, compared, *_bounds(facts, compared, mask)))
+        for value, where in told.items():
+            yield self.decide(facts, value, where)
 
     def _peeled(self, facts: Facts, every: list[Mask]) -> list[Node]:
         """Masks of a product outside of the loops that goes on with what a loop summed without a

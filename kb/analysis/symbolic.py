@@ -258,3 +258,15 @@ def choice(values: list[Expr], name: str) -> Expr:
         return values[0]
     text = f"choice({', '.join(map(str, values))})"
     return of(bounded(text, AtomKind.CHOICE, tuple(values), name))
+
+
+def only_bounds(index: Expr, value: str) -> bool:
+    """True where a loaded number only says how far places are held up or down, as a length that
+    cuts a window off does."""
+    pending = [(atom, False) for atom in index.top()]
+    inside = []
+    for atom, held in pending:
+        held = held or atom.kind in (AtomKind.MINIMUM, AtomKind.MAXIMUM)
+        inside += [held] if atom.value == value else []
+        pending += [(inner, held) for part in atom.args for inner in part.top()]
+    return bool(inside) and all(inside)
