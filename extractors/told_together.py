@@ -281,7 +281,7 @@ def _summed_later(decision: Decision, rest: Sequence[Decision]) -> Decision:
 
 def _beside(decision: Decision, rest: Sequence[Decision], facts: Facts) -> Iterator[Decision]:
     """What is stored beside the output, without the parts that the host adds up."""
-    parts = {d.subject for d in rest if d.axis in SUMMED_UP}
+    parts = {d.subject for d in rest if d.axis == GRADIENT}
     stores = {a.node.lines for a in facts.stores if a.array in parts}
     if decision.axis != "side_output" or not stores & {*decision.lines}:
         yield decision

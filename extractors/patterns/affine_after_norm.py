@@ -32,7 +32,8 @@ from kb.ops import OpKind
 
 _THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKind.INSERT,
                              OpKind.COPY, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
-                             OpKind.MAXIMUM, OpKind.MINIMUM}  # fmt: skip
+                             OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.DIV, OpKind.FLOOR,
+                             OpKind.CEIL}  # fmt: skip
 
 
 _SHIFTED = (
@@ -139,6 +140,13 @@ class AffineAfterNorm(Pattern):
         Case(NORM_BACKWARD_SHARED, "weight"),
         Case(_VECTORS, "weight"),
         Case(_CHOSEN, "weight and bias"),
+        Case(
+            vary(
+                LAYER_NORM_POINTER,
+                ("(c * r * g + h).to", "(tl.floor((c * r * g + h) / 0.5) * 0.5).to"),
+            ),
+            "weight and bias",
+        ),
         Case(_ROWS, "weight"),
         Case(_CHANNELS, "weight"),
         Case(

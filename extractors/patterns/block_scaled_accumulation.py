@@ -31,7 +31,7 @@ _LATE = vary(
 )
 
 
-_SCALED_POINTER = vary(
+SCALED_POINTER = vary(
     PRODUCT_POINTER,
     ("def product(a, b, out,", "def product(a, b, scales, out,"),
     ("acc += tl.dot(x, y)",
@@ -92,7 +92,7 @@ class BlockScaledAccumulation(Pattern):
     matches = (
         Case(_SCALED, "per-K-block promotion acc += dot*scale"),
         Case(_LATE, "scale in epilogue"),
-        Case(_SCALED_POINTER, "per-K-block promotion acc += dot*scale"),
+        Case(SCALED_POINTER, "per-K-block promotion acc += dot*scale"),
         Case(_LATE_POINTER, "scale in epilogue"),
         Case(vary(_LATE_POINTER, *_SPREAD), "scale in epilogue"),
         Case(_SCALED_THREADS, "per-K-block promotion acc += dot*scale"),

@@ -128,7 +128,7 @@ class DeferredNormalisation(Pattern):
         found: dict[str, list[Node]] = {}
         for loop in facts.loops:
             sums = loop.of(Role.RUNNING_SUM, Role.SUM)
-            axes = {c.result: len(facts.types.shape(c.result)) for c in sums}
+            axes = {c.result: self._axes(facts, c.result) for c in sums}
             least = min(axes.values(), default=0)
             grown = loop.of(Role.ACCUMULATOR) + [
                 c for c in sums if axes[c.result] > max(1, least) or axes[c.result] > least == 0
@@ -143,6 +143,11 @@ class DeferredNormalisation(Pattern):
                     found.setdefault(value, []).append(node)
         for value, where in found.items():
             yield self.decide(facts, value, dict.fromkeys(where))
+
+    def _axes(self, facts: Facts, value: str) -> int:
+        """Axes of a tile; none where it is a single number."""
+        shape = facts.types.shape(value)
+        return len(shape) if any(extent != "1" for extent in shape) else 0
 
     def _divides(
         self, facts: Facts, node: Node, loop: Loop, grown: list[str], sums: list[str]

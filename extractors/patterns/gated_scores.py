@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRO
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.lane_products import score_sums
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -47,6 +48,14 @@ def chunk(q, k, g, out, T: Int, W: Int):
     ct.store(out, index=(i, 0), tile=s)
 """
 )
+_ADDED = vary(
+    ATTENTION_POINTER,
+    ("(a, b, c, out,", "(a, b, c, g, out,"),
+    (
+        "tl.trans(k)) * rate",
+        "tl.trans(k)) + (tl.load(g + rows)[:, None] - tl.load(g + cols)[None, :])",
+    ),
+)
 
 
 class GatedScores(Pattern):
@@ -60,6 +69,7 @@ class GatedScores(Pattern):
     matches = (
         Case(_POINTER, "exp(g_i - g_j) decay"),
         Case(_TILE, "exp(g_i - g_j) decay"),
+        Case(_ADDED, "cumulated gates added"),
     )
     near_misses = (
         NearMiss(
@@ -79,6 +89,9 @@ class GatedScores(Pattern):
             ),
             why="every element has a gate of its own",
         ),
+        NearMiss(
+            vary(_ADDED, ("tl.load(g + cols)", "tl.load(c + cols)")), why="of two arrays, no gate"
+        ),
         NearMiss(ATTENTION, why="exponentials of the scores themselves"),
         NearMiss(ATTENTION_POINTER, why="exponentials of the scores themselves"),
         NearMiss(FLASH_THREADS, why="exponentials of the scores themselves"),
@@ -86,6 +99,9 @@ class GatedScores(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        added = [n for total in facts.graph.of(OpKind.ADD) for n in self._added(facts, total)]
+        if added:
+            yield self.decide(facts, "cumulated gates added", dict.fromkeys(added))
         if not facts.contractions or not facts.exponentials:
             return
         decays = [n for n in facts.graph.of(OpKind.EXP, OpKind.EXP2) if self._decays(facts, n)]
@@ -100,6 +116,24 @@ class GatedScores(Pattern):
             for n in self._fades(facts, e)
         ]
         yield self.decide(facts, "exp(g_i - g_j) decay", [*decays, *faded, *alone])
+
+    def _added(self, facts: Facts, total: Node) -> list[Node]:
+        """A sum of scores and the difference of two loads of one array, with what is loaded."""
+        scores = facts.score_products or score_sums(facts)
+        for score, gate in (total.op.inputs[:2], total.op.inputs[1::-1]) if scores else ():
+            made = facts.graph.producer(facts.graph.core(gate))
+            if made is None or made.op.kind != OpKind.SUB:
+                continue
+            if not any(facts.graph.rests_on(score, n) for n in scores):
+                continue
+            sides = [
+                [a for n in facts.graph.ends(v, VIEWS | CASTS) if (a := facts.access(n))]
+                for v in made.op.inputs[:2]
+            ]
+            arrays = {a.array for side in sides for a in side}
+            if all(sides) and len(arrays) == 1:
+                return [*(a.node for side in sides for a in side), made, total]
+        return []
 
     def _vectors(self, facts: Facts, decay: Node) -> list[str | None]:
         """The two sides of the difference that is raised, before they are spread."""

@@ -48,10 +48,19 @@ _EITHER = vary(
     ),
     ("v.to(tl.int8)", "tl.clamp(v, -127.0, 127.0)"),
 )
+_CUT = vary(
+    _ROUND,
+    (
+        "v += 0.5 * tl.where(v >= 0, 1, -1)",
+        "v = tl.where(v >= 0, tl.floor(v + 0.5), tl.ceil(v - 0.5))",
+    ),
+    ("v.to(tl.int8)", "v / rate"),
+)
 
 
 class HandRounding(Pattern):
-    """One half with the sign of a number is added to it, and the sum is cast to an integer."""
+    """One half with the sign of a number is added to it, and the sum is cast to an integer, or cut
+    to a whole number."""
 
     name = "half-added-before-an-integer-cast"
     axis = "rounding_mode"
@@ -60,6 +69,7 @@ class HandRounding(Pattern):
         Case(_ROUND, "half away from zero by hand"),
         Case(_EITHER, "half away from zero by hand"),
         Case(_ROUND_TILE, "half away from zero by hand"),
+        Case(_CUT, "half away from zero by hand"),
     )
     near_misses = (
         NearMiss(vary(_ROUND, ("tl.int8", "tl.float16")), why="the cast keeps the fraction"),
@@ -68,6 +78,7 @@ class HandRounding(Pattern):
             why="a whole number is added",
         ),
         NearMiss(vary(_EITHER, ("v - 0.5)", "v + 0.5)")), why="a half is added to every number"),
+        NearMiss(vary(_CUT, ("ceil(v - 0.5)", "ceil(v)")), why="numbers below zero are cut"),
         NearMiss(ADD_POINTER, why="nothing is cast to an integer"),
         NearMiss(PRODUCT, why="nothing is cast to an integer"),
     )
@@ -85,6 +96,9 @@ class HandRounding(Pattern):
                 for value in clamp.op.inputs:
                     made = self._made(facts, value)
                     found += [*made, clamp] if made else []
+        for choice in facts.graph.of(OpKind.SELECT):
+            if len(self._down(facts, choice)) == 2 and self._both(facts, choice):
+                found.append(choice)
         if found:
             yield self.decide(facts, "half away from zero by hand", found)
 
@@ -101,9 +115,11 @@ class HandRounding(Pattern):
         """A choice, by a comparison of a number, between it plus a half and it less a half."""
         if node.op.kind != OpKind.SELECT:
             return False
-        sides = [facts.graph.producer(facts.graph.core(node.op.operand(r))) for r in ("x", "y")]
+        cut = self._down(facts, node)
+        ends = [n.op.inputs[0] if n in cut else n.result for n in self._sides(facts, node)]
+        sides = [facts.graph.producer(facts.graph.core(end)) for end in ends]
         test = facts.graph.producer(facts.graph.core(node.op.operand("condition")))
-        if test is None or any(n is None or n.op.kind not in _STEPS for n in sides):
+        if test is None or len(sides) != 2 or any(n is None or n.kind not in _STEPS for n in sides):
             return False
         taken = [(n.op.kind, *n.op.inputs[:2]) for n in sides if n is not None]
         of = {facts.graph.core(v) for _, v, _ in taken}
@@ -114,6 +130,14 @@ class HandRounding(Pattern):
         ]
         compared = {facts.graph.core(v) for v in test.op.inputs}
         return len(of) == 1 and of <= compared and sorted(steps) == [-0.5, 0.5]
+
+    def _sides(self, facts: Facts, choice: Node) -> list[Node]:
+        made = [facts.graph.producer(facts.graph.core(choice.op.operand(r))) for r in ("x", "y")]
+        return [n for n in made if n is not None]
+
+    def _down(self, facts: Facts, choice: Node) -> list[Node]:
+        """Of a choice, the sides that are cut down or up to whole numbers."""
+        return [n for n in self._sides(facts, choice) if n.op.kind in (OpKind.FLOOR, OpKind.CEIL)]
 
     def _halves(self, facts: Facts, total: Node) -> bool:
         """One side is plus or minus one half, by a comparison of the other side."""

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
@@ -32,6 +33,17 @@ def norm(x, root, out, T: tl.constexpr, KNOWN: tl.constexpr):
     tl.store(out + row * T + tl.arange(0, T), v * by)
 """
 )
+_HANDED_ON = (
+    POINTER
+    + """
+@triton.jit
+def total(x, parts, count, out, n, T: tl.constexpr):
+    own = tl.program_id(0)
+    tl.store(parts + own, tl.sum(tl.load(x + own * T + tl.arange(0, T))))
+    if tl.atomic_add(count, 1) == n - 1:
+        tl.store(out, tl.sum(tl.load(parts + tl.arange(0, T), mask=tl.arange(0, T) < n, other=0.0)))
+"""
+)
 
 
 class InPlaceUpdate(Pattern):
@@ -52,6 +64,7 @@ class InPlaceUpdate(Pattern):
     )
     near_misses = (
         NearMiss(_EITHER, why="a flag says whether the array is read or written"),
+        NearMiss(_HANDED_ON, why="parts that the last block reads back"),
         NearMiss(ADD_POINTER, why="the sum goes to an array of its own"),
         NearMiss(ROW_NORM, why="the output is an array of its own"),
         NearMiss(ADD_THREADS, why="the sum goes to an array of its own"),
@@ -66,9 +79,18 @@ class InPlaceUpdate(Pattern):
             store.array
             for store in facts.stores
             if not store.is_atomic
-            and not all(store.node.excludes(node) for node in read.get(store.array, ()))
+            and any(
+                not store.node.excludes(node) and _first(facts, node, store)
+                for node in read.get(store.array, ())
+            )
         }
         if names:
             loads = [a for a in facts.loads if a.array in names]
             stores = [a for a in facts.stores if a.array in names and not a.is_atomic]
             yield self.decide(facts, "in place (same array loaded and stored)", [*loads, *stores])
+
+
+def _first(facts: Facts, load: Node, store: Access) -> bool:
+    """Whether elements are loaded before they are stored, or are a part of what is: an array that a
+    kernel fills and then reads back hands something on."""
+    return load.index < store.node.index or facts.graph.rests_on(store.value, load)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.block_scaled_accumulation import SCALED_POINTER, BlockScaledAccumulation
 from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, PRODUCT_POINTER, vary
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -16,7 +17,8 @@ _NARROW = ("f16", "bf16", "f8", "i8", "fp8")
 
 class NarrowOperands(Pattern):
     """An operand that was computed is cast to a type of 16 bits or fewer that the source names, and
-    not to that of an array; or products are summed as whole numbers."""
+    not to that of an array; products are summed as whole numbers; or operands enter as they are
+    stored, and every step's product is scaled."""
 
     name = "computed-operand-cast-to-a-named-narrow-type"
     axis = "mma_operand_precision"
@@ -25,8 +27,13 @@ class NarrowOperands(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot((x * 2.0).to(tl.float16), y)")), "f16"),
         Case(vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(ct.astype(x * 2.0, ct.bfloat16), y, acc)")), "bf16"),  # noqa: E501
         Case(vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"), ("tl.dot(x, y)", "tl.dot(x, y, out_dtype=tl.int32)")), "integer"),  # noqa: E501
+        Case(SCALED_POINTER, "quantised operands as they are stored"),
     )  # fmt: skip
     near_misses = (
+        NearMiss(
+            vary(SCALED_POINTER, ("tl.dot(x, y)", "tl.dot(x.to(y.dtype), y)")),
+            why="one operand is brought to the type of the other one",
+        ),
         NearMiss(
             vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot((x * 2.0).to(y.dtype), y)")),
             why="the operand gets the type that the other one has",
@@ -57,6 +64,16 @@ class NarrowOperands(Pattern):
                     found.setdefault(dtype, []).extend([cast, product])
         for dtype, nodes in found.items():
             yield self.decide(facts, dtype, nodes)
+        scales = BlockScaledAccumulation().find(facts) if facts.contractions and not found else ()
+        if any(d.value.startswith("per-K-block") for d in scales):
+            plain = [p for p in facts.contractions if p.loop and self._stored(facts, p)]
+            if plain:
+                yield self.decide(facts, "quantised operands as they are stored", plain)
+
+    def _stored(self, facts: Facts, product: Node) -> bool:
+        """Operands that are loaded, and turned at most."""
+        sides = [facts.graph.ends(product.op.operand(r), VIEWS | TURNS) for r in ("lhs", "rhs")]
+        return all(side and all(facts.access(n) for n in side) for side in sides)
 
     def _whole(self, facts: Facts, product: Node) -> list[Node]:
         """A product that is summed in whole numbers; its operands are whole numbers, too."""

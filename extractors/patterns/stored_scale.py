@@ -9,7 +9,7 @@ from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS, Node
+from kb.analysis.graph import CASTS, LOOPS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -28,6 +28,12 @@ def quantise(x, out, scales, n, T: tl.constexpr):
     tl.store(out + row * n + at, (v / s).to(tl.int8), mask=at < n)
     tl.store(scales + row, s)
 """
+)
+_FAKE = vary(
+    QUANTISE,
+    ("tl.max(tl.abs(v)) / 127.0", "127.0 / tl.max(tl.abs(v))"),
+    ("(v / s).to(tl.int8)", "tl.floor(v * s + 0.5) / s"),
+    ("    tl.store(scales + row, s)\n", ""),
 )
 _QUANTISE_TILE = (
     TILE
@@ -149,6 +155,7 @@ class StoredScale(Pattern):
         Case(vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v)")), "largest element stored"),
         Case(_QUANTISE_THREADS, "scale from the largest element"),
         Case(_QUANTISE_VECTORS, "scale from the largest element"),
+        Case(_FAKE, "scale from the largest element"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
         Case(_DOTTED, "loaded scale times unpacked bits"),
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
@@ -166,6 +173,8 @@ class StoredScale(Pattern):
             vary(_QUANTISE_THREADS, ("    scales[at] = s;\n", "")),
             why="the scale is not kept, so nobody can undo the division",
         ),
+        NearMiss(vary(_FAKE, (" + 0.5) / s", " + 0.5)")), why="nobody can undo the scaling"),
+        NearMiss(vary(_FAKE, ("tl.floor(v * s + 0.5)", "(v * s)")), why="nothing is lost between"),
         NearMiss(vary(_LARGEST, ("tl.max(tl.abs(v))", "tl.max(v)")), why="signs are kept"),
         NearMiss(
             vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v * 0.5)")),
@@ -192,6 +201,8 @@ class StoredScale(Pattern):
             kept = kept_scales(facts, divided)
             value = "scale from the largest element"
             yield self.decide(facts, value, [*largest, *made, *divided, *kept])
+        elif there := _there_and_back(facts, largest):
+            yield self.decide(facts, "scale from the largest element", [*largest, *there])
         elif largest:
             kept = [s for s in facts.stores if _is_largest(facts, s, largest)]
             if kept:
@@ -225,6 +236,28 @@ def divided_by_largest(facts: Facts) -> list[Node]:
     if not largest:
         return []
     return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _by(facts, n, largest)]
+
+
+def _there_and_back(facts: Facts, largest: list[Node]) -> list[Node]:
+    """Where a tile is scaled by a number made of its largest element, and where that is undone on
+    what was cut to whole numbers in between."""
+    steps = facts.graph.of(OpKind.MUL, OpKind.DIV) if largest else []
+    scaled = [
+        n
+        for n in steps
+        if _wide(facts, n.op.inputs[0])
+        and any(facts.graph.rests_on(n.op.inputs[1], r) for r in largest)
+        and not any(facts.graph.rests_on(n.op.inputs[0], r) for r in largest)
+    ]
+    for first in scaled:
+        for last in steps:
+            undone = {first.op.kind, last.op.kind} == {OpKind.MUL, OpKind.DIV}
+            same = facts.graph.core(first.op.inputs[1]) == facts.graph.core(last.op.inputs[1])
+            if undone and same and facts.graph.rests_on(last.op.inputs[0], first):
+                cut = facts.graph.roots(last.op.inputs[0], OpKind.FLOOR, OpKind.CEIL, *CASTS)
+                if any(facts.graph.rests_on(n.result, first) for n in cut):
+                    return [first, last]
+    return []
 
 
 def kept_scales(facts: Facts, divided: list[Node]) -> list[Access]:

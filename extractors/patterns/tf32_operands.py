@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -15,6 +15,8 @@ from kb.ops import CONTRACTIONS, READS, OpKind
 
 _NAMED = {"tf32": "tf32", "tf32x3": "3xTF32", "ieee": "ieee fp32 (no tensor core)", "bf16x3": "bf16x3",  # noqa: E501
           "bf16x6": "bf16x6"}  # fmt: skip
+_ALLOWED = {True: "tf32", False: "ieee"}
+_GIVEN = "given by the caller"
 
 
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION)
@@ -30,6 +32,12 @@ _INSTRUCTION = """__global__ void product(const unsigned* a, const unsigned* b, 
     out[t] = c0 + c1 + c2 + c3;
 }
 """  # noqa: E501
+_BY_PARAMETER = vary(
+    PRODUCT_POINTER,
+    ("tl.dot(x, y)", "tl.dot(x, y, input_precision=TURN)"),
+    ("TK: tl.constexpr):", "TK: tl.constexpr, TURN: tl.constexpr):"),
+)
+_THREE = ("TURN: tl.constexpr)", 'TURN: tl.constexpr = "tf32x3")')
 
 
 class Tf32Operands(Pattern):
@@ -49,6 +57,8 @@ class Tf32Operands(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y, allow_tf32=False)")), "ieee fp32 (no tensor core)"),  # noqa: E501
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")')), "3xTF32"),  # noqa: E501
 Case(_INSTRUCTION, "tf32"),
+        Case(_BY_PARAMETER, "given by the caller"),
+        Case(vary(_BY_PARAMETER, _THREE), "3xTF32"),
         Case(PRODUCT_THREADS, "ieee fp32 (no tensor core)"),
 Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="bf16x3")')), "bf16x3"),
     )  # fmt: skip
@@ -59,7 +69,7 @@ Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="bf16x
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found: dict[str, list[Node]] = {}
+        found: dict[str, list[Where]] = {}
         by_hand = facts.of_threads and not facts.threads.of(*CONTRACTIONS)
         for product in facts.contractions:
             value = self._option(facts, product)
@@ -67,6 +77,11 @@ Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="bf16x
                 value = "ieee fp32 (no tensor core)"
             if value is not None:
                 found.setdefault(value, []).append(product)
+            elif name := self._handed(facts, product):
+                (default,) = [p.default for p in facts.kernel.entry.parameters if p.name == name]
+                given = _ALLOWED.get(default, default) if isinstance(default, bool) else default
+                value = _NAMED.get(given, given) if isinstance(given, str) else _GIVEN
+                found.setdefault(value, []).extend([*facts.declared(name), product])
             for role in ("lhs", "rhs"):
                 for cast in self._casts(facts, product.op.operand(role) or ""):
                     chosen = facts.graph.roots(cast.op.operand("dtype"), *_CHOICES)
@@ -79,9 +94,15 @@ Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="bf16x
             return "tf32"
         allowed = facts.values.literal(product.op.operand("allow_tf32"))
         if isinstance(allowed, bool):
-            return "tf32" if allowed else "ieee fp32 (no tensor core)"
+            return _NAMED[_ALLOWED[allowed]]
         named = facts.values.literal(product.op.operand("input_precision"))
         return _NAMED.get(named, named) if isinstance(named, str) else None
+
+    def _handed(self, facts: Facts, product: Node) -> str:
+        """The parameter of the kernel that says which precision a product takes."""
+        asked = [product.op.operand(role) for role in ("allow_tf32", "input_precision")]
+        cores = [facts.graph.core(v) for v in asked if v is not None]
+        return next((v for v in cores if v in facts.constexprs), None) or ""
 
     def _casts(self, facts: Facts, value: str) -> list[Node]:
         return [
