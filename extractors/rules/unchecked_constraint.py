@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache, partial
 
 from extractors.host.callers import saved, wrapped
 from extractors.host.conditions import looked_at, parts, touched
@@ -19,7 +20,11 @@ from kb.analysis.assumptions import (
     unit_strides,
     whole_steps,
 )
+from kb.analysis.facts import Facts
 from kb.evidence import Finding
+
+_Asked = Callable[[], set[Expr]]
+"""What the host looks at before a launch, told when it is first asked for."""
 
 _ROWS = (
     POINTER
@@ -134,11 +139,13 @@ class UncheckedConstraint(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
+        if material is None:
+            return ()
         found: dict[str, Finding] = {}
-        divisors = _divisors(material) if material is not None else None
-        for launch in material.launches if material is not None else ():
-            if material is not None and len(launch.args) <= len(material.signature.params):
-                asked = looked_at(material, launch)
+        divisors = cache(partial(_divisors, material))
+        for launch in material.launches:
+            if len(launch.args) <= len(material.signature.params):
+                asked = cache(partial(looked_at, material, launch))
                 for key, finding in (
                     *self._powers(subject, material, launch, asked, divisors),
                     *self._multiples(subject, material, launch, asked),
@@ -152,19 +159,17 @@ class UncheckedConstraint(Rule):
         subject: Subject,
         material: Material,
         launch: LaunchRecord,
-        asked: set[Expr],
-        divisors: set[Value] | None,
+        asked: _Asked,
+        divisors: Callable[[], set[Value] | None],
     ) -> Iterator[tuple[str, Finding]]:
-        if divisors is None:
-            return
         given = dict(launch.args)
-        extents = powers_of_two(subject.facts) - steps(subject.facts)
-        for name in sorted(extents & given.keys()):
+        for name in sorted(_powers_of_two(subject.facts) & given.keys()):
             for leaf in leaves(given[name]):
                 if not isinstance(leaf, Expr) or leaf.op != "dim" or not _given(material, leaf):
                     continue
                 # The grid divides by tile sizes that somebody chose, not by extents.
-                if leaf not in asked and leaf not in divisors:
+                others = divisors() if leaf not in asked() else None
+                if others is not None and leaf not in others:
                     text = material.names(launch).text(leaf)
                     yield (
                         name,
@@ -178,7 +183,7 @@ class UncheckedConstraint(Rule):
                     )
 
     def _multiples(
-        self, subject: Subject, material: Material, launch: LaunchRecord, asked: set[Expr]
+        self, subject: Subject, material: Material, launch: LaunchRecord, asked: _Asked
     ) -> Iterator[tuple[str, Finding]]:
         given = dict(launch.args)
         grid = launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)
@@ -188,12 +193,12 @@ class UncheckedConstraint(Rule):
                 continue
             if part.args[1] == given[tile]:
                 size = part.args[0]
-                if _open(size) and not touched(size, asked):
+                if _open(size) and not touched(size, asked()):
                     what = (size, tile, access.node.lines)
                     yield f"% {tile}", self._multiple(subject, material, launch, what)
         for access, size_name, tile in whole_steps(subject.facts):
             size = given.get(size_name)
-            if _open(size) and not touched(size, asked) and tile in given:
+            if _open(size) and not touched(size, asked()) and tile in given:
                 what = (size, tile, access.node.lines)
                 yield f"% {tile}", self._multiple(subject, material, launch, what)
 
@@ -246,6 +251,12 @@ class UncheckedConstraint(Rule):
                             [launch.lines, lines],
                         ),
                     )
+
+
+@lru_cache(maxsize=1)
+def _powers_of_two(facts: Facts) -> frozenset[str]:
+    """Extents of tiles; the same for all launches of a kernel."""
+    return frozenset(powers_of_two(facts) - steps(facts))
 
 
 def _open(value: Value) -> bool:
