@@ -62,6 +62,14 @@ def many(x, out, sizes, wide, COUNT: tl.constexpr, STEP: tl.constexpr, TM: tl.co
 )
 
 
+_COUNTED = vary(
+    GROUPED_POINTER,
+    ("        while t >= done and t < done + count:\n",
+     "        if t >= done and t < done + count:\n"
+     "          for _ in range((done + count - t + STEP - 1) // STEP):\n"),
+)  # fmt: skip
+
+
 class MultiProblemWalk(Pattern):
     """A cursor that starts at the block id is carried over a loop of problems beside their running
     end; an inner loop moves it on while it lies before that end."""
@@ -72,6 +80,7 @@ class MultiProblemWalk(Pattern):
     matches = (
         Case(_GROUPED, "persistent walk with running problem end"),
         Case(GROUPED_POINTER, "persistent walk with running problem end"),
+        Case(_COUNTED, "persistent walk with running problem end"),
         Case(
             vary(
                 GROUPED_POINTER,
@@ -84,6 +93,10 @@ class MultiProblemWalk(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(_COUNTED, ("range((done + count - t + STEP - 1) // STEP)", "range(STEP)")),
+            why="as many tiles of every problem",
+        ),
         NearMiss(PRODUCT, why="one problem, one tile per block"),
         NearMiss(PRODUCT_PERSISTENT, why="one problem"),
         NearMiss(PRODUCT_POINTER, why="one problem, one tile per block"),

@@ -34,6 +34,7 @@ from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
+from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
@@ -240,6 +241,8 @@ class OneOutputTilePerCta(Pattern):
                 yield self.decide(facts, "split-K / split-KV", split)
             return
         if any(self._moves(facts, loop) for loop in facts.graph.of(OpKind.WHILE)):
+            return
+        if problem_walk(facts):
             return
         placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]
