@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.routed_weight import routed
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
@@ -129,9 +130,12 @@ class BlockScaledAccumulation(Pattern):
             yield self.decide(facts, "mma_scaled", native)
         inside: list[Where] = []
         after: list[Where] = []
+        weighted = {node for node, _ in routed(facts)}
         for product in facts.contractions:
             scaled = self._chain if facts.score_products else self._scaled
             for node, scales in scaled(facts, product):
+                if node in weighted:
+                    continue
                 within = node.loop is not None and node.loop is product.loop
                 (inside if within else after).extend((*scales, node))
         if inside:
@@ -214,6 +218,10 @@ class BlockScaledAccumulation(Pattern):
     def _loaded(self, facts: Facts, value: str) -> list[Access]:
         """The loads that a scale is, or that it is the product of."""
         made = facts.graph.producer(facts.graph.core(value))
+        if made is not None and made.op.kind in LOOPS:
+            core = facts.graph.core(value)
+            ways = [(c.init, c.next) for x in facts.loops for c in x.carried if c.result == core]
+            return [load for way in ways for v in way for load in facts.held_loads(v)]
         if made is None or made.op.kind != OpKind.MUL:
             return facts.held_loads(value)
         sides = [facts.held_loads(v) for v in made.op.inputs[:2]]

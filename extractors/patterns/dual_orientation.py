@@ -56,7 +56,11 @@ class DualOrientation(Pattern):
                         )
                     else:
                         direct.setdefault(access, []).append(product)
-        both = [a for a in direct if a in turned]
+        both = [
+            a
+            for a in direct
+            if any(not n.excludes(other) for n in direct[a] for other in turned.get(a, ()))
+        ]
         if both:
             where = [n for a in both for n in (*direct[a], *turned[a])]
             yield self.decide(facts, "load once, use as X and X^T", where)

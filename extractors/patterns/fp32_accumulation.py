@@ -163,7 +163,7 @@ class Fp32Accumulation(Pattern):
         promoted = [dtype for dtype in places if self._promoted(facts, dtype)]
         if promoted:
             places[promoted[0]] += places.pop("f32", [])
-        if not facts.contractions and any(d[:1] in ("f", "b") or d in promoted for d in places):
+        if not facts.contractions and any(d[:1] in ("f", "b") for d in places):
             places = {d: nodes for d, nodes in places.items() if d not in _WHOLE}
         casts = self._narrowing(facts)
         if casts and ("f32" in places or not facts.contractions):

@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -66,6 +67,10 @@ class RoutedWeight(Pattern):
             why="a number of the row that is read, such as its scale",
         ),
         NearMiss(vary(_ROUTED, ("rates + own)", "rates + m)")), why="no loaded row"),
+        NearMiss(
+            vary(_ROUTED, ("rates + own)[:, None]", "rates + own[:, None] * N + n[None, :])")),
+            why="a tile of another array, such as the other half of a gate",
+        ),
         NearMiss(PRODUCT, why="nothing is multiplied"),
         NearMiss(ATTENTION, why="nothing is scattered"),
         NearMiss(ADD_POINTER, why="no product"),
@@ -73,21 +78,30 @@ class RoutedWeight(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.contractions or not facts.offset_loads:
-            return
-        found: list[Where] = []
-        for node in facts.graph.of(OpKind.MUL):
-            for product, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
-                weights = [w for w in facts.held_loads(other) if _rows(w)]
-                made = weights and any(
-                    facts.graph.rests_on(product, one) for one in facts.contractions
-                )
-                if made and any(
-                    _rows(s) >= _rows(w) for w in weights for s in facts.stored_in(node.result)
-                ):
-                    found += [node, *weights]
+        found: list[Where] = [n for pair in routed(facts) for n in pair]
         if found:
             yield self.decide(facts, "row weight in the epilogue", found)
+
+
+def routed(facts: Facts) -> list[tuple[Node, Access]]:
+    """Multiplications of what a product left by numbers of the loaded rows that it is stored in,
+    with the loads of those."""
+    if not facts.contractions or not any(map(_rows, facts.stores)):
+        return []
+    found = []
+    for node in facts.graph.of(OpKind.MUL):
+        for product, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            weights = [w for w in facts.held_loads(other) if _rows(w) and _single(facts, w)]
+            made = weights and any(facts.graph.rests_on(product, p) for p in facts.contractions)
+            stores = facts.stored_in(node.result) if made else []
+            if any(_rows(s) >= _rows(w) for w in weights for s in stores):
+                found += [(node, weight) for weight in weights]
+    return found
+
+
+def _single(facts: Facts, access: Access) -> bool:
+    """One number for a row."""
+    return sum(extent != "1" for extent in facts.types.shape(access.value)) < 2
 
 
 def _rows(access: Access) -> frozenset[Atom]:

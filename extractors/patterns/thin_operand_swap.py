@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import queries_first, recomputed
 from kb.evidence import Decision
 
@@ -40,6 +41,24 @@ _SWAPPED_POINTER = vary(
 )  # fmt: skip
 
 
+_SWAPPED_PRODUCT = (
+    POINTER
+    + """
+@triton.jit
+def thin(a, b, out, K, N, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr):
+    m = tl.arange(0, TM)
+    n = tl.program_id(0) * TN + tl.arange(0, TN)
+    acc = tl.zeros((TN, TM), dtype=tl.float32)
+    for j in range(0, K, TK):
+        k = j + tl.arange(0, TK)
+        x = tl.load(a + m[:, None] * K + k[None, :])
+        y = tl.load(b + k[:, None] * N + n[None, :])
+        acc = tl.dot(tl.trans(y), tl.trans(x), acc)
+    tl.store(out + m[:, None] * N + n[None, :], tl.trans(acc))
+"""
+)
+
+
 class ThinOperandSwap(Pattern):
     """In a forward pass the statistic belongs to the columns of the score tile."""
 
@@ -49,8 +68,12 @@ class ThinOperandSwap(Pattern):
     matches = (
         Case(_SWAPPED, "(B^T@A^T)^T"),
         Case(_SWAPPED_POINTER, "(B^T@A^T)^T"),
+        Case(_SWAPPED_PRODUCT, "(B^T@A^T)^T"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SWAPPED_PRODUCT, ("tl.trans(acc)", "acc")), why="the tile is not turned back"
+        ),
         NearMiss(ATTENTION, why="queries are the rows of the scores"),
         NearMiss(BACKWARD_KEYS, why="a backward pass that keeps keys"),
         NearMiss(FLASH_POINTER, why="queries are the rows of the scores"),
@@ -69,3 +92,21 @@ class ThinOperandSwap(Pattern):
                 ]
                 yield self.decide(facts, "(B^T@A^T)^T", (score, *turns))
                 return
+        if not facts.score_products:
+            turned = [n for product in facts.contractions for n in self._turned(facts, product)]
+            if turned:
+                yield self.decide(facts, "(B^T@A^T)^T", dict.fromkeys(turned))
+
+    def _turned(self, facts: Facts, product: Node) -> list[Node]:
+        """A product of two turned tiles that is turned back on its way to a store."""
+        turns = [facts.turned(product.op.operand(role)) for role in ("lhs", "rhs")]
+        first, second = turns
+        if first is None or second is None or first is second:
+            return []
+        back = [
+            n
+            for n in facts.graph.of(*TURNS)
+            if facts.graph.rests_on(n.result, product)
+            and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
+        ]
+        return [product, first, second, *back] if back else []
