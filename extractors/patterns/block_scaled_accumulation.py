@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.routed_weight import routed
-from kb.analysis.accesses import Access, Mode
+from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
@@ -232,7 +232,7 @@ def _narrow(facts: Facts, scale: Access) -> bool:
     """True for a row, a column or a number, also where it is loaded once for every element."""
     if len([e for e in facts.types.shape(scale.value) if e != "1"]) < 2:
         return True
-    return scale.mode is not Mode.TILE and len(_lanes(scale)) < 2
+    return scale.mode not in BULK and len(_lanes(scale)) < 2
 
 
 def _weights(facts: Facts) -> set[str | None]:

@@ -61,6 +61,8 @@ def _by_parts(facts: Facts) -> Merge | None:
     weighted = [n for n in sums if not {a.array for a in facts.feeding(n.result)} <= own]
     plain = [n for n in sums if n not in weighted]
     totals = [n for n in plain if not facts.graph.roots(n.result, *LOGARITHMS)]
+    logs = [n for n in facts.graph.of(*LOGARITHMS) if any(_rests(facts, n, t) for t in totals)]
+    weighted = [n for n in weighted if not any(_rests(facts, n, log) for log in logs)]
     if not weighted or not totals:
         return None
     tops = [n for e in weights for n in maxima(facts.graph, e.statistic)]
@@ -71,6 +73,11 @@ def _by_parts(facts: Facts) -> Merge | None:
         Form.RUNNING if running else Form.PAIRWISE,
         _divided(facts, totals, weighted) if running else (),
     )  # fmt: skip
+
+
+def _rests(facts: Facts, node: Node, below: Node) -> bool:
+    """Whether a result is computed from another one."""
+    return node is not below and facts.graph.rests_on(node.result, below)
 
 
 def _together(facts: Facts) -> Iterator[Merge]:
