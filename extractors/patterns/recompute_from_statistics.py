@@ -80,6 +80,19 @@ def back(x, mean, inverse, gy, gw, n, groups, size, R: tl.constexpr, T: tl.const
     tl.store(gw + channel, tl.sum(v * tl.load(gy + at)))
 """
 )
+_GATED_BACK = (
+    POINTER
+    + """
+@triton.jit
+def back(gy, x, u, gx, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n).to(tl.float32)
+    f = tl.sigmoid(v)
+    y = v * f
+    g = tl.load(gy + at, mask=at < n) * tl.load(u + at, mask=at < n)
+    tl.store(gx + at, g * (f + y - f * y), mask=at < n)
+"""
+)
 _WEIGHED = (
     POINTER
     + """
@@ -134,11 +147,13 @@ class RecomputeFromStatistics(Pattern):
         Case(_GROUP_WEIGHT_BACK, "recompute activation"),
         Case(_SQUASHED, "recompute activation"),
         Case(vary(_SQUASHED, ("libdevice.pow(t, 2)", "t * t")), "recompute activation"),
+        Case(_GATED_BACK, "recompute activation"),
         Case(BACKWARD_KEYS_POINTER, "recompute P = exp2(S*scale - LSE)"),
         Case(BACKWARD_KEYS_THREADS, "recompute P = exp2(S*scale - LSE)"),
     )
     near_misses = (
         NearMiss(SPLIT_LANES_POINTER, why="numbers out of words times a vector, summed at once"),
+        NearMiss(vary(_GATED_BACK, ("f + y - f * y", "f + y")), why="no derivative is taken"),
         NearMiss(_MIXED, why="a row times a matrix, summed at once: nothing is made again"),
         NearMiss(
             vary(

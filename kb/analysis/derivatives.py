@@ -17,7 +17,8 @@ def differentiated(facts: Facts) -> list[tuple[Node, Node]]:
     """Activations of a loaded tile whose derivative is used, each with the operation that takes it.
 
     The derivative of a logistic function or a hyperbolic tangent f is `f * (1 - f)` or `1 - f * f`,
-    whole or in parts: f meets f moved by a constant, or a constant meets the square of f. A gate
+    whole or in parts: f meets f moved by a constant, a constant meets the square of f, or a product
+    of two that hold f is taken off what holds it once. A gate
     `(1 - f) * other` meets neither. That of x * erf(x) adds a Gaussian, as does that of x times
     any other form of the cumulated one.
     """
@@ -79,7 +80,8 @@ def _derived(facts: Facts, activation: Node) -> Node | None:
         elif kind in (OpKind.ADD, OpKind.SUB) and sides:
             constants = [facts.number(v) for v in node.op.inputs[:2]]
             if squares & {*sides}:
-                if 1 in constants:
+                less = kind == OpKind.SUB and node.op.inputs[1] in squares
+                if 1 in constants or (less and node.op.inputs[0] in {*moved} - squares):
                     return node
                 continue
             moved[node.result] = any(constants) or any(moved[v] for v in sides)
@@ -87,7 +89,7 @@ def _derived(facts: Facts, activation: Node) -> Node | None:
             if facts.graph.core(sides[0]) != facts.graph.core(sides[1]):
                 return node
             continue
-        elif _square(facts, node, activation):
+        elif _square(facts, node, activation) or (kind == OpKind.MUL and len(sides) == 2):
             squares.add(node.result)
         elif kind not in (OpKind.MUL, OpKind.DIV) or squares & {*sides}:
             continue
