@@ -188,10 +188,14 @@ def _operand(decision: Decision) -> tuple[str, str]:
 
 
 def _asked(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
-    """The branches on a flag around every access of an operand; none when one is not under it."""
+    """The branches on a flag around every access of an operand; none when one is not under it. A
+    branch with accesses on both sides does not ask for the operand."""
     found: list[Lines] = []
-    for access in (a for a in facts.accesses if a.array == operand):
+    uses = [a for a in facts.accesses if a.array == operand]
+    for access in uses:
+        others = [a.node for a in uses if access.node.excludes(a.node)]
         guards = [g for g in facts.guards(access.node) if flag in ("", *_read(facts, g))]
+        guards = [g for g in guards if flag or not any(n.inside(g) for n in others)]
         if not guards:
             return ()
         found += [g.head for g in guards]

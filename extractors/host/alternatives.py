@@ -14,7 +14,7 @@ from extractors.host.facts import Material, axis_atoms, function_at
 from extractors.host.render import leaves
 from extractors.host.stand_ins import STAND_IN
 from extractors.host.tuning import axis_names
-from extractors.host.values import Choice, Expr, KernelValue, Value
+from extractors.host.values import Choice, Expr, Func, KernelValue, Value
 from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -191,7 +191,7 @@ def optional(material: Material) -> Iterator[OptionalOperand]:
     found: dict[tuple[str, str, str], set[Lines]] = {}
     for launch in material.launches:
         for flag, value in launch.args:
-            if flag not in constexprs:
+            if flag not in constexprs or _of_sizes(launch, flag):
                 continue
             for tensor in _asked(value, launch):
                 for name, stands in _stand_ins(launch, tensor, flag):
@@ -209,6 +209,15 @@ def optional(material: Material) -> Iterator[OptionalOperand]:
             operand=name,
             flag=flag,
         )
+
+
+def _of_sizes(launch: LaunchRecord, flag: str) -> bool:
+    """Whether an attached rule gives a flag that asks for no presence."""
+    rule = dict(launch.kernel.heuristics).get(flag)
+    if not isinstance(rule, Func):
+        return False
+    tests = [op for one in walk(rule.node) if isinstance(one, ast.Compare) for op in one.ops]
+    return not any(isinstance(op, ast.Is | ast.IsNot) for op in tests)
 
 
 def _asked(value: Value, launch: LaunchRecord) -> list[Value]:

@@ -165,12 +165,14 @@ class LoopStructure(Pattern):
         if inner:
             way = _one_way(inner)
             value = _NUMBERS.get(len(way), "several loops")
-            yield self.decide(facts, _APART if _apart(facts, way) else value, heads)
+            value = _APART if _apart(facts, way) else value
+            beside = [n for n in reduced if all(n.excludes(loop.node) for loop in inner)]
+            if beside and not outer:
+                value = f"{value}, or no loop (resident)"
+                heads += self._held(facts, beside)
+            yield self.decide(facts, value, heads)
         elif not outer and reduced:
-            taken = [v for n in reduced for v in n.op.inputs]
-            tiles = [a for a in facts.loads if facts.types.shape(a.value)]
-            held = [a for a in tiles if any(facts.graph.rests_on(v, a.node) for v in taken)]
-            yield self.decide(facts, "no loop (resident)", [*held, *reduced])
+            yield self.decide(facts, "no loop (resident)", self._held(facts, reduced))
         elif facts.accesses and not (facts.of_threads or facts.loops):
             yield self.decide(facts, "no loop", facts.accesses)
         elif not outer and facts.of_threads:
@@ -194,6 +196,13 @@ class LoopStructure(Pattern):
         touching = (n for n in facts.threads.nodes if n.op.kind in kinds and not shared.holds(n.op))
         joining -= {loop.op.span for n in touching for loop in n.loops}
         return [loop for loop in loops if loop.node.op.span not in joining] or loops
+
+    def _held(self, facts: Facts, reduced: list[Node]) -> list[Where]:
+        """Reductions with the tiles that they are made of."""
+        taken = [v for n in reduced for v in n.op.inputs]
+        tiles = [a for a in facts.loads if facts.types.shape(a.value)]
+        held = [a for a in tiles if any(facts.graph.rests_on(v, a.node) for v in taken)]
+        return [*held, *reduced]
 
     def _over_vector(self, facts: Facts, loop: Node) -> bool:
         """A loop of the kernel's own over as many elements as are known before it runs, which is

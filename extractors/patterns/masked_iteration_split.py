@@ -257,7 +257,7 @@ class MaskedIterationSplit(Pattern):
             access.loop is not None
             and not facts.of_threads
             and any(
-                side.has(AtomKind.INDUCTION)
+                side.has(AtomKind.INDUCTION, AtomKind.COUNT)
                 for test in comparisons(facts, access.mask)
                 if against_extent(facts, test)
                 for side in sides(facts, test)

@@ -28,7 +28,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Role
-from kb.analysis.rounds import goes_along
+from kb.analysis.rounds import goes_along, steps_of
 from kb.analysis.symbolic import ONE, AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -39,6 +39,41 @@ _ONCE = "row read once, in chunks"
 _REDUCING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
+_EITHER = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, T: tl.constexpr, WHOLE: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    if WHOLE:
+        tl.store(out + row, tl.sum(tl.load(x + row * n + at, mask=at < n, other=0.0)))
+    else:
+        acc = tl.zeros((T,), dtype=tl.float32)
+        for i in range(0, n, T):
+            acc += tl.load(x + row * n + i + at, mask=i + at < n, other=0.0)
+        tl.store(out + row, tl.sum(acc))
+"""
+)
+_REGIMES = (
+    POINTER
+    + """
+@triton.jit
+def back(y, gx, n, T: tl.constexpr, WHOLE: tl.constexpr):
+    row = tl.program_id(0) * n
+    at = tl.arange(0, T)
+    if WHOLE:
+        p = tl.load(y + row + at, mask=at < n)
+        tl.store(gx + row + at, p * tl.sum(p), mask=at < n)
+    else:
+        acc = tl.zeros((T,), dtype=tl.float32)
+        for i in range(0, n, T):
+            acc += tl.load(y + row + i + at, mask=i + at < n, other=0.0)
+        for i in range(0, n, T):
+            p = tl.load(y + row + i + at, mask=i + at < n)
+            tl.store(gx + row + i + at, p * tl.sum(acc), mask=i + at < n)
+"""
+)
 _ALONE = """__global__ void softmax(const float* x, float* out, int rows, int n) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
@@ -104,6 +139,8 @@ class RowResidency(Pattern):
         "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), memory passes"
     )
     matches = (
+        Case(_EITHER, _ONCE),
+        Case(_REGIMES, "multi-pass reload (2 passes), or one tile in registers"),
         Case(ROW_NORM, "single tile, row cached in registers"),
         Case(NORM_PERSISTENT, "single tile, row cached in registers"),
         Case(SOFTMAX, "single tile, row cached in registers"),
@@ -129,6 +166,7 @@ class RowResidency(Pattern):
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
     )
     near_misses = (
+        NearMiss(_EITHER, why="one pass on either side", value="multi-pass reload (2 passes)"),
         NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
         NearMiss(ROW_NORM, why="the row is one tile", value=_ONCE),
         NearMiss(
@@ -174,14 +212,19 @@ class RowResidency(Pattern):
         if passes:
             loads = next(iter(passes.values()))
             value = _NUMBERS.get(len(loads), "multi-pass reload")
-            yield self.decide(facts, value, loads)
+            kept = [a for a in self._resident(facts) if all(a.node.excludes(b.node) for b in loads)]
+            value = f"{value}, or one tile in registers" if kept else value
+            yield self.decide(facts, value, [*kept, *loads])
             return
-        kept = [a for a in facts.loads if self._kept(facts, a)] or self._whole(facts)
+        kept = self._resident(facts)
         if kept:
             beside = [a for a in facts.loads if self._shared(facts, a)]
             yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
         else:
             yield from self._unreduced(facts)
+
+    def _resident(self, facts: Facts) -> list[Access]:
+        return [a for a in facts.loads if self._kept(facts, a)] or self._whole(facts)
 
     def _unreduced(self, facts: Facts) -> Iterable[Decision]:
         """A row that is sorted or scanned as a whole, or that a loop goes along once."""
@@ -232,6 +275,7 @@ class RowResidency(Pattern):
         found: list[Where] = []
         for access in chunks:
             others = [a for a in facts.loads if a.array == access.array and a.loop != access.loop]
+            others = [a for a in others if not a.node.excludes(access.node)]
             wide = any(e != "1" for a in others for e in facts.types.shape(a.value))
             if not wide and access.loop is not None:
                 found += [access.loop, access]
@@ -329,14 +373,10 @@ class RowResidency(Pattern):
     def _chunked(self, facts: Facts, access: Access) -> bool:
         """True when the lanes of a load move with a loop over the row."""
         for loop in facts.loops:
-            if (
-                loop in facts.item_loops
-                or not access.node.inside(loop.node)
-                or loop.induction is None
-            ):
+            if loop in facts.item_loops or not access.node.inside(loop.node):
                 continue
-            step = facts.values.expr(loop.induction).atom
-            if any(step in set(e.atoms()) and e.has(AtomKind.LANE) for e in access.index):
+            moving = {step for step, _ in steps_of(facts, loop)}
+            if any(e.has(AtomKind.LANE) and moving & {*e.atoms()} for e in access.index):
                 return True
         return False
 

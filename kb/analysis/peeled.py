@@ -10,6 +10,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, sides
+from kb.analysis.rounds import steps_of
 from kb.analysis.symbolic import ZERO, AtomKind, Expr, mul, sub
 
 
@@ -60,9 +61,7 @@ def _walked(facts: Facts, access: Access) -> set[Expr]:
     loop = facts.loop(access.loop) if access.loop is not None else None
     if loop is None or not facts.types.shape(access.value):
         return set()
-    steps = [c.argument for c in loop.carried]
-    steps += [loop.induction] if loop.induction is not None else []
-    moving = [atom for v in steps if (atom := facts.values.expr(v).atom) is not None]
+    moving = [step for step, _ in steps_of(facts, loop)]
     found = set()
     for index in access.index:
         by = {index.coefficient(atom) for atom in moving if atom in {*index.top()}}

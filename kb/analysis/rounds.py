@@ -6,7 +6,7 @@ from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.loops import Loop
+from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, scale, sub
 from kb.ops import OpKind
 
@@ -17,21 +17,31 @@ def checked_in(facts: Facts, loop: Loop) -> list[Node]:
     """What keeps the accesses of a counted loop inside their arrays in every round: comparisons of
     the positions that the rounds go along, and gathers and scatters there whose bounds are
     checked."""
-    step = facts.values.expr(loop.induction).atom if loop.induction else None
-    if step is None:
-        return []
-    by = facts.values.expr(loop.step) if loop.step is not None else ONE
+    steps = steps_of(facts, loop)
     found: list[Node] = []
-    for access in facts.accesses:
+    for access in facts.accesses if steps else ():
         if not access.node.inside(loop.node):
             continue
         for test in comparisons(facts, access.mask):
-            if test.op.kind in _ORDERED and goes_along(sub(*sides(facts, test)), step, by):
+            apart = sub(*sides(facts, test)) if test.op.kind in _ORDERED else None
+            if apart is not None and any(goes_along(apart, *step) for step in steps):
                 found.append(test)
         if access.mode is Mode.ELEMENT and access.mask is None and facts.checked(access):
-            if any(_bare(e, step) and goes_along(e, step, by) for e in access.index):
+            if any(_bare(e, s) and goes_along(e, s, by) for e in access.index for s, by in steps):
                 found.append(access.node)
     return list(dict.fromkeys(found))
+
+
+def steps_of(facts: Facts, loop: Loop) -> list[tuple[Atom, Expr]]:
+    """What counts the rounds of a loop over a range, with how much it grows in each: the loop's own
+    variable, or the number of rounds in what is carried from one to the next."""
+    if loop.induction is None:
+        return []
+    by = facts.values.expr(loop.step) if loop.step is not None else ONE
+    own = facts.values.expr(loop.induction).atom
+    carried = [facts.values.expr(c.argument) for c in loop.of(Role.COUNTER)]
+    counts = {atom: ONE for e in carried for atom in e.top() if atom.kind is AtomKind.COUNT}
+    return [*([(own, by)] if own is not None else []), *counts.items()]
 
 
 def _bare(position: Expr, step: Atom) -> bool:
