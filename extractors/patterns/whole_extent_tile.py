@@ -13,12 +13,14 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_masks import PEELED_ROW
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, FIRST_THREAD, LAYER_NORM_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import against_extent, comparisons, sides
+from kb.analysis.peeled import peeled_tails
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -58,6 +60,7 @@ class WholeExtentTile(Pattern):
         NearMiss(PRODUCT, why="every axis is tiled"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),
         NearMiss(PRODUCT_POINTER, why="every axis is tiled"),
+        NearMiss(PEELED_ROW, why="the last tile of an axis that a loop walks"),
         NearMiss(
             vary(
                 ATTENTION_POINTER,
@@ -82,6 +85,8 @@ class WholeExtentTile(Pattern):
             for c in comparisons(facts, a.mask)
             if against_extent(facts, c) and _still(facts, c)
         ]
+        last = {test for one in (peeled_tails(facts) if masked else ()) for test in one.tests}
+        masked = [c for c in masked if c not in last]
         if masked:
             lanes = [n for c in masked for n in _lanes(facts, c)]
             found = dict.fromkeys([*masked, *lanes])

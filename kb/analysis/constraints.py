@@ -165,12 +165,24 @@ def _whole_row(facts: Facts) -> Iterator[Constraint]:
         if node.op.kind == OpKind.LT and lane.kind is AtomKind.LANE:
             size = str(lane.args[0])
             if size in facts.constexprs and size != extent.text and facts.reductions:
+                unless = "".join(f"{one} or " for one in _unless(facts, node))
                 yield implied(
-                    f"{size} >= {extent.text}",
+                    f"{unless}{size} >= {extent.text}",
                     "the row is reduced in one tile",
                     "use the next power of two of the row length",
                     node.lines,
                 )
+
+
+def _unless(facts: Facts, node: Node) -> list[str]:
+    """Of the compile-time flags whose branches an operation stands in, what makes it not run."""
+    found = []
+    inside = {one.parent: one.branch for one in (node, *node.around()) if one.parent is not None}
+    for branch in facts.guards(node):
+        flag = facts.graph.core(branch.op.inputs[0])
+        if flag in facts.constexprs and branch in inside:
+            found.append(flag if inside[branch] else f"not {flag}")
+    return found
 
 
 def _whole_lanes(facts: Facts) -> Iterator[Constraint]:
