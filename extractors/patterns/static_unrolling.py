@@ -1,14 +1,16 @@
-"""A loop that the compiler writes out."""
+"""A loop that the compiler writes out, or that is written out in the source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
+from kb.analysis.symbolic import AtomKind, mul, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -53,6 +55,21 @@ def copy(x, out, n, RANK: tl.constexpr, T: tl.constexpr):
 )
 
 
+_BY_HAND = (
+    POINTER
+    + """
+@triton.jit
+def twice(x, out, n, T: tl.constexpr):
+    a = tl.program_id(0) * T * 3 + tl.arange(0, T)
+    b = a + T
+    c = b + T
+    tl.store(out + a, 2 * tl.load(x + a, mask=a < n), mask=a < n)
+    tl.store(out + b, 2 * tl.load(x + b, mask=b < n), mask=b < n)
+    tl.store(out + c, 2 * tl.load(x + c, mask=c < n), mask=c < n)
+"""
+)
+
+
 class StaticUnrolling(Pattern):
     """The iterable of a loop is known when the kernel is compiled, by its own word."""
 
@@ -70,8 +87,13 @@ class StaticUnrolling(Pattern):
         Case(_PARTLY, "unrolled by 2"),
         Case(_ASKED, "unrolling asked for, extent at run time"),
         Case(_LEFT, "left to the compiler, extent known"),
+        Case(_BY_HAND, "written out by hand"),
     )
     near_misses = (
+        NearMiss(
+            vary(_BY_HAND, ("    c = b + T\n", "    c = b + n\n")),
+            why="the places lie apart by another number",
+        ),
         NearMiss(_HALVED.replace("#pragma unroll\n", ""), why="nothing is asked for"),
         NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
         NearMiss(OFFSETS, why="the rounds only say where an access goes"),
@@ -102,6 +124,27 @@ class StaticUnrolling(Pattern):
             yield self.decide(facts, "left to the compiler, extent known", left)
         for value, places in found.items():
             yield self.decide(facts, value, places)
+        if written := self._written_out(facts):
+            yield self.decide(facts, "written out by hand", written)
+
+    def _written_out(self, facts: Facts) -> list[Where]:
+        """Stores of one array, three or more in a row of which each lies a tile behind the last
+        one, with what moves their places on."""
+        if facts.of_threads:
+            return []
+        found: list[Where] = []
+        for array in dict.fromkeys(s.array for s in facts.stores if s.array is not None):
+            stores = [s for s in facts.stores if s.array == array and len(s.index) == 1]
+            tiles = {mul(lane.args[0], s.index[0].coefficient(lane)) for s in stores
+                     for lane in s.index[0].top() if lane.kind is AtomKind.LANE}  # fmt: skip
+            steps = [sub(b.index[0], a.index[0]) for a, b in pairwise(stores)]
+            alike = len(stores) > 2 and len({s.node.parent for s in stores}) == 1
+            if alike and len(set(steps)) == 1 and steps[0] in tiles:
+                places = {s.index[0] for s in stores}
+                found += [n for n in facts.graph.of(OpKind.ADD)
+                          if facts.values.expr(n.result) in places]  # fmt: skip
+                found += stores
+        return found
 
     def _left(self, facts: Facts) -> list[Where]:
         """Loops of a thread whose rounds are known when the kernel is compiled."""
