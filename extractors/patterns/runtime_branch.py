@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import against_extent, comparisons, sides
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
@@ -42,6 +43,21 @@ def twice(x, out, n: int, per: Int, T: Int):
 _MOVES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.LOADED)
 
 
+_WHOLE = (
+    POINTER
+    + """
+@triton.jit
+def twice(x, out, n, T: tl.constexpr):
+    i = tl.program_id(0)
+    at = i * T + tl.arange(0, T)
+    if (i + 1) * T <= n:
+        tl.store(out + at, 2 * tl.load(x + at))
+    else:
+        tl.store(out + at, 2 * tl.load(x + at, mask=at < n), mask=at < n)
+"""
+)
+
+
 class RuntimeBranch(Pattern):
     """A branch around loads and stores compares where a block is with an extent; its other side
     moves nothing."""
@@ -49,7 +65,11 @@ class RuntimeBranch(Pattern):
     name = "runtime-branch-past-the-extent"
     axis = "tail_handling"
     source = "Triton documentation, control flow: scalar conditions are branches at run time"
-    matches = (Case(_HEADS, "runtime branch"), Case(_ROWS, "runtime branch"))
+    matches = (
+        Case(_HEADS, "runtime branch"),
+        Case(_ROWS, "runtime branch"),
+        Case(_WHOLE, "runtime branch between whole and checked tiles"),
+    )
     near_misses = (
         NearMiss(
             vary(_HEADS, ("n, m, T", "n: tl.constexpr, m: tl.constexpr, T"), ("head < n", "n > 1"),
@@ -58,6 +78,8 @@ class RuntimeBranch(Pattern):
         ),
         NearMiss(vary(_ROWS, ("row < n", "row < ct.bid(1)")), why="two places, no extent"),
         NearMiss(vary(_HEADS, ("head < n", "s < n"), ("head < m", "s < m")), why="a switch"),
+        NearMiss(vary(_WHOLE, ("    if (i + 1) * T <= n:", "    if n <= 64:")),
+                 why="the size of the problem is asked for, no tile"),
         NearMiss(ADD_POINTER, why="the tail is masked"),
         NearMiss(ADD_THREADS, why="one element of a thread, a mask of the block"),
         NearMiss(ATTENTION, why="branches choose bounds"),
@@ -74,6 +96,28 @@ class RuntimeBranch(Pattern):
                 found += [branch, *tests]
         if found:
             yield self.decide(facts, "runtime branch", found)
+        whole = [n for branch in facts.graph.of(OpKind.IF) for n in self._whole(facts, branch)]
+        if whole:
+            yield self.decide(facts, "runtime branch between whole and checked tiles", whole)
+
+    def _whole(self, facts: Facts, branch: Node) -> list[Where]:
+        """A branch that asks at run time about the extent of a tile, with the accesses of one side
+        that are held below an extent, where the other side moves the same arrays unchecked."""
+        asked = [e for n in tests_of(facts, branch) for e in sides(facts, n)]
+        sizes = {a.value for e in asked for a in e.atoms() if a.kind is AtomKind.PARAMETER}
+        run = sizes - facts.constexprs or any(e.has(AtomKind.LOADED) for e in asked)
+        if not run or not sizes & facts.tile_extents:
+            return []
+        moved = [(side, a) for a in facts.accesses for side in _side(a.node, branch)]
+        held = {a: any(against_extent(facts, c) for c in comparisons(facts, a.mask))
+                for _, a in moved}  # fmt: skip
+        for side in (0, 1):
+            checked = [a for at, a in moved if at == side and held[a]]
+            plain = {a.array for at, a in moved if at != side and not held[a]}
+            if checked and plain and not any(held[a] for at, a in moved if at != side):
+                if len({at for at, _ in moved}) == 2:
+                    return [branch.head, *(a.node for a in checked)]
+        return []
 
     def _one_side(self, facts: Facts, branch: Node) -> bool:
         """True when one side alone reads and writes, and the other does not leave."""
@@ -89,10 +133,10 @@ class RuntimeBranch(Pattern):
 def tests_of(facts: Facts, branch: Node) -> list[Node]:
     """The comparison that a branch asks, or those that it joins."""
     found, pending = [], [branch.op.inputs[0]]
-    for value in pending[:16]:
+    for value in pending:
         node = facts.graph.producer(facts.graph.core(value))
         if node is not None and node.op.kind in (OpKind.AND, OpKind.BIT_AND):
-            pending += node.op.inputs
+            pending += node.op.inputs if len(pending) < 16 else ()
         elif node is not None and node.op.kind in COMPARISONS:
             found.append(node)
     return found
