@@ -22,13 +22,13 @@ from extractors.patterns.cases_rows_threads import (
 )
 from extractors.patterns.cases_split import SPLIT_LANES_POINTER
 from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.facts import HELD, Facts
+from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rebuilt import coefficients, normalised
 from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
 _THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKind.INSERT,
                              OpKind.COPY, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
@@ -116,6 +116,11 @@ __global__ void norm(const Four* x, const Four* w, Four* out, int n, float eps) 
     }
 }
 """
+_KEEPING = HELD | COPIES | READS | {
+    OpKind.FOR, OpKind.EXTRACT, OpKind.INSERT, OpKind.ATTRIBUTE, OpKind.SELECT, OpKind.UNDEF,
+}  # fmt: skip
+MAX_KEPT = 64
+"""Values that a kept element is followed through."""
 
 
 class AffineAfterNorm(Pattern):
@@ -207,13 +212,14 @@ class AffineAfterNorm(Pattern):
     def _gains(self, facts: Facts, node: Node) -> bool:
         """A loaded row of the block's own times one that every block reads alike."""
         for row, gain in (node.op.inputs[:2], node.op.inputs[1::-1]):
-            held, own = facts.held_loads(gain), facts.feeding(row)
+            held, own = facts.held_loads(gain) or _kept(facts, gain), facts.feeding(row)
             shape = facts.types.shape(gain)
-            if not held or not shape or not any(_of_block(a) for a in own):
+            if not held or not shape or not any(_of_block(facts, a) for a in own):
                 continue
             walks = any(_walked(a) for a in own) and shape[-1] != "1"
-            still = all(not _of_block(a) or _column(a, own) for a in held)
-            if still or (walks and not any(map(_walked, held))):
+            still = all(not _of_block(facts, a) or _column(a, own) for a in held)
+            moved = any(_walked(a) or _of_item(facts, a) for a in held)
+            if still or (walks and not moved):
                 return True
         return False
 
@@ -304,7 +310,7 @@ def _passes(facts: Facts, node: Node) -> bool:
 
 def _column(gain: Access, rows: list[Access]) -> bool:
     """True for a load that a loop moves as it moves one along the own row: that of the column."""
-    if len(gain.index) != 1 or gain.index[0].has(AtomKind.BLOCK):
+    if len(gain.index) != 1 or gain.index[0].has(AtomKind.BLOCK, AtomKind.OPAQUE):
         return False
     walked = {a for a in gain.index[0].atoms() if a.kind is AtomKind.INDUCTION}
     starts = [sub(a.index[0], gain.index[0]) for a in rows if len(a.index) == 1]
@@ -319,9 +325,35 @@ def _walked(access: Access) -> bool:
     return any(i.has(AtomKind.INDUCTION) for i in access.index)
 
 
-def _of_block(access: Access) -> bool:
-    """True when the block id, or a loop over rows, moves an access."""
-    return any(i.has(AtomKind.BLOCK) or i.has(AtomKind.INDUCTION) for i in access.index)
+def _kept(facts: Facts, value: str) -> list[Access]:
+    """The load of a value that a thread kept in an array of its own, filled by a loop before."""
+    pending, found = [value], dict[Node, None]()
+    for current in pending if facts.of_threads else ():
+        node = facts.graph.producer(current)
+        if len(pending) > MAX_KEPT or (node is not None and node.op.kind not in _KEEPING):
+            return []
+        if node is None or node.op.regions:
+            feeds = list(facts.graph.feeds(current))
+        elif node.op.kind in READS:
+            found[node], feeds = None, []
+        else:
+            feeds = [v for role, v in node.op.operands if role in ("x", "y", "value")]
+        pending += [v for v in feeds if v not in pending]
+    loads = [a for n in found if (a := facts.access(n)) is not None]
+    return loads if len(loads) == 1 else []
+
+
+def _of_block(facts: Facts, access: Access) -> bool:
+    """True when the block id, or a loop over rows, moves an access; where it lies may be counted on
+    in a way that only shows that a row of that loop does."""
+    known = any(i.has(AtomKind.BLOCK) or i.has(AtomKind.INDUCTION) for i in access.index)
+    return known or _of_item(facts, access)
+
+
+def _of_item(facts: Facts, access: Access) -> bool:
+    """True for a place of unknown form in a loop over rows."""
+    unknown = any(i.has(AtomKind.OPAQUE) for i in access.index)
+    return unknown and any(access.node.inside(loop.node) for loop in facts.item_loops)
 
 
 def _summed_again(facts: Facts, norm: Normalisation, stores: list[Access]) -> bool:

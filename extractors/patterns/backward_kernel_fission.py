@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows import DELTA_TILE, NORM_BACKWARD, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA, NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_SHARED
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
-from extractors.patterns.parameter_gradient import sums_of_rows
+from extractors.patterns.parameter_gradient import left_by_rows, sums_of_rows
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import recomputed
 from kb.analysis.locks import locked_sums
@@ -84,7 +84,7 @@ class BackwardKernelFission(Pattern):
         read = [x for x in facts.loops if any(a.node.inside(x.node) for a in facts.loads)]
         summed = {c.result for loop in read for c in loop.of(Role.SUM)}
         sums += [s for s in facts.stores if facts.graph.core(s.value) in summed]
-        sums = [s for s in sums if facts.types.shape(s.value)]
+        sums = [s for s in sums if facts.types.shape(s.value)] or left_by_rows(facts)
         own = [
             s
             for s in facts.stores

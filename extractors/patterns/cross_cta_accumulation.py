@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.parameter_gradient import left_by_rows
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions, recomputed
@@ -180,6 +181,9 @@ class CrossCtaAccumulation(Pattern):
                 yield self.decide(facts, "per-CTA partial buffer + second stage", split)
             elif not sums:
                 yield self.decide(facts, "atomics", added)
+            return
+        if left := left_by_rows(facts):
+            yield self.decide(facts, "per-CTA partial buffer + second stage", left)
             return
         owned = [s for s in facts.stores if not s.is_atomic and self._column(facts, s)]
         if owned and not any(s.is_atomic for s in facts.stores):

@@ -15,6 +15,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_bounds import ROUNDS_THREADS
 from extractors.patterns.cases_masks import CHECKED_EITHER_WAY, CHECKED_OR_SINGLE, PEELED_ROW
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
@@ -29,6 +30,7 @@ from kb.analysis.idioms import against_extent, comparisons, masks, sides
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.rounds import checked_in
 from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.waived import parameters_below, waived_rounds
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -113,6 +115,7 @@ class DivisibilitySpecialisation(Pattern):
     axis = "tail_handling"
     source = "Triton documentation, heuristics: a flag that the tile divides the extent"
     matches = (
+        Case(ROUNDS_THREADS, "constexpr EVEN flag removes mask"),
         Case(ATTENTION, "constexpr EVEN flag removes mask"),
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
@@ -128,6 +131,11 @@ class DivisibilitySpecialisation(Pattern):
         Case(PEELED_ROW, "masked in a peeled last tile"),
     )
     near_misses = (
+        NearMiss(
+            ROUNDS_THREADS.replace("EVEN || ", ""),
+            why="no flag spares a round its check",
+            value="constexpr EVEN flag removes mask",
+        ),
         NearMiss(PEELED_ROW, why="the loop goes without", value="always mask"),
         NearMiss(
             CHECKED_EITHER_WAY,
@@ -197,10 +205,11 @@ class DivisibilitySpecialisation(Pattern):
             if _compile_time(facts, g) and _governs(facts, g, n, tails)
         ]
         flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
+        flagged += waived_rounds(facts)
         flagged += [(n, n) for n in _checked_apart(facts) if self._peeled(facts, n)]
         flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
         if flagged:
-            names = {n for _, g in flagged for n in _parameters(facts, g.op.inputs[0])}
+            names = {n for _, g in flagged for n in parameters_below(facts, g.op.inputs[0])}
             names |= {facts.graph.core(a.check_bounds) or "" for a in facts.accesses}
             switches = (names & facts.constexprs) - facts.tile_extents
             where: list[Where] = [
@@ -220,7 +229,7 @@ class DivisibilitySpecialisation(Pattern):
             if user.op.kind not in (OpKind.OR, OpKind.BIT_OR):
                 continue
             for value in user.op.inputs[:2]:
-                names = _parameters(facts, value)
+                names = parameters_below(facts, value)
                 if names and names <= facts.constexprs and not facts.graph.rests_on(value, tail):
                     found.append(user)
         return found
@@ -233,7 +242,7 @@ class DivisibilitySpecialisation(Pattern):
         if below in facts.constexprs:
             return [(access.node, access.node)]
         if check is not None and check.op.kind == OpKind.NOT:
-            names = _parameters(facts, check.result)
+            names = parameters_below(facts, check.result)
             return [(access.node, check)] if names and names <= facts.constexprs else []
         branch = access.node.parent
         if facts.values.literal(access.check_bounds) is not False or branch is None:
@@ -354,7 +363,7 @@ def _compile_time(facts: Facts, guard: Node) -> bool:
     return any(
         bool(names) and names <= facts.constexprs
         for value in _needed(facts, guard.op.inputs[0])
-        for names in (_parameters(facts, value),)
+        for names in (parameters_below(facts, value),)
     )
 
 
@@ -367,16 +376,3 @@ def _needed(facts: Facts, condition: str) -> list[str]:
         if made is not None and made.op.kind in joins and len(found) < 16:
             found += made.op.inputs
     return found
-
-
-def _parameters(facts: Facts, value: str) -> set[str]:
-    pending, seen = [value], {value}
-    for current in pending:
-        for feed in facts.graph.feeds(current):
-            if feed not in seen:
-                seen.add(feed)
-                pending.append(feed)
-    names = set(facts.graph.function.parameter_names)
-    blocks = facts.values.expr(value).has(AtomKind.BLOCK, AtomKind.INDUCTION)
-    held = {v for v in seen if v in facts.graph.arguments}
-    return set() if blocks or held else seen & names

@@ -16,7 +16,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.locks import locked_sums
-from kb.analysis.loops import Role
+from kb.analysis.loops import Role, persistent
 from kb.analysis.rebuilt import coefficients, lanes, normalised
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, mul
@@ -176,7 +176,7 @@ class ParameterGradient(Pattern):
             yield self.decide(facts, "lock + accumulate", [*locks, *locked])
         elif atomics:
             yield self.decide(facts, "atomics", atomics)
-        elif own:
+        elif own := own or left_by_rows(facts):
             yield self.decide(facts, "per-CTA partials then reduce", own)
         elif owned := self._owned(facts):
             yield self.decide(facts, OWNED, owned)
@@ -189,7 +189,9 @@ class ParameterGradient(Pattern):
         found: list[Node] = []
         for store in gradients(facts):
             total = facts.graph.producer(facts.graph.core(store.value))
-            if total is None or store.is_atomic or total.op.kind != OpKind.REDUCE_SUM:
+            if store.array is None or store.is_atomic:
+                continue
+            if total is None or total.op.kind != OpKind.REDUCE_SUM:
                 continue
             if not any(_shared_out(facts, total, load) for load in facts.feeding(total.result)):
                 found += [total, store.node]
@@ -211,6 +213,22 @@ class ParameterGradient(Pattern):
         if not added or not plain or not normalised(facts):
             return []
         return [s for s in added if facts.graph.roots(s.value, *REDUCTIONS)]
+
+
+def left_by_rows(facts: Facts) -> list[Access]:
+    """Stores, at a block's own place, of what a loop of threads over rows leaves that are
+    normalised anew."""
+    if not facts.of_threads or facts.contractions:
+        return []
+    walks = [loop.node for loop in facts.loops if persistent(loop, facts.values)]
+    after = [
+        s
+        for s in facts.stores
+        if not s.is_atomic
+        and any(facts.graph.rests_on(s.value, n) and not s.node.inside(n) for n in walks)
+        and any(facts.graph.roots(v, OpKind.BLOCK_ID) for v in s.address)
+    ]
+    return after if after and (normalised(facts) or coefficients(facts)) else []
 
 
 def sums_of_rows(facts: Facts) -> tuple[list[Node], list[Node]]:

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA
 from kb.analysis.facts import Facts
 from kb.analysis.lane_products import products_summed
+from kb.analysis.rebuilt import normalised
 from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
 
@@ -129,7 +130,7 @@ class ProductSummed(Pattern):
         if facts.contractions:
             return
         threads = thread_products(facts)
-        if threads:
+        if threads and not normalised(facts):
             yield self.decide(facts, "elementwise mul + sum", [step for step, _ in threads])
         if facts.program is not facts.source:
             return

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases_bounds import ROUNDS_THREADS
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.waived import waived_rounds
 from kb.evidence import Decision
 from kb.ir import Op, walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
@@ -59,12 +61,17 @@ class ThreadGuard(Pattern):
     axis = "boundary_handling"
     source = "CUDA C++ Programming Guide, kernels: a thread beyond the last element does nothing"
     matches = (
+        Case(ROUNDS_THREADS, "branch around the work"),
         Case(_LEAVES, "early return"),
         Case(_AROUND, "branch around the work"),
         Case(ADD_THREADS, "access under a branch"),
         Case(_LEFT, "rounds past the end left out"),
     )
     near_misses = (
+        NearMiss(
+            ROUNDS_THREADS.replace("i < own", "i < 7"),
+            why="the rounds are held against a number, no extent of the problem",
+        ),
         NearMiss(
             _LEFT.replace("at >= n", "x[at] < 0.f"),
             why="a value ends the loop, not its place",
@@ -89,6 +96,7 @@ class ThreadGuard(Pattern):
                 ended += [branch, *tests]
             elif tests and any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
                 around += [branch, *tests]
+        around += [n for pair in waived_rounds(facts) for n in pair]
         if leaving:
             yield self.decide(facts, "early return", leaving)
         if ended:

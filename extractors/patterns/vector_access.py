@@ -84,6 +84,24 @@ _COPIED = """__global__ void stage(const float* x, float* out, int n) {
     out[threadIdx.x] = part[threadIdx.x];
 }
 """
+_TRAITS = """template <typename T, int N> struct Vec {
+    using Whole = typename Bytes<N * sizeof(T)>::Type;
+    using Held = union { Whole all; T each[N]; };
+    Held data;
+    __device__ void read(const void* from, const size_t at) {
+        this->data.all = static_cast<const Whole*>(from)[at];
+    }
+    __device__ void write(void* to, const size_t at) {
+        static_cast<Whole*>(to)[at] = this->data.all;
+    }
+};
+template <typename T, int N> __global__ void twice(const void* x, void* out) {
+    Vec<T, N> v;
+    v.read(x, blockIdx.x * blockDim.x + threadIdx.x);
+    for (int k = 0; k < N; ++k) v.data.each[k] = v.data.each[k] + v.data.each[k];
+    v.write(out, blockIdx.x * blockDim.x + threadIdx.x);
+}
+"""
 _UNKNOWN = """#include "packs.cuh"
 template <int W>
 __global__ void twice(Pack<float, W>* x, Pack<float, W>* out, float rate) {
@@ -114,6 +132,7 @@ class VectorAccess(Pattern):
         Case(_APART, "128-bit"),
         Case(_APART, "scalar"),
         Case(_MOVED, "W elements"),
+        Case(_TRAITS, "several elements"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
     near_misses = (
@@ -129,6 +148,10 @@ class VectorAccess(Pattern):
             _MOVED.replace("to[i] = from[i]", "to[i] = from[i] + from[i]"),
             why="a loop that doubles element by element",
             value="W elements",
+        ),
+        NearMiss(
+            _TRAITS.replace("v.data.each[k] = v.data.each[k] + v.data.each[k]", "v.data.all += k"),
+            why="nothing says that what moves has elements",
         ),
         NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
         NearMiss(COPY, why="tiles of views carry no such promise"),
@@ -148,6 +171,9 @@ class VectorAccess(Pattern):
                 found.setdefault(value, []).append(node)
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
         if not wide and self._unknown(facts):
+            packed = [n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE) if _packed(facts, n)]
+            if packed:
+                yield self.decide(facts, "several elements", packed)
             return
         if wide:
             beside = _streamed(facts, found.get("scalar", []), wide)
@@ -193,6 +219,27 @@ def _type_of(facts: Facts, value: str) -> TileType | None:
     made = facts.threads.producer(value)
     rows = made.op.results if made is not None else ()
     return next((row.type for row in rows if row.name == value), None)
+
+
+def _packed(facts: Facts, node: Node) -> bool:
+    """Whether what moves under a type of its own, known where the kernel is compiled, is a field
+    whose elements another field names."""
+    graph = facts.threads
+    address = graph.upstream(node.op.inputs[0], lambda n: n.op.kind not in _MOVING)
+    shared = node.op.attribute("space") == "shared"
+    if shared or not any(n.op.kind == OpKind.POINTER_CAST for n in address):
+        return False
+    if node.op.kind == OpKind.STORE:
+        field = graph.producer(node.op.operand("value"))
+        if field is None or field.op.kind != OpKind.ATTRIBUTE:
+            return False
+        above = graph.upstream(field.op.inputs[0])
+        return any(n.op.kind == OpKind.INSERT and n.op.operand("index") for n in above)
+    users = graph.users(node.result)
+    if not any(n.op.kind == OpKind.INSERT and n.op.attribute("name") for n in users):
+        return False
+    below = graph.downstream(node.result, 400)
+    return any(n.op.kind == OpKind.EXTRACT and n.op.operand("index") for n in below)
 
 
 def _seen_wide(facts: Facts, nodes: list[Node]) -> list[Node]:

@@ -20,17 +20,18 @@ def width(facts: Facts, value: str) -> int:
 
 def lanes(facts: Facts, access: Access) -> int:
     """How many axes of a load have lanes; none when all threads of a warp read the same place."""
-    if facts.of_threads and not any(_varies(index) for index in access.index):
+    if facts.of_threads and not any(_varies(facts, index) for index in access.index):
         return 0
     return width(facts, access.value)
 
 
-def _varies(index: Expr) -> bool:
+def _varies(facts: Facts, index: Expr) -> bool:
     """Whether threads of one warp have different indices: a quotient of the thread's number is one
-    for the warp."""
+    for the warp; what a loop counts on under a branch is not, where it has lanes."""
     return any(
         a.kind is AtomKind.LANE
-        or (a.kind is not AtomKind.FLOOR_DIV and any(_varies(x) for x in a.args))
+        or (a.kind is AtomKind.OPAQUE and bool(facts.types.shape(a.value)))
+        or (a.kind is not AtomKind.FLOOR_DIV and any(_varies(facts, x) for x in a.args))
         for a in index.top()
     )
 
