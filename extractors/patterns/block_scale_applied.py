@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, Node
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -59,6 +59,26 @@ _GROUP_THREADS = """__global__ void widen(const char* x, const float* scales, fl
 """  # noqa: E501
 
 
+_CODES_THREADS = """__constant__ float TABLE[4] = {0.f, 1.f, 2.f, 4.f};
+__global__ void widen(const unsigned char* x, const float* scales, float* out, int n) {
+    __shared__ float own[64];
+    own[threadIdx.x] = scales[blockIdx.x * 64 + threadIdx.x];
+    __syncthreads();
+    int at = blockIdx.x * 512 + threadIdx.x * 8;
+    unsigned char codes = x[at / 4];
+    float by = own[threadIdx.x];
+    out[at] = TABLE[codes & 3] * by;
+    out[at + 1] = TABLE[(codes >> 2) & 3] * by;
+}
+"""
+_DROPPED_THREADS = """__global__ void drop(const float* x, const unsigned* kept, float* out,
+                     int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = (float)((kept[at / 32] >> (at % 32)) & 1) * x[at];
+}
+"""
+
+
 class BlockScaleApplied(Pattern):
     """A loaded number is multiplied by one that several neighbours share: it is loaded at their
     place divided by a size, or once for a tile of two axes at the place of both; the product is
@@ -72,8 +92,10 @@ class BlockScaleApplied(Pattern):
         Case(_GROUP, "loaded scale times its block"),
         Case(_BLOCK_TILE, "loaded scale times its block"),
         Case(_GROUP_THREADS, "loaded scale times its block"),
+        Case(_CODES_THREADS, "loaded scale times unpacked codes"),
     )
     near_misses = (
+        NearMiss(_DROPPED_THREADS, why="a bit that keeps a number or drops it"),
         NearMiss(
             vary(
                 _GROUP,
@@ -106,6 +128,10 @@ class BlockScaleApplied(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions or len(facts.loads) < 2:
             return
+        codes = _unpacked(facts)
+        if codes:
+            yield self.decide(facts, "loaded scale times unpacked codes", codes)
+            return
         shared = {a.node: a for a in facts.loads if _of_group(a) or _of_tile(facts, a)}
         found: list[Where] = []
         for node in facts.graph.of(OpKind.MUL) if shared else ():
@@ -119,6 +145,35 @@ class BlockScaleApplied(Pattern):
                     found += [*given, node] if stores else []
         if found:
             yield self.decide(facts, "loaded scale times its block", found)
+
+
+def _unpacked(facts: Facts) -> list[Node]:
+    """Products of a loaded number and one that a few bits of a loaded word stand for: they are cast
+    or name a number of a table. One bit alone is a mask. What is stored rests on some of them."""
+    found: list[Node] = []
+    for node in facts.graph.of(OpKind.MUL) if facts.of_threads else ():
+        for element, scale in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            given = {a.node.result for a in facts.held_loads(scale)}
+            words = {n.result for n in _words(facts, element)}
+            if given and words and not given & words:
+                found.append(node)
+    return found if any(facts.stored_in(n.result) for n in found) else []
+
+
+def _words(facts: Facts, element: str) -> list[Node]:
+    """The loads of words whose bits a number is, or that name it in a table of numbers."""
+    graph = facts.threads
+    value = graph.through(element, CASTS | {OpKind.COPY})
+    made = graph.producer(value)
+    if made is not None and made.op.kind == OpKind.EXTRACT:
+        table = graph.producer(graph.core(made.op.operand("x")))
+        fixed = table is not None and table.op.kind == OpKind.VECTOR
+        numbers = table.op.inputs if table is not None and fixed else ("",)
+        known = all(graph.kind_of(v) == OpKind.CONST for v in numbers)
+        value = made.op.operand("index") if known else None
+    masks = graph.roots(value, OpKind.BIT_AND)
+    bits = {facts.thread_values.literal(v) for n in masks for v in n.op.inputs[:2]} - {None}
+    return graph.roots(value, OpKind.LOAD) if bits and 1 not in bits else []
 
 
 def _turned(facts: Facts, product: Node, given: list[Node], shared: Collection[Node]) -> bool:
