@@ -89,10 +89,25 @@ class WidenedArithmetic(Pattern):
                 computed = self._computed(facts, cast.result)
                 found += [cast, *computed] if computed else []
         if found:
+            found += self._narrowed(facts, found)
             yield self.decide(facts, "fp32", dict.fromkeys(found))
         double = [n for cast in facts.graph.of(*CASTS) for n in self._double(facts, cast)]
         if double:
             yield self.decide(facts, "fp64", dict.fromkeys(double))
+
+    def _narrowed(self, facts: Facts, found: list[Node]) -> list[Node]:
+        """Of threads: where what was computed is cast to the type in which it is stored."""
+        made = [facts.graph.producer(facts.graph.plain(a.value)) for a in facts.stores]
+        return [
+            n
+            for n in made
+            if n is not None
+            and facts.of_threads
+            and n.op.kind in CASTS
+            and facts.types.wide(n.op.inputs[0])
+            and not facts.types.wide(n.result)
+            and any(facts.graph.rests_on(n.result, one) for one in found)
+        ]
 
     def _double(self, facts: Facts, cast: Node) -> list[Node]:
         """A cast to 64-bit floats with what is computed in them."""
