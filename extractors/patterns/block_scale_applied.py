@@ -171,9 +171,13 @@ def _words(facts: Facts, element: str) -> list[Node]:
         numbers = table.op.inputs if table is not None and fixed else ("",)
         known = all(graph.kind_of(v) == OpKind.CONST for v in numbers)
         value = made.op.operand("index") if known else None
-    masks = graph.roots(value, OpKind.BIT_AND)
-    bits = {facts.thread_values.literal(v) for n in masks for v in n.op.inputs[:2]} - {None}
-    return graph.roots(value, OpKind.LOAD) if bits and 1 not in bits else []
+    made = graph.producer(graph.through(value, CASTS | {OpKind.COPY}))
+    if made is not None and made.op.kind == OpKind.SUB:
+        made = graph.producer(graph.through(made.op.inputs[0], CASTS | {OpKind.COPY}))
+    if made is None or made.op.kind not in (OpKind.BIT_AND, OpKind.SHIFT_RIGHT):
+        return []
+    single = any(facts.thread_values.literal(v) == 1 for v in made.op.inputs[:2])
+    return graph.roots(made.result, OpKind.LOAD) if not single else []
 
 
 def _turned(facts: Facts, product: Node, given: list[Node], shared: Collection[Node]) -> bool:

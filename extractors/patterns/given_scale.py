@@ -8,13 +8,20 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node, field_of
 from kb.analysis.quantised import narrowed
 from kb.evidence import Decision
-from kb.ir import Literal
+from kb.ir import Literal, ParameterKind
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
 _LOOKS = VIEWS | CASTS
+_TO_OPEN = "given scale before a cast to a type that the caller names"
+_OPEN_THREADS = """template <typename T, typename Q>
+__global__ void pack(const T* x, Q* out, float by, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = (Q)((float)x[at] * by);
+}
+"""
 _CLAMPS = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
 
 _GIVEN = """__global__ void pack(const float* x, signed char* out, const float* scale, int n) {
@@ -100,10 +107,13 @@ class GivenScale(Pattern):
         Case(_BY_TYPE, "given scale, clamped to the range of the type"),
         Case(_RANGE, "given scale, clamped to the range of the type"),
         Case(_SATURATED, "given scale before a cast to few bits"),
+        Case(_OPEN_THREADS, _TO_OPEN),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
         Case(_LARGEST, "given scale, clamped to the range of the type"),
     )
     near_misses = (
+        NearMiss(_OPEN_THREADS.replace("Q", "T"), why="the type of what is scaled"),
+        NearMiss(_OPEN_THREADS.replace(" * by", " + by"), why="shifted, not scaled"),
         NearMiss(
             vary(_LARGEST, ("fmaxf(-most<T>, ", "fmaxf(-most<float>, ")),
             why="the bounds are those of two types",
@@ -147,6 +157,38 @@ class GivenScale(Pattern):
         ]
         if cast:
             yield self.decide(facts, "given scale before a cast to few bits", cast)
+        elif open_ := _to_open_type(facts):
+            yield self.decide(facts, _TO_OPEN, open_)
+
+
+def _to_open_type(facts: Facts) -> list[Node]:
+    """Of threads: loaded numbers that a number of the call multiplies right before they are cast to
+    a type parameter that is the type of none of them, and stored; nothing is reduced on the way."""
+    found: list[Node] = []
+    for store in facts.stores if facts.of_threads and not facts.contractions else ():
+        cast = facts.graph.producer(facts.graph.plain(store.value))
+        if cast is None or cast.kind not in CASTS:
+            continue
+        to = facts.types.dtype(cast.result)
+        scaled = facts.graph.producer(facts.graph.plain(cast.op.inputs[0]))
+        if scaled is None or scaled.kind != OpKind.MUL or not to.startswith("dtypeof("):
+            continue
+        loads = facts.feeding(scaled.result)
+        reduced = facts.graph.roots(scaled.result, *REDUCTIONS)
+        if reduced or any(facts.types.dtype(a.value) == to for a in loads):
+            continue
+        for tile, scale in (scaled.op.inputs[:2], scaled.op.inputs[1::-1]):
+            if facts.feeding(tile) and _of_call(facts, scale):
+                found += [scaled, cast]
+    return found
+
+
+def _of_call(facts: Facts, scale: str) -> bool:
+    """A floating-point number that the caller hands over, perhaps in a struct."""
+    core = facts.graph.core(scale)
+    name = field_of(facts.graph, core) or core or ""
+    given = {p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.CONSTEXPR}
+    return name.partition(".")[0] in given and facts.types.wide(scale)
 
 
 def given_scales(facts: Facts) -> list[Node]:
