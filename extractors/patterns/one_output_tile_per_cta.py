@@ -34,6 +34,7 @@ from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
+from kb.analysis.own_walks import own_walks
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
 from kb.analysis.symbolic import AtomKind, Expr
@@ -272,7 +273,8 @@ class OneOutputTilePerCta(Pattern):
         value = f"one {line} per CTA" if rows else "one tile per CTA"
         if any(row_of_warp(a) for a in stores):
             value = f"one {line} per warp"
-        yield self.decide(facts, value, [*where, *(loop.node for loop in columns)])
+        walked = [*(loop.node for loop in columns), *own_walks(facts, stores)]
+        yield self.decide(facts, value, [*where, *walked])
 
     def _by_input(self, facts: Facts) -> Iterable[Decision]:
         """Where no block owns what is written, as sums and counts for all blocks and what goes
