@@ -14,6 +14,7 @@ from extractors.cuda.parse_expressions import ExpressionBuilder
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
+_SIGNS = {"pointer_declarator": "*", "reference_declarator": "&"}
 _UNROLL = re.compile(r"#\s*pragma\s+(no)?unroll\b\s*\(?\s*([\w]*)")
 _SPECIFIERS = frozenset(
     {"type_qualifier", "storage_class_specifier", "alignas_qualifier", "virtual", "explicit"}
@@ -257,9 +258,14 @@ class StatementBuilder(ExpressionBuilder):
             kind = child.child_by_field_name("type")
             if child.type != "parameter_declaration" or kind is None:
                 return None
-            if child.child_by_field_name("declarator") is not None:
-                return None
-            found.append(self.expression(kind))
+            value, other = self.expression(kind), child.child_by_field_name("declarator")
+            if other is not None:
+                sign = _SIGNS.get(other.type)
+                inner = [c for c in other.named_children if c.type == "identifier"]
+                if sign is None or kind.type != "type_identifier" or not inner:
+                    return None
+                value = n.Binary(self.at(child), sign, value, self.expression(inner[-1]))
+            found.append(value)
         return tuple(found)
 
     def declarator(self, node: Syntax | None, kind: n.CType) -> Declared:

@@ -154,3 +154,16 @@ def test_a_launch_in_a_method() -> None:
     host = "struct Runner { void run(float* x, int n) { k<4, true><<<n, 64>>>(x, n); } };\n"
     (launch,) = facts(KERNEL + host).launches
     assert (launch.grid, launch.host_function) == (("n",), "run")
+
+
+def test_a_grid_of_a_product_in_brackets_is_no_function() -> None:
+    given = facts("""__global__ void k(float* x) { x[blockIdx.x] = 0.f; }
+void run(float* x, int count) {
+  int each = 4;
+  dim3 grid(each * count);
+  dim3 block(32);
+  k<<<grid, block>>>(x);
+}
+""")
+    assert [one.grid for one in given.launches] == [("each * count",)]
+    assert given.grid_lines == ((3, 3), (4, 4))
