@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, v
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.given_scale import given_scales
-from extractors.patterns.stored_scale import divided_by_largest
+from extractors.patterns.stored_scale import DYNAMIC, divided_by_largest, quantised_operands
 from kb.analysis.convolution import convolution
 from kb.analysis.derivatives import logistic
 from kb.analysis.facts import Facts
@@ -220,6 +220,7 @@ class StagesJoined(Pattern):
         Case(_TURNED, "normalisation and rotation in one kernel"),
         Case(_TURNED_TILE, "rotation and quantisation in one kernel"),
         Case(_GATED, "normalisation and activation in one kernel"),
+        Case(DYNAMIC, "quantisation and product in one kernel"),
         Case(_RECTIFIED, "product and activation in one kernel"),
         Case(_ROUTED, "softmax and selection in one kernel"),
         Case(_CONVOLVED, "convolution and activation in one kernel"),
@@ -272,6 +273,8 @@ class StagesJoined(Pattern):
                 if (after := [n for n in nodes if _after(facts, n, products)])
             ]
             seen.insert(0, ("product", products))
+            if before := quantised_operands(facts):
+                seen.insert(0, ("quantisation", before))
         if len(seen) < 2:
             return
         for store in facts.stores:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
 from extractors.patterns.cases_rows_pointer import RECURRENT, RECURRENT_READ_ONCE
 from extractors.patterns.state_in_registers import states
 from extractors.patterns.step_loads import CHUNKS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, TURNS, VIEWS
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Carried, Loop, updates
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS
+from kb.ops import CONTRACTIONS, OpKind
 
 _SAVED = vary(
     PRODUCT,
@@ -22,6 +22,21 @@ _SAVED = vary(
         "        x = ct.load(a",
         "        ct.store(out, index=(m, k), tile=ct.astype(acc, b.dtype))\n        x = ct.load(a",
     ),
+)
+_TURNED = (
+    POINTER
+    + """
+@triton.jit
+def states(k, v, out, n, T: tl.constexpr, W: tl.constexpr, LAST: tl.constexpr):
+    at = tl.arange(0, W)
+    h = tl.zeros((W, W), dtype=tl.float32)
+    for i in range(n):
+        row = i * T + tl.arange(0, T)
+        to = out + i * W * W + at[:, None] * W + at[None, :]
+        tl.store(to, (tl.trans(h) if LAST else h).to(tl.float16))
+        a = tl.load(k + at[:, None] + row[None, :] * W)
+        h = tl.dot(a, tl.load(v + row[:, None] * W + at[None, :]), h)
+"""
 )
 
 
@@ -35,6 +50,7 @@ class StationaryState(Pattern):
         Case(RECURRENT, "state kept, steps streamed"),
         Case(CHUNKS, "state kept, steps streamed"),
         Case(_SAVED, "state kept, steps streamed"),
+        Case(_TURNED, "state kept, steps streamed"),
     )
     near_misses = (
         NearMiss(RECURRENT_READ_ONCE, why="a sum that is read once, after the loop"),
@@ -67,9 +83,18 @@ class StationaryState(Pattern):
             for node, role in facts.graph.uses.get(value, ()):
                 if node.op.kind in VIEWS | CASTS | TURNS and node.inside(loop.node):
                     pending.append(node.result)
+                elif node.op.kind == OpKind.YIELD and _of_branch(node, loop):
+                    pending += [v for v in facts.graph.onward(node, value) if v not in pending]
                 elif node.op.kind in CONTRACTIONS and role != "acc":
                     read.append(node)
                 elif (access := facts.access(node)) is not None and access.value == value:
                     read.append(access)
         loads = [a for a in facts.feeding(state.next) if a.loop is loop.node] if read else []
         return [facts.graph.producer(state.init), *read, *loads] if loads else []
+
+
+def _of_branch(node: Node, loop: Loop) -> bool:
+    """Whether a value is handed to what follows a branch within a loop."""
+    owner = node.parent
+    branches = (OpKind.IF, OpKind.IF_EXPRESSION)
+    return owner is not None and owner.op.kind in branches and owner.inside(loop.node)

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, OpKind
 
 _BITS = (OpKind.BIT_AND, OpKind.SHIFT_RIGHT)
 
@@ -29,6 +29,12 @@ def quantise(x, out, scales, n, T: tl.constexpr):
     tl.store(scales + row, s)
 """
 )
+DYNAMIC = vary(
+    PRODUCT_POINTER,
+    ("acc += tl.dot(x, y)",
+     "s = tl.max(tl.abs(x), axis=1) / 448.0\n"
+     "        acc += tl.dot((x / s[:, None]).to(b.dtype.element_ty), y) * s[:, None]"),
+)  # fmt: skip
 _FAKE = vary(
     QUANTISE,
     ("tl.max(tl.abs(v)) / 127.0", "127.0 / tl.max(tl.abs(v))"),
@@ -155,6 +161,7 @@ class StoredScale(Pattern):
         Case(vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v)")), "largest element stored"),
         Case(_QUANTISE_THREADS, "scale from the largest element"),
         Case(_QUANTISE_VECTORS, "scale from the largest element"),
+        Case(DYNAMIC, "scale from the largest element"),
         Case(_FAKE, "scale from the largest element"),
         Case(_EXPAND, "loaded scale times unpacked bits"),
         Case(_DOTTED, "loaded scale times unpacked bits"),
@@ -173,6 +180,7 @@ class StoredScale(Pattern):
             vary(_QUANTISE_THREADS, ("    scales[at] = s;\n", "")),
             why="the scale is not kept, so nobody can undo the division",
         ),
+        NearMiss(vary(DYNAMIC, ("y) * s[:, None]", "y)")), why="the product stays scaled"),
         NearMiss(vary(_FAKE, (" + 0.5) / s", " + 0.5)")), why="nobody can undo the scaling"),
         NearMiss(vary(_FAKE, ("tl.floor(v * s + 0.5)", "(v * s)")), why="nothing is lost between"),
         NearMiss(vary(_LARGEST, ("tl.max(tl.abs(v))", "tl.max(v)")), why="signs are kept"),
@@ -193,6 +201,8 @@ class StoredScale(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
+            if operands := quantised_operands(facts):
+                yield self.decide(facts, "scale from the largest element", operands)
             return
         largest = _largest(facts)
         divided = divided_by_largest(facts)
@@ -258,6 +268,29 @@ def _there_and_back(facts: Facts, largest: list[Node]) -> list[Node]:
                 if any(facts.graph.rests_on(n.result, first) for n in cut):
                     return [first, last]
     return []
+
+
+def quantised_operands(facts: Facts) -> list[Node]:
+    """Where a tile is scaled by a number made of its largest element before a product, and what the
+    product gave is scaled by that number again: the largest, the first step and the last one."""
+    tops = [r for r in facts.graph.of(OpKind.REDUCE_MAX) if facts.contractions]
+    tops = [r for r in tops if facts.graph.roots(r.op.inputs[0], OpKind.ABS)]
+    steps = facts.graph.of(OpKind.MUL, OpKind.DIV) if tops else []
+    found: list[Node] = []
+    for first in steps:
+        tile, scale = first.op.inputs[:2]
+        made = [r for r in tops if facts.graph.rests_on(scale, r)]
+        if not made or not _wide(facts, tile) or facts.graph.roots(tile, *CONTRACTIONS):
+            continue
+        products = [p for p in facts.contractions if facts.graph.rests_on(p.result, first)]
+        again = [
+            last
+            for last in steps
+            if any(facts.graph.rests_on(last.result, p) for p in products)
+            if facts.graph.core(scale) in {facts.graph.core(v) for v in last.op.inputs[:2]}
+        ]
+        found += [*made, first, *again] if again else []
+    return found
 
 
 def kept_scales(facts: Facts, divided: list[Node]) -> list[Access]:
