@@ -11,9 +11,10 @@ from extractors.patterns.routed_weight import routed
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
+from kb.analysis.loops import Loop, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, OpKind
 
 _SCALED = vary(
     PRODUCT,
@@ -119,6 +120,14 @@ class BlockScaledAccumulation(Pattern):
             vary(_LATE_POINTER, ("x = tl.load(", "x = tl.load(scales + m)[:, None] * tl.load(")),
             why="a weight of the rows, which an operand has taken up before",
         ),
+        NearMiss(
+            vary(
+                SCALED_POINTER,
+                ("acc += tl.dot", "tl.store(out + t, tl.dot"),
+                ("[:, None]\n        pa", "[:, None])\n        pa"),
+            ),
+            why="every round stores a product of its own",
+        ),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
@@ -136,8 +145,11 @@ class BlockScaledAccumulation(Pattern):
             for node, scales in scaled(facts, product):
                 if node in weighted:
                     continue
-                within = node.loop is not None and node.loop is product.loop
-                (inside if within else after).extend((*scales, node))
+                loop = facts.loop(node.loop) if node.loop is product.loop else None
+                if loop is None or persistent(loop, facts.values):
+                    after += [*scales, node]
+                elif facts.score_products or _carried(facts, loop, node):
+                    inside += [*scales, node]
         if inside:
             yield self.decide(facts, "per-K-block promotion acc += dot*scale", inside)
         if after:
@@ -210,9 +222,14 @@ class BlockScaledAccumulation(Pattern):
         return True
 
     def _factor(self, facts: Facts, value: str) -> bool:
-        """A number, or loaded scales."""
+        """A number, loaded scales, or such as are made of the largest elements."""
         made = facts.graph.producer(facts.graph.core(value))
         scales = self._loaded(facts, value)
+        if (
+            facts.graph.roots(value, OpKind.REDUCE_MAX)
+            and sum(extent != "1" for extent in facts.types.shape(value)) < 2
+        ):
+            return not facts.graph.roots(value, OpKind.EXP, OpKind.EXP2, *CONTRACTIONS)
         return made is None or bool(scales) or facts.number(value) is not None
 
     def _loaded(self, facts: Facts, value: str) -> list[Access]:
@@ -250,6 +267,11 @@ def _weights(facts: Facts) -> set[str | None]:
                 sides = made.op.inputs[:2] if made is not None and made.kind == OpKind.MUL else ()
                 found |= {a.array for v in (factor, *sides) for a in facts.held_loads(v)}
     return found
+
+
+def _carried(facts: Facts, loop: Loop, scaled: Node) -> bool:
+    """Whether a loop adds up what was scaled."""
+    return any(facts.graph.rests_on(state.next, scaled) for state in loop.carried)
 
 
 def _lanes(access: Access) -> set[str]:

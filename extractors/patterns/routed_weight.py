@@ -71,6 +71,10 @@ class RoutedWeight(Pattern):
             vary(_ROUTED, ("rates + own)[:, None]", "rates + own[:, None] * N + n[None, :])")),
             why="a tile of another array, such as the other half of a gate",
         ),
+        NearMiss(
+            vary(_ROUTED, ("own = tl.load(ids + m)", "own = tl.load(ids) + m")),
+            why="rows from where a sequence begins on",
+        ),
         NearMiss(PRODUCT, why="nothing is multiplied"),
         NearMiss(ATTENTION, why="nothing is scattered"),
         NearMiss(ADD_POINTER, why="no product"),
@@ -86,15 +90,15 @@ class RoutedWeight(Pattern):
 def routed(facts: Facts) -> list[tuple[Node, Access]]:
     """Multiplications of what a product left by numbers of the loaded rows that it is stored in,
     with the loads of those."""
-    if not facts.contractions or not any(map(_rows, facts.stores)):
+    if not facts.contractions or not any(_rows(facts, s) for s in facts.stores):
         return []
     found = []
     for node in facts.graph.of(OpKind.MUL):
         for product, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
-            weights = [w for w in facts.held_loads(other) if _rows(w) and _single(facts, w)]
+            weights = [w for w in facts.held_loads(other) if _rows(facts, w) and _single(facts, w)]
             made = weights and any(facts.graph.rests_on(product, p) for p in facts.contractions)
             stores = facts.stored_in(node.result) if made else []
-            if any(_rows(s) >= _rows(w) for w in weights for s in stores):
+            if any(_rows(facts, s) >= _rows(facts, w) for w in weights for s in stores):
                 found += [(node, weight) for weight in weights]
     return found
 
@@ -104,14 +108,14 @@ def _single(facts: Facts, access: Access) -> bool:
     return sum(extent != "1" for extent in facts.types.shape(access.value)) < 2
 
 
-def _rows(access: Access) -> frozenset[Atom]:
-    """Loaded rows that an access is at, as they were loaded; also those that it is at on one way of
-    a choice."""
+def _rows(facts: Facts, access: Access) -> frozenset[Atom]:
+    """Loaded rows, of several lanes, that an access is at, as they were loaded; also those that it
+    is at on one way of a choice."""
     found = set[Atom]()
     pending = [*access.index]
     for index in pending:
         for atom in index.top():
-            if atom.kind is AtomKind.LOADED:
+            if atom.kind is AtomKind.LOADED and {*facts.types.shape(atom.value)} - {"1"}:
                 found.add(atom)
             elif atom.kind is AtomKind.CHOICE:
                 pending += atom.args
