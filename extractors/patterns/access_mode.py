@@ -115,12 +115,13 @@ def moved(facts: Facts, access: Access) -> tuple[str, ...]:
 
 
 def _address(facts: Facts, access: Access) -> list[Node]:
-    """Of a pointer, the addition that completes it and the promises made on its way; else what
-    made the view."""
+    """Of a pointer, the additions that complete it or move it on from round to round, and the
+    promises made on its way; else what made the view."""
     pointer = access.node.op.operand("pointer")
     if access.mode is not Mode.POINTER or pointer is None:
         return [access.made] if access.made is not None else []
     kinds = (OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS, OpKind.MAX_CONSTANCY)
     promises = facts.graph.roots(pointer, *kinds)
-    last = facts.graph.producer(pointer)
-    return promises + ([last] if last is not None and last.op.kind == OpKind.ADD else [])
+    carried = facts.graph.feeds(pointer) if pointer in facts.graph.arguments else (pointer,)
+    made = (facts.graph.producer(value) for value in carried)
+    return promises + [n for n in made if n is not None and n.op.kind == OpKind.ADD]
