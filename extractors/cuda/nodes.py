@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import cast
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class CType:
-    """A written type. `name` has no qualifiers; `pointers` counts stars; `extents` are those of an
-    array, outermost first, None where the brackets are empty."""
+    """A type, `name` without qualifiers; `extents`: outermost first, None for empty brackets."""
 
     name: str
     arguments: tuple[CType | Expr, ...] = ()
@@ -54,8 +52,7 @@ class Expr(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name(Expr):
-    """A variable, function or constant; `arguments` are those of a template, `scope` is the type
-    that it belongs to when that has template arguments."""
+    """A variable, function or constant; `scope`: its type when that has template arguments."""
 
     text: str
     arguments: tuple[CType | Expr, ...] = ()
@@ -210,8 +207,7 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Variable(Stmt):
-    """A declared variable or parameter. `storage`: words such as __shared__, extern, constexpr;
-    `arguments`: those of a constructor, or None."""
+    """A declared variable or parameter; `storage`: its words; `arguments`: of a constructor."""
 
     name: str
     type: CType
@@ -376,33 +372,29 @@ class Unit:
 
 def inside(node: object) -> Iterator[Expr | Stmt]:
     """Every expression and statement of a tree, the tree itself first."""
-    pending: list[object] = [node]
+    pending: list[Any] = [node]
     while pending:
         current = pending.pop()
-        kind = type(current)
-        if kind is tuple:
-            pending.extend(reversed(cast(tuple[object, ...], current)))
-        elif (names := _last_first(kind)) is not None:
-            yield cast(Expr | Stmt, current)
-            for name in names:
-                pending.append(getattr(current, name))
+        if type(current) is tuple:
+            pending.extend(reversed(current))
+        elif isinstance(current, Expr | Stmt):
+            yield current
+            pending += [getattr(current, name) for name in _last_first(current)]
 
 
 def parts(node: Expr | Stmt) -> list[object]:
     """What stands directly in a node, the last first: expressions, statements, tuples of them."""
-    values = [getattr(node, name) for name in _last_first(type(node)) or ()]
-    return [value for value in values if isinstance(value, _PARTS)]
+    found = (getattr(node, name) for name in _last_first(node))
+    return [value for value in found if isinstance(value, tuple | Expr | Stmt)]
 
 
-@cache
-def _last_first(kind: type) -> tuple[str, ...] | None:
-    """The fields of a kind of node that may hold others, the last first; None for what is none."""
-    if not issubclass(kind, Expr | Stmt):
-        return None
-    return tuple(f.name for f in reversed(fields(kind)) if f.type not in _PLAIN)
+def _last_first(node: Expr | Stmt) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold others, the last first."""
+    if type(node) not in _HOLDING:
+        found = [f.name for f in fields(node) if f.type not in _PLAIN]
+        _HOLDING[type(node)] = tuple(reversed(found))
+    return _HOLDING[type(node)]
 
 
-_PLAIN = frozenset({"Place", "bool", "float", "int", "str"})
-"""Types of fields, as they are written here, that hold no node."""
-
-_PARTS = (tuple, Expr, Stmt)
+_HOLDING: dict[type, tuple[str, ...]] = {}
+_PLAIN = ("Place", "bool", "float", "int", "str")

@@ -274,14 +274,13 @@ class Graph:
         """Nodes that `value` is computed from, nearest first; nothing above a node that `stop`
         accepts."""
         pending, seen = [value], {value}
-        known = self._feeds
         for current in pending:
             node = self.defs.get(current)
             if node is not None:
                 yield node
                 if stop is not None and stop(node):
                     continue
-            for feed in known[current] if current in known else self.feeds(current):
+            for feed in self._feeds.get(current) or self.feeds(current):
                 if feed not in seen:
                     seen.add(feed)
                     pending.append(feed)
