@@ -119,7 +119,8 @@ class DeferredCrossLaneReduction(Pattern):
                     and (r.op.kind == OpKind.REDUCE_MAX) == (state.role is Role.RUNNING_MAXIMUM)
                 ]
                 always = [r for r in inside if not _by_chance(r, loop)]
-                if after and facts.types.shape(state.result) and not always:
+                lanes = set(facts.types.shape(state.result)) - {"1"}
+                if after and lanes and not always:
                     deferred += [
                         n for n in (facts.graph.producer(state.init), made, *after) if n is not None
                     ]

@@ -179,6 +179,9 @@ class IndirectAccess(Pattern):
             return ""
         if not steps and access.mode is Mode.POINTER and _paged(own, node.result):
             return _ROW
+        alone = not set(facts.types.shape(access.value)) - {"1"}
+        if access.mode is Mode.ELEMENT and alone and steps and all(s.constant == 1 for s in steps):
+            return _ELEMENT
         if access.mode is not Mode.POINTER or access.array in self._tables(facts):
             return _OFFSET
         if steps and all(_chosen(e, s, node.result) for e in own for s in _steps(e, node.result)):

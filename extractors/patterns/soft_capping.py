@@ -66,6 +66,7 @@ class SoftCapping(Pattern):
         Case(_CAPPED, "cap*tanh(x/cap)"),
         Case(SOFT_CAPPED, "cap*tanh(x/cap)"),
         Case(vary(SOFTMAX_POINTER, *_ROWS), "cap*tanh(x/cap)"),
+        Case(vary(SOFTMAX_POINTER, *_ROWS, ("v / cap", "v * (1.0 / cap)")), "cap*tanh(x/cap)"),
         Case(_CAPPED_THREADS, "cap*tanh(x/cap)"),
         Case(_CAPPED_BY_SIGMOID, "cap*tanh(x/cap)"),
     )
@@ -108,11 +109,20 @@ def _row(facts: Facts, node: Node, score: str) -> bool:
     below = facts.graph.producer(facts.graph.core(score))
     if below is None or below.op.kind not in (OpKind.DIV, OpKind.MUL):
         return False
-    numbers = {_number(facts, v) for v in below.op.inputs if not facts.feeding(v)}
+    given = [v for v in below.op.inputs if not facts.feeding(v)]
+    numbers = {_number(facts, v) for v in (*given, *(_inverted(facts, v) for v in given))}
     return any(
         user.op.kind == OpKind.MUL and numbers & {_number(facts, v) for v in user.op.inputs}
         for user in facts.graph.users(node.result)
     )
+
+
+def _inverted(facts: Facts, value: str) -> str:
+    """What a value is the reciprocal of; itself where it is none."""
+    made = facts.graph.producer(facts.graph.core(value))
+    if made is None or made.op.kind != OpKind.DIV or facts.number(made.op.inputs[0]) != 1:
+        return value
+    return made.op.inputs[1]
 
 
 def _number(facts: Facts, value: str) -> object:
