@@ -158,6 +158,8 @@ def binary(op: str, left: Value, right: Value) -> Value:
         return left
     if right == 1 and op in ("*", "//") and is_number(right):
         return left
+    if right == 1 and op == "%" and isinstance(left, Expr) and left.op == "dim":
+        return 0
     if left == 1 and op == "*" and is_number(left):
         return right
     if left == 0 and op == "+" and is_number(left):

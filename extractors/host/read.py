@@ -206,11 +206,18 @@ def _searched(search: SearchRecord) -> set[str]:
 
 
 def _distinct(searches: list[SearchRecord]) -> list[SearchRecord]:
-    """Each search site once, although several entry functions may reach it."""
+    """Each search site once, although several entry functions may reach it, and several branches
+    before it: the one that tries most."""
     seen: dict[tuple[int, int], SearchRecord] = {}
     for search in searches:
-        seen.setdefault(search.lines, search)
+        known = seen.setdefault(search.lines, search)
+        if _tried(search) > _tried(known):
+            seen[search.lines] = search
     return list(seen.values())
+
+
+def _tried(search: SearchRecord) -> int:
+    return len({point for case in search.cases for point in case.points})
 
 
 def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, ...]:

@@ -61,6 +61,28 @@ def run(x, cast):
 )
 
 
+TWICE = (
+    SEARCHED.replace("rows):\n    n = ", "rows):\n    d = 0 if rows else 8\n    n = ")
+    .replace("gen(n)", "few(d)")
+    .replace(
+        "\ndef run",
+        """
+def few(d):
+    for t in (16, 32, 64):
+        if d == 0 and t != 16:
+            continue
+        yield SimpleNamespace(T=t, occupancy=1)
+
+def run""",
+    )
+)
+
+
+def test_of_the_searches_of_several_branches_the_widest(read: Read) -> None:
+    spaces = read(TWICE, "k").tuning.spaces
+    assert {dict(point)["T"] for space in spaces for point in space.points} == {16, 32, 64}
+
+
 @pytest.mark.parametrize("kernel", ["k", "k_rows"])
 def test_a_search_is_of_every_kernel_that_it_may_time(read: Read, kernel: str) -> None:
     facts = read(SEARCHED, kernel)
