@@ -126,18 +126,18 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             kind=kind,
         )
     yield from pruned(material, search)
-    yield from _isolated(search, search.resets, "zero accumulators")
-    yield from _isolated(search, search.restores, "clone inputs")
+    for zeroed, names in ((True, search.resets), (False, search.restores)):
+        yield from _isolated(search, names, zeroed)
 
 
-def _isolated(search: SearchRecord, names: tuple[str, ...], value: str) -> Iterator[Decision]:
+def _isolated(search: SearchRecord, names: tuple[str, ...], zeroed: bool) -> Iterator[Decision]:
     """Parameters that every trial gets afresh."""
     if names:
         yield Decision(
             axis="autotuning",
-            value=value,
+            value="zero accumulators" if zeroed else "clone inputs",
             pattern="side-effect-isolation-of-tuning-trials",
-            lines=(search.lines,),
+            lines=(search.lines, *(at for kind, at in search.copied if kind is zeroed)),
             kind=AxisKind.HOST,
             subject=", ".join(names),
         )

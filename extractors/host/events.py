@@ -88,6 +88,8 @@ class SearchRecord:
     resets: tuple[str, ...] = ()
     restores: tuple[str, ...] = ()
     isolated: bool = False
+    copied: tuple[tuple[bool, Lines], ...] = ()
+    """Whether a tensor of a trial was zeroed, or cloned, and where."""
     order: int = 0
     seen_axes: list[str] = field(default_factory=list)
     cases: tuple[Case, ...] = ()
