@@ -49,7 +49,7 @@ from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.stand_ins import stand_ins
 from extractors.host.through import written
-from extractors.host.tuning import effective_axes, first_picks, key_values, tuning_of
+from extractors.host.tuning import effective_axes, first_picks, tuning_of
 from extractors.host.values import Expr, Value
 from extractors.host.wrapping import guarded, marked
 from kb.evidence import AxisKind, Decision, Lines
@@ -109,14 +109,13 @@ def _joined(rows: list[Decision]) -> list[Decision]:
 def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
     kind = AxisKind.HOST
     value = "exhaustive_search" if search.kind == "exhaustive_search" else "autotune"
-    if key_values(search) is not None or search.kind != "exhaustive_search":
-        yield Decision(
-            axis="autotuning",
-            value=value,
-            pattern="exhaustive-search-with-memoised-winner",
-            lines=search_lines(material, search),
-            kind=kind,
-        )
+    yield Decision(
+        axis="autotuning",
+        value=value,
+        pattern="exhaustive-search-with-memoised-winner",
+        lines=search_lines(material, search),
+        kind=kind,
+    )
     if search.budget is not None:
         yield Decision(
             axis="search_pruning",
