@@ -210,7 +210,7 @@ class ParameterGradient(Pattern):
         """Atomic additions of reductions, where rows are stored that were normalised anew."""
         added = [s for s in facts.stores if s.node.op.kind in _ADDS]
         plain = any(not s.is_atomic and facts.types.shape(s.value) for s in facts.stores)
-        if not added or not plain or not normalised(facts):
+        if not added or not plain or not (normalised(facts) or coefficients(facts)):
             return []
         return [s for s in added if facts.graph.roots(s.value, *REDUCTIONS)]
 
