@@ -375,9 +375,10 @@ class RowResidency(Pattern):
         for loop in facts.loops:
             if loop in facts.item_loops or not access.node.inside(loop.node):
                 continue
-            moving = {step for step, _ in steps_of(facts, loop)}
-            if any(e.has(AtomKind.LANE) and moving & {*e.atoms()} for e in access.index):
-                return True
+            for step, by in steps_of(facts, loop):
+                rows = [e for e in access.index if e.has(AtomKind.LANE) and step in {*e.atoms()}]
+                if any(step.kind is not AtomKind.COUNT or goes_along(e, step, by) for e in rows):
+                    return True
         return False
 
     def _along(self, facts: Facts, access: Access) -> bool:
