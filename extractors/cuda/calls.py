@@ -277,7 +277,7 @@ class CallReader(BindingReader):
         shape = values[0].kind.shape if values and row.kind is OpKind.CAST else ()
         if row.kind is OpKind.VECTOR:
             shape = (str(len(values)),)
-        if row.path.endswith(("2half2_rn", "2bfloat162_rn")):
+        if row.path.endswith(("2half2_rn", "2bfloat162_rn", "half2half2", "bfloat162bfloat162")):
             shape = ("2",)
         return Kind(dtype, shape)
 

@@ -59,3 +59,14 @@ def test_registers_that_do_not_fit_the_vector_stay_as_they_are() -> None:
     kernel = sound(_MOVES.replace("st.global.cs.v2.b32 [%0], {%1, %2}", "st.global.b32 [%0], %1"))
     (store,) = ops(kernel, OpKind.STORE)
     assert store.operand("value") not in {op.result for op in ops(kernel, OpKind.VECTOR)}
+
+
+def test_one_number_in_both_halves_is_a_pair() -> None:
+    kernel = sound(
+        "__global__ void scaled(const half2* x, const half* s, half2* y) {\n"
+        "    y[threadIdx.x] = __hmul2(x[threadIdx.x], __half2half2(s[0]));\n"
+        "}\n"
+    )
+    (both,) = ops(kernel, OpKind.CAST)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert "[2]" in str(both.results[0].type)
