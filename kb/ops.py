@@ -300,6 +300,9 @@ REDUCTIONS = frozenset(
     }
 )  # fmt: skip
 CONTRACTIONS = frozenset({OpKind.MMA, OpKind.MATMUL, OpKind.MMA_SCALED})
+OWN_THREAD = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
+"""What a thread asks about itself."""
+
 COMPARISONS = frozenset({OpKind.EQ, OpKind.NE, OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 
 

@@ -18,7 +18,7 @@ from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
 from kb.analysis.values import Values
 from kb.ir import Kernel, ParameterKind, walk
-from kb.ops import ATOMICS, CONTRACTIONS, READS, REDUCTIONS, WRITES, OpKind
+from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, WRITES, OpKind
 
 HELD = VIEWS | CASTS | TURNS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.UNPACK, OpKind.TUPLE}
 """Operations that hand a loaded tile on without computing with it."""
@@ -61,7 +61,7 @@ class Facts:
     @cached_property
     def of_threads(self) -> bool:
         """Whether the kernel is written for one thread, not for a tile of a block."""
-        return bool(self.threads.of(OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID))
+        return bool(self.threads.of(*OWN_THREAD))
 
     @cached_property
     def values(self) -> Values:

@@ -25,13 +25,15 @@ def column_sums(facts: Facts, store: Access) -> list[Loop]:
             a
             for a in facts.loads
             if a.array != store.array and a.node.inside(loop.node)
-            if any(
-                a.node in facts.graph.upstream(c.next, lambda n: n.op.kind in READS) for c in sums
-            )
+            if any(a.node in facts.graph.upstream(c.next, _read) for c in sums)
         ]
         if rows and all(_by_rows(facts, loop, a) and _by_columns(a) for a in rows):
             found.append(loop)
     return found
+
+
+def _read(node: Node) -> bool:
+    return node.op.kind in READS
 
 
 def _by_rows(facts: Facts, loop: Loop, access: Access) -> bool:
@@ -45,10 +47,6 @@ def _by_columns(access: Access) -> bool:
     """Whether the block id moves an access by what no launch gives as the length of a row."""
     moved = [i.coefficient(a) for i in access.index for a in i.top() if a.kind is AtomKind.BLOCK]
     return bool(moved) and not any(by.has(AtomKind.PARAMETER) for by in moved)
-
-
-def _read(node: Node) -> bool:
-    return node.op.kind in READS
 
 
 def row_of_warp(access: Access) -> bool:

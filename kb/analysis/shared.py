@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from kb.analysis.graph import Graph, Node
 from kb.ir import Op, Value
-from kb.ops import ATOMICS, CONTRACTIONS, OpKind
+from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, OpKind
 
 _ADDRESSES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS,
                         OpKind.COPY, OpKind.ADVANCE, OpKind.CAST, OpKind.SELECT, OpKind.IF,
@@ -19,7 +19,6 @@ _OF_ACCESSES = frozenset(
     {"pointer", "mask", "cache_modifier", "eviction_policy", "descriptor", "offsets"}
 )
 _ACCESSES = frozenset({OpKind.LOAD, OpKind.STORE}) | ATOMICS
-_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _SPACES = ("shared", "tensor")
 
 
@@ -124,7 +123,7 @@ class SharedMemory:
         take it as it is, and the thread's own number says where it lies."""
         if any(user.op.kind not in _ACCESSES for user in self.graph.users(pointer)):
             return False
-        return bool(self.graph.roots(pointer, *_OWN))
+        return bool(self.graph.roots(pointer, *OWN_THREAD))
 
 
 def copied(op: Op) -> str:

@@ -12,10 +12,9 @@ from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, sub
 from kb.analysis.values import Values
-from kb.ops import COMPARISONS, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, OWN_THREAD, REDUCTIONS, OpKind
 
 _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
-_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 _LOGIC = (OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT)
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
@@ -87,7 +86,7 @@ def partials_joined(facts: Facts) -> dict[Node, tuple[Node, ...]]:
         made = graph.producer(graph.through(store.op.operand("value"), _LOOKS))
         if place is None or made is None or made.op.kind in (OpKind.LOAD, OpKind.CONST):
             continue
-        if graph.roots(store.op.inputs[0], *_OWN) and not _rounds(values, store):
+        if graph.roots(store.op.inputs[0], *OWN_THREAD) and not _rounds(values, store):
             left.setdefault(place, []).extend((made, store))
     found: dict[Node, tuple[Node, ...]] = {}
     for load in graph.of(OpKind.LOAD) if left else ():

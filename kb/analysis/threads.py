@@ -25,7 +25,7 @@ from kb.analysis.registers import looks_only
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
-from kb.ops import ATOMICS, CONTRACTIONS, READS, REDUCTIONS, WRITES, OpKind
+from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, WRITES, OpKind
 
 MAX_OPS = 20_000
 """Operations of a program; one that has more is left as it is."""
@@ -87,7 +87,7 @@ class _Rewriter:
 
     def run(self, axes: list[int]) -> Function:
         """The rewritten function."""
-        asks = self.graph.of(OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
+        asks = self.graph.of(*OWN_THREAD)
         span = asks[0].op.span if asks else self.entry.span
         for place, axis in enumerate(axes):
             self.threads[axis] = self._lanes_of(axis, place, span)

@@ -380,7 +380,6 @@ COMBINERS: dict[str, K] = {
 }  # fmt: skip
 """Operators handed to a collective reduction."""
 
-
 CUDA = Dialect(
     name="cuda",
     module="cuda",

@@ -10,6 +10,10 @@ from kb.dialects.triton import TRITON
 from kb.errors import UnknownName
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (CUTILE, TRITON, GLUON)}
+"""Those that modules are written in."""
+
+_READ = {**DIALECTS, CUDA.name: CUDA}
+"""Those that a program may be of."""
 
 
 def dialect(name: str) -> Dialect:
@@ -23,30 +27,30 @@ def dialect(name: str) -> Dialect:
 
 def reductions_widen(name: str) -> bool:
     """Whether a dialect widens 16-bit floats when it reduces them; False for an unknown one."""
-    found = DIALECTS.get(name)
+    found = _READ.get(name)
     return found is not None and found.reductions_widen
 
 
 def rounding(name: str, spelling: str) -> str | None:
     """How a native call of a dialect rounds (rn, rz, ru, rd, approx); None when it does not say."""
-    found = CUDA if name == CUDA.name else DIALECTS.get(name)
+    found = _READ.get(name)
     return found.roundings.get(spelling) if found is not None else None
 
 
 def contracted_bytes(name: str) -> int:
     """Bytes that operands of a matrix product have at least along the contracted axis; 0 where a
     dialect asks for none, and for an unknown one."""
-    found = DIALECTS.get(name)
+    found = _READ.get(name)
     return found.contracted_bytes if found is not None else 0
 
 
 def staged_launch(name: str) -> bool:
     """Whether a launch of a dialect sets the number of stages; False for an unknown one."""
-    found = DIALECTS.get(name)
+    found = _READ.get(name)
     return found is not None and found.staged_launch
 
 
 def stores_cast(name: str) -> bool:
     """Whether stores of a dialect cast by themselves; False for an unknown one."""
-    found = DIALECTS.get(name)
+    found = _READ.get(name)
     return found is not None and found.stores_cast
