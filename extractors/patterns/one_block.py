@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import OWN_THREAD, OpKind
 
 _OFFSETS = """__global__ void offsets(const int* ends, int* starts, int groups) {
     if (threadIdx.x == 0) {
@@ -51,7 +51,6 @@ def total(x, out, n):
     tl.store(out, sum)
 """
 )
-_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 
 
 class OneBlock(Pattern):
@@ -96,7 +95,7 @@ class OneBlock(Pattern):
             walks = [x.node for x in facts.loops if not x.node.loops]
             yield self.decide(facts, "one block does everything", walks or facts.stores)
             return
-        own = facts.threads.of(*_OWN)
+        own = facts.threads.of(*OWN_THREAD)
         chosen = [
             n
             for n in facts.threads.of(OpKind.IF)
@@ -107,7 +106,7 @@ class OneBlock(Pattern):
             any(s.inside(n) for n in chosen) for s in facts.threads.of(OpKind.STORE)
         )
         alone = alone and not any(
-            facts.threads.roots(load.op.inputs[0], *_OWN)
+            facts.threads.roots(load.op.inputs[0], *OWN_THREAD)
             for load in facts.threads.of(OpKind.LOAD)
             if not any(load.inside(n) for n in chosen)
         )

@@ -13,7 +13,7 @@ from kb.analysis.graph import CASTS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind
-from kb.ops import COMPARISONS, OpKind
+from kb.ops import COMPARISONS, OWN_THREAD, OpKind
 
 _USES = COMPARISONS | {OpKind.CEIL_DIV, OpKind.RANGE, OpKind.DIV, OpKind.MINIMUM}
 _SINGLE = (
@@ -37,8 +37,7 @@ _COMPILED = COMPARISONS | CASTS | {
     OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD,
 }  # fmt: skip
 """What a compiler surely works out of template parameters."""
-_PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID, OpKind.BLOCK_ID, OpKind.NUM_BLOCKS,
-           OpKind.BLOCK_THREADS)  # fmt: skip
+_PLACES = (*OWN_THREAD, OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.BLOCK_THREADS)
 _FLAG = """template <typename T, bool HALF>
 __global__ void scale(const T* x, T* out, int n, bool twice) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;

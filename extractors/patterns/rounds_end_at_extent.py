@@ -12,9 +12,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.evidence import Decision
 from kb.ir import Literal
-from kb.ops import ATOMICS, READS, WRITES, OpKind
-
-_THREADS = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
+from kb.ops import ATOMICS, OWN_THREAD, READS, WRITES, OpKind
 
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 _BOTH = (OpKind.AND, OpKind.BIT_AND)
@@ -122,9 +120,9 @@ def _ends_by_thread(facts: Facts, loop: Node) -> bool:
     if made is None or made.op.kind != OpKind.RANGE:
         return False
     low, high, step = (made.op.operand(role) for role in ("low", "high", "step"))
-    if not graph.roots(low, *_THREADS) or _number(facts, step) == 1 or high is None:
+    if not graph.roots(low, *OWN_THREAD) or _number(facts, step) == 1 or high is None:
         return False
-    return not graph.roots(high, *_THREADS) and _of_launch(facts, high)
+    return not graph.roots(high, *OWN_THREAD) and _of_launch(facts, high)
 
 
 def _over_grid(facts: Facts, loop: Node) -> bool:
@@ -148,11 +146,11 @@ def _held_by_thread(facts: Facts, loop: Node) -> int | None:
     asked = graph.upstream(condition, lambda n: n.op.kind not in _BOTH)
     for comparison in (n for n in asked if n.op.kind in _ORDERED):
         for side, other in (comparison.op.inputs[:2], comparison.op.inputs[1::-1]):
-            if graph.roots(other, *_THREADS) or not _of_launch(facts, other):
+            if graph.roots(other, *OWN_THREAD) or not _of_launch(facts, other):
                 continue
             for place, (name, init) in enumerate(zip(carried, inits, strict=False)):
-                beside = graph.roots(side, *_THREADS) if side != name else []
-                if _reaches(facts, side, name) and (beside or graph.roots(init, *_THREADS)):
+                beside = graph.roots(side, *OWN_THREAD) if side != name else []
+                if _reaches(facts, side, name) and (beside or graph.roots(init, *OWN_THREAD)):
                     return place
     return None
 

@@ -17,7 +17,7 @@ from kb.analysis.graph import CASTS, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import OWN_THREAD, OpKind
 
 _MOVES = CASTS | {OpKind.COPY, OpKind.BITCAST, OpKind.EXTRACT, OpKind.VECTOR, OpKind.INSERT}
 _VECTOR = 8
@@ -124,4 +124,4 @@ def _of_thread(facts: Facts, atom: Atom) -> bool:
             for one in facts.thread_values.expr(start).atoms()
         )
     made = graph.producer(atom.value) if atom.value else None
-    return made is not None and made.op.kind in (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
+    return made is not None and made.op.kind in OWN_THREAD

@@ -15,9 +15,8 @@ from kb.analysis.stored import computed
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
-from kb.ops import ATOMICS, READS, OpKind
+from kb.ops import ATOMICS, OWN_THREAD, READS, OpKind
 
-_OWN = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 _BARE_THREADS = vary(ADD_THREADS, ("if (at < n) ", ""))
 _VALUES_THREADS = vary(_BARE_THREADS, ("x[at] + y[at]", "(x[at] > 0.f ? x[at] : y[at])"))
@@ -154,7 +153,7 @@ class UnmaskedAccesses(Pattern):
             for n in graph.of(OpKind.LOAD, OpKind.STORE, *ATOMICS)
             if n.op.attribute("space") != "shared"
             and n.op.operand("mask") is None
-            and graph.roots(n.op.operand("pointer"), *_OWN)
+            and graph.roots(n.op.operand("pointer"), *OWN_THREAD)
         ]
         limited = graph.of(OpKind.MINIMUM, OpKind.CLAMP, OpKind.OPAQUE, OpKind.ASYNC_COPY)
         if tests or loops or limited:
@@ -218,14 +217,14 @@ def _counted(graph: Graph, values: Values, placed: list[Node]) -> list[Node]:
 def _positional(graph: Graph, test: Node) -> bool:
     """Whether a comparison asks for the own position, not for what was loaded there."""
     above = graph.upstream(test.result, lambda n: n.op.kind in READS)
-    return any(n.op.kind in _OWN for n in above)
+    return any(n.op.kind in OWN_THREAD for n in above)
 
 
 def _strided(graph: Graph, values: Values, walked: Node) -> bool:
     """A range from the own thread to an end that all threads share and no number tells."""
     low, high = walked.op.operand("low"), walked.op.operand("high") or ""
-    shared = values.expr(high).constant is None and not graph.roots(high, *_OWN)
-    return shared and bool(graph.roots(low, *_OWN))
+    shared = values.expr(high).constant is None and not graph.roots(high, *OWN_THREAD)
+    return shared and bool(graph.roots(low, *OWN_THREAD))
 
 
 def _bare(access: Access) -> bool:

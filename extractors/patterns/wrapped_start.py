@@ -12,7 +12,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.symbolic import AtomKind, Expr, sub
 from kb.evidence import Decision
-from kb.ops import READS, WRITES, OpKind
+from kb.ops import OWN_THREAD, READS, WRITES, OpKind
 
 _SKEWED = """__global__ void sums(const float* x, float* out) {
     __shared__ float part[32][32];
@@ -31,7 +31,7 @@ __global__ void push(const float* x, float* const* to, int n) {
     }
 }
 """
-_OWN = frozenset({OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID, OpKind.BLOCK_ID})
+_OWN = frozenset({*OWN_THREAD, OpKind.BLOCK_ID})
 
 
 class WrappedStart(Pattern):
