@@ -118,6 +118,16 @@ class StatisticInInputType(Rule):
             why="the host looks for a wider type",
         ),
         NearMiss(
+            vary(
+                _MOMENTS,
+                ("def norm(x, out", "def norm(x, grad, out"),
+                ("tl.sum(v, axis=0) / n", "tl.sum(tl.load(grad + row * n + at), axis=0)"),
+                ("def run(x):", "def run(x, grad):"),
+                ("(x, out, mean, n, triton", "(x, grad, out, mean, n, triton"),
+            ),
+            why="the sum is of another tensor: a gradient in the type of the parameter",
+        ),
+        NearMiss(
             vary(_PARTS, ("last[(1,)](parts,", "last[(1,)](out,")), why="nobody reads the parts"
         ),
     )  # fmt: skip
@@ -139,11 +149,15 @@ class StatisticInInputType(Rule):
             inputs = {_root(material, one) for name in arrays for one in leaves(given.get(name))}
             inputs.discard(None)
             for name, access in kept.items():
-                made = leaves(given.get(name))
-                narrow = [one for one in made if _typed_as(material, one) in inputs]
-                again = any(_rests_on(facts, one, access) for one in whole) or any(
-                    _read_again(material, launch, one) for one in narrow
+                typed = {one: _typed_as(material, one) for one in leaves(given.get(name))}
+                narrow = [one for one, of in typed.items() if of in inputs]
+                of_one = any(_rests_on(facts, one, access) for one in whole) and all(
+                    _root(material, one) == typed[made]
+                    for array in _summed(facts, access)
+                    for one in leaves(given.get(array))
+                    for made in narrow
                 )
+                again = of_one or any(_read_again(material, launch, one) for one in narrow)
                 if name not in told and narrow and again:
                     told.add(name)
                     yield self.finding(
@@ -189,6 +203,13 @@ def _reduced(facts: Facts, access: Access) -> bool:
     sums = [node for node in ends if node.op.kind in REDUCTIONS - _EXACT]
     wide = any(types.dtype(node.result) in _WIDE for node in sums)
     return wide and all(_single(facts, node.result) for node in loads)
+
+
+def _summed(facts: Facts, access: Access) -> set[str]:
+    """The arrays whose elements a stored sum is made of."""
+    above = {node.result for node in facts.graph.upstream(access.value) if node.op.kind in READS}
+    read = [load for load in facts.loads if load.array and load.value in above]
+    return {load.array for load in read if load.array and not _single(facts, load.value)}
 
 
 def _rests_on(facts: Facts, output: Access, statistic: Access) -> bool:
