@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
+from extractors.cuda.fields import generality, spelled_out, takes
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.open_structs import conversion
 from extractors.cuda.overloads import alike, own_overload, same_bodies, same_but_for_const
@@ -346,11 +347,12 @@ class CallReader(BindingReader):
         vector = self.vector_method(node, function.name, where, records)
         if vector is not None:
             return vector
-        possible = self.fitting(records, where.kind.arguments) or records
-        possible.sort(key=lambda one: (bool(one.specialised), -len(one.template)))
+        told = self.told.get(spelled_out(where.kind))
+        possible = [told] if told else self.fitting(records, where.kind.arguments) or records
+        possible.sort(key=generality)
         named = [(r, [m for m in r.methods if m.name == function.name]) for r in possible]
         record, methods = next(
-            (pair for pair in named if any(_takes(m, len(node.arguments)) for m in pair[1])),
+            (pair for pair in named if any(takes(m, len(node.arguments)) for m in pair[1])),
             named[0],
         )
         if not methods and len(records) > 1:
@@ -385,8 +387,3 @@ class CallReader(BindingReader):
             return self.opaque("lambda", node.arguments, node.at, hint)
         read = self.body_of(function, frame, node.at)
         return read or self.opaque("lambda", node.arguments, node.at, hint)
-
-
-def _takes(function: n.Definition, count: int) -> bool:
-    least = sum(1 for one in function.parameters if one.value is None)
-    return least <= count <= len(function.parameters)

@@ -41,11 +41,13 @@ class Core(Typing):
         self.names: dict[str, Val] = {}
         self.kinds: dict[str, Kind] = {}
         self.trail: list[n.Definition] = []
+        self.entry: n.Definition | None = None
         self.symbols: dict[str, Val] = {}
         self.traits: dict[str, n.Record] = {}
         self.given: set[str] = set()
         self.sizes: dict[str, tuple[n.Expr, Frame]] = {}
         self.whole: set[str] = set()
+        self.told: dict[tuple[object, ...], n.Record] = {}
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}
         self._moves: dict[tuple[str, str], str | None] = {}

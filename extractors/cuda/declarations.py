@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.fields import spelled_out
 from extractors.cuda.structs import StructReader
 from extractors.cuda.values import (
     UNKNOWN,
@@ -115,6 +116,8 @@ class DeclarationReader(StructReader):
 
     def _struct(self, node: n.Variable, kind: Kind) -> bool:
         """A struct that its constructor or its members begin; False when it stays whole."""
+        if node.arguments and (record := self.told_by(kind, self._calls_of(node.name))):
+            self.told[spelled_out(kind)] = record
         key = self.key(node.name)
         if not self.divide(key, kind):
             return False
@@ -125,6 +128,17 @@ class DeclarationReader(StructReader):
             self.begun(key, kind, node.at)
         self.bind(node.name, Slot(key, kind))
         return True
+
+    def _calls_of(self, name: str) -> list[n.Call]:
+        """The calls of methods of a variable in the function that declares it."""
+        around = self.trail[-1] if self.trail else self.entry
+        calls = (one for one in n.inside(around.body if around else ()) if isinstance(one, n.Call))
+        return [
+            one
+            for one in calls
+            if isinstance(one.function, n.Field) and isinstance(one.function.operand, n.Name)
+            if one.function.operand.text == name
+        ]
 
     def _initial(self, node: n.Variable, value: n.Expr | None, kind: Kind) -> Val | None:
         """What a variable starts with. A field of unknown type in shared memory that a pointer

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import Core
 from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
+from kb.ir import MemorySpace
 from kb.ops import OpKind
 
 MAX_FIELDS = 8
 """Fields of a struct that is taken apart; a larger one stays whole."""
+
+MAX_TOLD = 12
+"""The same, where a constructor says what every field begins with."""
 
 MAX_DEPTH = 3
 """Structs in structs that are taken apart."""
@@ -26,15 +31,31 @@ class FieldReader(Core):
         union, or has a base."""
         if not kind.record or kind.to is not None or kind.shape:
             return ()
-        known = self.library.records(kind.record)
-        records = [r for r in known if not r.specialised]
-        if len(known) != 1 or not records or records[0].open:
+        record = self.meant(kind)
+        if record is None or record.open:
             return ()
-        own = [f for f in records[0].fields if "static" not in f.storage]
-        if not 0 < len(own) <= MAX_FIELDS:
+        own = [f for f in record.fields if "static" not in f.storage]
+        told = spelled_out(kind) in self.told
+        if not 0 < len(own) <= (MAX_TOLD if told else MAX_FIELDS):
             return ()
-        frame = self.of_record(records[0], kind.arguments, self.frame.depth)
+        frame = self.of_record(record, kind.arguments, self.frame.depth)
         return tuple((f.name, self.kind(f.type, frame)) for f in own)
+
+    def meant(self, kind: Kind) -> n.Record | None:
+        """The definition of a struct: the only one, or the one that was found out for it."""
+        known = self.library.records(kind.record)
+        if len(known) == 1 and not known[0].specialised:
+            return known[0]
+        return self.told.get(spelled_out(kind))
+
+    def told_by(self, kind: Kind, calls: Sequence[n.Call]) -> n.Record | None:
+        """The definition, of several, of a struct that is made by a constructor: the closest that
+        its arguments surely fit, else the most general that has all methods that are called."""
+        known = self.library.records(kind.record)
+        if len(known) < 2 or kind.shape or kind.to is not None:
+            return None
+        possible = sorted(self.fitting(known, kind.arguments), key=generality)
+        return next((one for one in possible if _answers(one, calls)), None)
 
     def only(self, kind: Kind) -> Kind:
         """The type of the only field of a struct, of structs in structs the innermost; of others
@@ -56,9 +77,17 @@ class FieldReader(Core):
         self.names.pop(key, None)
         for name, inner in fields:
             part = f"{key}.{name}"
+            if spelled_out(kind) in self.told and (one := self.told_by(inner, ())):
+                self.told.setdefault(spelled_out(inner), one)
             if not self.divide(part, inner, depth + 1):
                 self.kinds[part] = inner
         return True
+
+    def pointing_to(self, where: Slot, space: MemorySpace) -> Slot:
+        """A pointer that points into the memory that its first value points into."""
+        kind = replace(where.kind, space=space)
+        self.kinds[where.key] = kind
+        return replace(where, kind=kind)
 
     def resolved(self, where: Slot) -> Slot:
         """The variable of a field, where a place is part of one."""
@@ -123,3 +152,29 @@ class FieldReader(Core):
     def _field_place(self, key: str) -> Slot:
         kind = self.divided[key][0] if key in self.divided else self.kinds.get(key, UNKNOWN)
         return Slot(key, kind)
+
+
+def spelled_out(kind: Kind) -> tuple[object, ...]:
+    """A struct with its arguments as the numbers that they are, however often they were read."""
+    given = [a.const if isinstance(a, Val) and a.const is not None else a for a in kind.arguments]
+    return kind.record, *(a.text or a.name if isinstance(a, Val) else a for a in given)
+
+
+def generality(record: n.Record) -> tuple[bool, int]:
+    """The general definition of a struct first, then those that leave more open."""
+    return bool(record.specialised), -len(record.template)
+
+
+def _answers(record: n.Record, calls: Sequence[n.Call]) -> bool:
+    """Whether a struct has a method for every call."""
+    return all(
+        any(m.name == one.function.name and takes(m, len(one.arguments)) for m in record.methods)
+        for one in calls
+        if isinstance(one.function, n.Field)
+    )
+
+
+def takes(function: n.Definition, count: int) -> bool:
+    """Whether a function may be called with so many arguments."""
+    least = sum(1 for one in function.parameters if one.value is None)
+    return least <= count <= len(function.parameters)

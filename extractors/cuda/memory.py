@@ -364,6 +364,8 @@ class MemoryReader(FieldReader):
             self.decompose(where.key, value, at)
             return
         if not where.path:
+            if where.key not in self.names and where.kind.to is not None:
+                where = self.pointing_to(where, value.kind.space)
             self.names[where.key] = self.convert(value, where.kind, at, hint)
             return
         value = self.convert(value, where.kind, at)

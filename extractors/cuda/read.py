@@ -163,6 +163,7 @@ def _kernel(
     reader = HelperReader(library, definition.at.path, frame)
     reader._loops = []
     reader.traits = traits(definition, library)
+    reader.entry = definition
     reader.writer.home = (definition.at.line, definition.at.end_line)
     problems: list[Diagnostic] = []
     parameters: tuple[Parameter, ...] = ()

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.calls import CallReader
-from extractors.cuda.values import Frame, Kind, Slot, Val
+from extractors.cuda.fields import spelled_out
+from extractors.cuda.values import UNKNOWN, Frame, Kind, Named, Slot, Val
 
 
 class StructReader(CallReader):
@@ -48,7 +49,7 @@ class StructReader(CallReader):
         """A struct without an initial value: what its default constructor or its members say."""
         if self.constructed(key, kind, (), at):
             return
-        record = self.library.records(kind.record)[0]
+        record = self.meant(kind) or self.library.records(kind.record)[0]
         frame = self.of_record(record, kind.arguments, self.frame.depth)
         for one in record.fields:
             if one.value is not None and "static" not in one.storage:
@@ -61,18 +62,37 @@ class StructReader(CallReader):
     ) -> bool:  # fmt: skip
         """Read a constructor in place; False when none takes the arguments. One that only says
         `= default` has no body and is none."""
-        record = self.library.records(kind.record)[0]
+        record = self.meant(kind) or self.library.records(kind.record)[0]
         found = [m for m in record.methods if m.name == record.name]
         fitting = [m for m in found if len(m.parameters) == len(arguments)]
         if len(fitting) != 1:
             return False
-        where = Slot(key, kind)
         frame = self.of_record(record, kind.arguments, self.frame.depth)
-        frame.bind("this", where)
+        frame.bind("this", Slot(key, self.divided[key][0]))
         for name in self.divided[key][1]:
             frame.bind(name, self._field_place(f"{key}.{name}"))
         call = n.Call(at, n.Name(at, record.name), tuple(arguments))
         return self.helper(call, fitting, (), frame) is not None
+
+    def _assign(self, node: n.Assign) -> Val:
+        """An assignment; to a base of the struct that is made, what its constructor sets."""
+        whole, base = self.frame.find("this"), self._base_begun(node.target)
+        if isinstance(whole, Slot) and whole.key in self.divided and base is not None:
+            if one := self.told_by(base, ()):
+                self.told.setdefault(spelled_out(base), one)
+            listed = node.value if isinstance(node.value, n.Braces) else None
+            given = listed.items if listed and listed.type is None else (node.value,)
+            if self.constructed(whole.key, base, given, node.at):
+                return Val("")
+        return super()._assign(node)
+
+    def _base_begun(self, target: n.Expr) -> Kind | None:
+        """The base that a constructor begins by a name that the struct gives it."""
+        if not isinstance(target, n.Field) or not isinstance(target.operand, n.Unary):
+            return None
+        bound = self.frame.find(target.name)
+        kind = self.kind(bound.type, bound.frame) if isinstance(bound, Named) else UNKNOWN
+        return kind if kind.record else None
 
     def as_pointer(self, node: n.Expr) -> Val | None:
         """The pointer that a struct, or one made on the spot, converts itself to; None when it is
@@ -94,7 +114,7 @@ class StructReader(CallReader):
 
     def _listed(self, key: str, kind: Kind, items: Sequence[n.Expr]) -> bool:
         """Fields set in order; False when there are more items than fields, or a constructor."""
-        record = self.library.records(kind.record)[0]
+        record = self.meant(kind) or self.library.records(kind.record)[0]
         names = self.divided[key][1]
         if len(items) > len(names) or any(m.name == record.name for m in record.methods):
             return False

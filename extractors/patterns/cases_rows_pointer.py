@@ -387,3 +387,13 @@ def scan(x, rate, state, out, N, T: tl.constexpr, W: tl.constexpr):
 """
 )
 """A recurrence over the steps of the sequence that the block id places."""
+
+SCANNED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def running(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), axis=0))
+"""
+)

@@ -316,3 +316,23 @@ COLUMNS_THREADS = """__global__ void columns(const float* dy, float* db, int row
     }
 }
 """
+
+
+BACKWARD_REGISTERS_THREADS = """__global__ void back(const float* x, const float* dy, float* out, float* part, int n) {
+    float kept[8];
+    float sum = 0.f;
+    int at = blockIdx.x * n + threadIdx.x * 8;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        kept[j] = x[at + j] * dy[at + j];
+        sum += kept[j];
+    }
+    part[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < 8; ++j) out[at + j] = kept[j] - part[blockIdx.x * blockDim.x] / n;
+    for (int o = 16; o > 0; o /= 2) sum += __shfl_down_sync(0xffffffff, sum, o);
+    if (threadIdx.x == 0) part[0] = sum;
+}
+"""
+"""A row is kept in an array of registers until the threads have met."""

@@ -16,9 +16,10 @@ from extractors.patterns.cases_rows import (
     SOFTMAX,
     SOFTMAX_CHUNKS,
 )
-from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER
+from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER, SCANNED_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
+    BACKWARD_REGISTERS_THREADS,
     ROW_NORM_CHUNKS_THREADS,
     ROW_NORM_THREADS,
     SORT_THREADS,
@@ -28,6 +29,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Role
+from kb.analysis.register_rows import kept_in_registers
 from kb.analysis.rounds import goes_along, steps_of
 from kb.analysis.symbolic import ONE, AtomKind, sub
 from kb.evidence import Decision
@@ -117,17 +119,6 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
-_SCANNED = (
-    POINTER
-    + """
-@triton.jit
-def running(x, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * n + tl.arange(0, T)
-    tl.store(out + at, tl.cumsum(tl.load(x + at), axis=0))
-"""
-)
-
-
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
     same index; or a product in a loop reads what was loaded before the loop; or a row is sorted or
@@ -161,11 +152,17 @@ class RowResidency(Pattern):
             ),
             _ONCE,
         ),
-        Case(_SCANNED, "single tile, row cached in registers"),
+        Case(SCANNED_POINTER, "single tile, row cached in registers"),
         Case(_STAGED, "row staged in shared memory"),
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
+        Case(BACKWARD_REGISTERS_THREADS, "single tile, row cached in registers"),
     )
     near_misses = (
+        NearMiss(
+            vary(BACKWARD_REGISTERS_THREADS, ("= kept[j] - part", "= x[at + j] - part")),
+            why="what was put away is not taken out later",
+            value="single tile, row cached in registers",
+        ),
         NearMiss(_EITHER, why="one pass on either side", value="multi-pass reload (2 passes)"),
         NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
         NearMiss(ROW_NORM, why="the row is one tile", value=_ONCE),
@@ -204,8 +201,7 @@ class RowResidency(Pattern):
         if not facts.reductions:
             yield from self._unreduced(facts)
             return
-        staged = self._staged(facts)
-        if staged:
+        if staged := self._staged(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             return
         passes = self._passes(facts)
@@ -217,9 +213,10 @@ class RowResidency(Pattern):
             yield self.decide(facts, value, [*kept, *loads])
             return
         kept = self._resident(facts)
-        if kept:
-            beside = [a for a in facts.loads if self._shared(facts, a)]
-            yield self.decide(facts, "single tile, row cached in registers", [*kept, *beside])
+        row: list[Where] = [*kept, *kept_in_registers(facts, kept or facts.loads)]
+        if row:
+            row += [a for a in facts.loads if kept and self._shared(facts, a)]
+            yield self.decide(facts, "single tile, row cached in registers", row)
         else:
             yield from self._unreduced(facts)
 
@@ -327,8 +324,7 @@ class RowResidency(Pattern):
         return access.node in above
 
     def _kept(self, facts: Facts, access: Access) -> bool:
-        """A load that a reduction reads, and that is used again beside the result of that
-        reduction."""
+        """A load that a reduction reads and that is used again beside its result."""
         if self._chunked(facts, access) or not facts.types.shape(access.value):
             return False
         read = [r for r in facts.reductions if self._direct(facts, r, access)]

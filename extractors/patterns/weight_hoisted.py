@@ -121,6 +121,15 @@ _KEPT_SHARED = vary(
     ),
     ("* w[i]", "* held[i]"),
 )
+_KEPT_REGISTERS = vary(
+    _WALKED,
+    ("    for (int row", "    float held[4];\n#pragma unroll\n"
+     "    for (int j = 0; j < 4; ++j) held[j] = w[threadIdx.x * 4 + j];\n    for (int row"),
+    ("        for (int i = threadIdx.x; i < n; i += blockDim.x) {\n",
+     "#pragma unroll\n        for (int j = 0; j < 4; ++j) {\n"
+     "            int i = threadIdx.x * 4 + j;\n"),
+    ("* w[i]", "* held[j]"),
+)  # fmt: skip
 _SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 
@@ -147,8 +156,13 @@ class WeightHoisted(Pattern):
         Case(NORM_PERSISTENT_THREADS, "load once per CTA"),
         Case(_WALKED, "reload per item"),
         Case(_KEPT_SHARED, "load once per CTA"),
+        Case(_KEPT_REGISTERS, "load once per CTA"),
     )
     near_misses = (
+        NearMiss(
+            vary(_KEPT_REGISTERS, ("= w[threadIdx.x * 4 + j]", "= threadIdx.x * 4.f + j")),
+            why="nothing is loaded before",
+        ),
         NearMiss(ATTENTION, why="the loop runs over keys, not over work items"),
         NearMiss(
             vary(_ROWS, ("rate + row", "x + row * n"), ("v * r", "v - r")),
@@ -194,7 +208,7 @@ class WeightHoisted(Pattern):
                 if not a.node.inside(loop.node) and set(a.node.loops) <= set(loop.node.loops)
             ]
             if items and facts.of_threads:
-                before += _staged(facts, loop)
+                before += [*_staged(facts, loop), *_in_registers(facts, loop)]
             again = {a.array for a in facts.loads if a.node.inside(loop.node)}
             before = [a for a in before if a.array is None or a.array not in again]
             kept = self._held(facts, before, inside)
@@ -326,6 +340,13 @@ def _staged(facts: Facts, loop: Loop) -> list[Access]:
         and a.node.index < loop.node.index
         and not set(a.node.loops) <= set(loop.node.loops)
     ]
+
+
+def _in_registers(facts: Facts, loop: Loop) -> list[Access]:
+    """What loops over the elements of arrays in registers have loaded before a loop over items."""
+    found = [a for a in facts.loads if a.loop is not None and a.node.index < loop.node.index]
+    walks = {x.node for x in facts.loops if x.range and x.range.op.kind == OpKind.STATIC_RANGE}
+    return [a for a in found if {*a.node.loops} - {*loop.node.loops} <= walks]
 
 
 def _walked_again(facts: Facts, access: Access, loop: Loop) -> bool:

@@ -96,23 +96,34 @@ def _exchanged(node: Node) -> str | None:
     return node.op.operand("x") or next(iter(node.op.inputs), None)
 
 
-def reducing_loop(graph: Graph, op: Op) -> tuple[OpKind, str, str] | None:
-    """(reduction, first value, result) of a loop that combines one carried value with other lanes
-    until all have it."""
+def reducing_loop(graph: Graph, op: Op) -> list[tuple[OpKind, str, str]]:
+    """(reduction, first value, result) of every value that a loop combines with other lanes until
+    all have it. Beside one that is combined alone, values that are weighted with it, or moved by
+    it, and added to those of other lanes count as summed."""
     body = op.regions[-1]
     offset = 1 if op.kind == OpKind.FOR else 0
     end = body.terminator
     if end is None or end.kind not in (OpKind.YIELD, OpKind.CONTINUE):
-        return None
+        return []
     inits = [value for role, value in op.operands if role == "init"]
-    rows = zip(body.arguments[offset:], inits, end.inputs, op.results, strict=False)
-    found = []
+    rows = list(zip(body.arguments[offset:], inits, end.inputs, op.results, strict=False))
+    found, mixed = [], []
     for argument, init, next_, result in rows:
         made = _element(graph, next_, argument.name)
         combined = combined_shuffle(graph, made[0].op) if made is not None else None
         if made is not None and combined is not None and _held(graph, combined[1]) == made[1]:
             found.append((combined[0], init, result.name))
-    return found[0] if len(found) == 1 else None
+        elif _mixed(graph, op, argument.name, next_):
+            mixed.append((OpKind.REDUCE_SUM, init, result.name))
+    return [*found, *mixed] if found else []
+
+
+def _mixed(graph: Graph, loop: Op, argument: str, next_: str) -> bool:
+    """Whether the next value of a carried one is made of it and of that of another lane."""
+    within = [n for n in graph.upstream(next_, lambda n: n.op is loop) if n.op is not loop]
+    others = [n for n in within if n.op.kind == OpKind.SHUFFLE and _exchanged(n) == argument]
+    added = [n for n in within if n.op.kind in (OpKind.ADD, OpKind.FMA)]
+    return any(graph.rests_on(n.result, other) for n in added for other in others)
 
 
 def dot_product(graph: Graph, shared: SharedMemory, op: Op) -> tuple[Op, Op, str, str] | None:

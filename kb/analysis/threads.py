@@ -270,9 +270,9 @@ class _Rewriter:
     def _loop(self, op: Op) -> None:
         reducing = reducing_loop(self.graph, op)
         product = tile_product(self.graph, self.shared, op)
-        if reducing is not None:
-            kind, value, result = reducing
-            self._reduced(kind, value, result, op.span)
+        if reducing:
+            for kind, value, result in reducing:
+                self._reduced(kind, value, result, op.span)
         elif product is not None:
             left, right, start, result = product
             sides = [self._operand(side, op, side is left) for side in (left, right)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kb.ir import kernel_ops
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, sound, understood
 
@@ -21,6 +24,32 @@ __global__ void k(const float* x, float* out) {
     Adder<float, 4> a(2.f);
     for (int i = 0; i < Adder<float, 4>::COUNT; ++i) a.add(x[i]);
     out[0] = a.sum;
+}
+"""
+_SPECIALISED = """template <typename T, int M, int N> struct Adder : public Adder<T, 1, N> {
+    using Base = Adder<T, 1, N>;
+    T* all;
+    template <typename P> __device__ Adder(P& p, int lane, void* shared)
+        : Base(p, lane, shared), all(static_cast<T*>(p.all)) {}
+    __device__ T across(T v) { all[this->lane] = v; return all[0]; }
+};
+template <typename T, int N> struct Adder<T, 1, N> {
+    T* own;
+    int lane;
+    template <typename P> __device__ Adder(P& p, int lane, void* shared) : lane(lane) {
+        own = static_cast<T*>(shared) + N;
+    }
+    template <bool B> __device__ T within(T v) {
+        own[lane] = B ? v : T(0);
+        __syncthreads();
+        return own[31 - lane];
+    }
+};
+struct Params { float* out; void* all; };
+template <int M, int N> __global__ void k(Params params) {
+    extern __shared__ char memory[];
+    Adder<float, M, N> adder(params, threadIdx.x, memory);
+    params.out[threadIdx.x] = adder.template within<true>(1.f);
 }
 """
 _LAMBDA = """__global__ void k(const float* x, float* out, bool half) {
@@ -175,3 +204,23 @@ __global__ void k(const float* x, void* out) {
 def test_a_struct_that_has_its_name_from_a_typedef() -> None:
     kernel = understood(_UNNAMED)
     assert len(ops(kernel, OpKind.STORE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        pytest.param(_SPECIALISED, ["shared", "shared", None], id="the one with the method"),
+        pytest.param(
+            _SPECIALISED.replace("adder.template within<true>(1.f)", "adder.across(1.f)"),
+            [None, None, None],
+            id="the general one, which begins its base by a name",
+        ),
+    ],
+)
+def test_a_constructor_of_one_of_several_definitions_is_read(
+    source: str, where: list[str | None]
+) -> None:
+    kernel = understood(source)
+    accesses = [o for o in kernel_ops(kernel) if o.kind in (OpKind.LOAD, OpKind.STORE)]
+    assert [op.attribute("space") for op in accesses] == where
+    assert not ops(kernel, OpKind.UNDEF)

@@ -23,6 +23,22 @@ STRIDED = """__global__ void sum(const float* x, float* out, int n) {
 }
 """
 
+SPREAD = """__global__ void spread(const float* x, float* means, float* spreads, int n) {
+    float m = x[blockIdx.x * 32 + threadIdx.x], s = 0.f;
+    int c = 1;
+    for (int o = 16; o > 0; o /= 2) {
+        int d = __shfl_down_sync(0xffffffff, c, o);
+        float w = __shfl_down_sync(0xffffffff, m, o);
+        float t = __shfl_down_sync(0xffffffff, s, o);
+        float r = 1.f / (c + d);
+        s = s + t + (m - w) * (m - w) * c * d * r;
+        m = (c * m + d * w) * r;
+        c = c + d;
+    }
+    if (threadIdx.x == 0) { means[blockIdx.x] = m; spreads[blockIdx.x] = s; }
+}
+"""
+
 
 @cache
 def facts(text: str) -> Facts:
@@ -60,6 +76,14 @@ def test_shuffles_and_partials_are_one_reduction(text: str) -> None:
     own = facts(text)
     assert [node.kind for node in own.reductions] == [OpKind.REDUCE_SUM]
     assert own.types.shape(own.reductions[0].result) == ()
+
+
+def test_what_a_loop_weights_and_adds_across_lanes_is_reduced_too() -> None:
+    own = facts(SPREAD)
+    assert [node.kind for node in own.reductions] == [OpKind.REDUCE_SUM] * 3
+    made = [{n.result for n in own.graph.roots(s.value, OpKind.REDUCE_SUM)} for s in own.stores]
+    assert all(len(one) == 1 for one in made)
+    assert made[0] != made[1]
 
 
 def test_products_of_shared_tiles_are_contractions() -> None:

@@ -1,0 +1,69 @@
+"""Rows that threads keep in arrays of registers from one loop to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, Graph, Node
+from kb.ops import READS, REDUCTIONS, OpKind
+
+_HANDS = frozenset({OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.IF_EXPRESSION}) | COPIES | CASTS
+_MEETING = REDUCTIONS | {OpKind.SHUFFLE, OpKind.BARRIER}
+
+MAX_STEPS = 64
+"""Values that an array is, one after the other, as it is written and handed on."""
+
+
+def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
+    """Where elements that rest on loads are put into an array of registers, and where another loop
+    takes them out after threads have met."""
+    if not facts.of_threads:
+        return []
+    graph = facts.threads
+    sources = {n for a in loads if (n := graph.producer(a.value)) is not None}
+    written: dict[str, list[Node]] = {}
+    found: dict[Node, None] = {}
+    for taken in graph.of(OpKind.EXTRACT):
+        array = taken.op.inputs[0]
+        if array not in written:
+            puts = _put(graph, array)
+            written[array] = [n for n in puts if sources & _from(graph, n)]
+        others = [n for n in written[array] if _met(graph, n, taken)]
+        if others:
+            found.update(dict.fromkeys([*others, taken]))
+    return list(found)
+
+
+def _met(graph: Graph, put: Node, taken: Node) -> bool:
+    """Whether threads exchange something between two loops, and nothing inside of them."""
+    if put.loop is None or taken.loop is None or taken.inside(put.loop):
+        return False
+    meetings = graph.of(*_MEETING)
+    apart = {*put.loops} ^ {*taken.loops}
+    if any(n.inside(loop) for loop in apart for n in meetings):
+        return False
+    return any(put.index < n.index < taken.index for n in meetings)
+
+
+def _put(graph: Graph, array: str) -> list[Node]:
+    """The writes of elements that an array went through."""
+    pending, found = [array], []
+    for value in pending:
+        made = graph.producer(value)
+        if made is not None and made.op.kind == OpKind.INSERT:
+            found.append(made)
+            next_ = [made.op.inputs[0]]
+        elif made is None or made.op.kind in _HANDS:
+            next_ = list(graph.feeds(value))
+        else:
+            next_ = []
+        pending += [v for v in next_ if v not in pending][: MAX_STEPS - len(pending)]
+    return found
+
+
+def _from(graph: Graph, put: Node) -> set[Node]:
+    """The loads that an element is computed from."""
+    value = put.op.operand("value") or ""
+    return {n for n in graph.upstream(value, lambda n: n.op.kind in READS) if n.op.kind in READS}
