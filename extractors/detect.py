@@ -3,7 +3,7 @@ constraints, findings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extractors.host.facts import HostFacts
 from extractors.patterns.registry import patterns
@@ -11,6 +11,7 @@ from extractors.rules.base import Subject
 from extractors.rules.registry import findings_of
 from kb.analysis.constraints import constraints_of
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Lines
 from kb.analysis.operations import operation_of
 from kb.analysis.parameters import parameters_of
 from kb.errors import InputError
@@ -40,8 +41,13 @@ class Detection:
 
 
 def decisions_of(facts: Facts) -> tuple[Decision, ...]:
-    """Every decision that a pattern sees, ordered by axis, lines and value; without repeats."""
-    found = {d for pattern in patterns() for d in pattern.find(facts)}
+    """Every decision that a pattern sees, ordered by axis, lines and value; one for all the places
+    at which a pattern sees the same."""
+    places: dict[Decision, set[Lines]] = {}
+    for pattern in patterns():
+        for seen in pattern.find(facts):
+            places.setdefault(replace(seen, lines=()), set()).update(seen.lines)
+    found = [replace(d, lines=tuple(sorted(lines))) for d, lines in places.items()]
     return tuple(
         sorted(found, key=lambda d: (d.axis, d.lines, d.pattern, d.value, d.subject or ""))
     )

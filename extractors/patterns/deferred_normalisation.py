@@ -23,7 +23,7 @@ from kb.analysis.lane_products import score_sums
 from kb.analysis.loops import Loop, Role
 from kb.analysis.merging import Form, Merge, merge_of
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import CONTRACTIONS, OpKind
 
 _BRANCHED = vary(
     ATTENTION_POINTER,
@@ -182,9 +182,13 @@ class DeferredNormalisation(Pattern):
         return raised and facts.graph.core(under) in sums
 
     def _from(self, facts: Facts, value: str, sums: list[str], loop: Loop) -> bool:
-        """True when a value is one of the sums, perhaps guarded against zero."""
+        """True when a value is one of the sums, perhaps guarded against zero, or gone on with in a
+        branch behind the loop."""
         if facts.graph.core(value) in sums:
             return True
+        core = facts.graph.core(value)
+        if core is not None and facts.graph.kind_of(core) == OpKind.IF:
+            return bool({facts.graph.core(v) for v in facts.graph.feeds(core)} & set(sums))
         if not facts.graph.rests_on(value, loop.node):
             return False
         online = [x.node for x in facts.loops if x.of(Role.RUNNING_MAXIMUM)]
@@ -199,13 +203,18 @@ def _whole(facts: Facts, quotient: Node, merge: Merge) -> bool:
 
 def _sides(facts: Facts, value: str, depth: int = 3) -> list[str]:
     """The value below reshapes, casts, turns and products with a scalar; what each side of a branch
-    hands on."""
+    hands on; what a product after the loop is added to."""
     core = facts.graph.through(value, VIEWS | CASTS | TURNS)
     made = facts.graph.producer(core)
     if core is None or made is None or not depth:
         return [core] if core is not None else []
     if made.op.kind == OpKind.IF:
         return [v for end in facts.graph.feeds(core) for v in _sides(facts, end, depth - 1)]
+    if made.op.kind in CONTRACTIONS and (grown := made.op.operand("acc")) is not None:
+        rescaled = facts.graph.producer(facts.graph.core(grown))
+        scaled = rescaled is not None and rescaled.op.kind == OpKind.MUL
+        ends = rescaled.op.inputs[:2] if rescaled is not None and scaled else (grown,)
+        return [v for end in ends for v in _sides(facts, end, depth - 1)]
     if made.op.kind == OpKind.MUL:
         tiles = [v for v in made.op.inputs[:2] if facts.types.shape(v)]
         return _sides(facts, tiles[0], depth - 1) if len(tiles) == 1 else [core]

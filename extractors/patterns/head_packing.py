@@ -13,6 +13,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _PACKED = vary(
     ATTENTION,
@@ -43,6 +44,28 @@ _SCALED = vary(
 )  # fmt: skip
 
 
+_LATENT = "all query heads share one latent key head"
+_SHARED_LATENT = vary(
+    FLASH_POINTER,
+    ("head = y % G", "head = 0"),
+    ("b + bat * tb + kv * th + cols[None, :] * tn + lane[:, None], mask=cols[None, :] < size", "b + bat * tb + cols[:, None] * tn + lane[None, :], mask=cols[:, None] < size"),  # noqa: E501
+    ("tl.dot(fixed, k)", "tl.dot(fixed, tl.trans(k))"),
+    ("to(a.dtype.element_ty), v, acc)", "to(a.dtype.element_ty), k, acc)"),
+)  # fmt: skip
+
+
+def _sizes(facts: Facts, node: Node) -> list[Expr]:
+    """The extents of the lanes that a value counts."""
+    atoms = facts.values.expr(node.result).atoms()
+    return [a.args[0] for a in atoms if a.kind is AtomKind.LANE]
+
+
+def _tiles(facts: Facts, product: Node) -> list[Access]:
+    """What the two sides of a product load."""
+    sides = (product.op.operand(role) for role in ("lhs", "rhs"))
+    return [a for side in sides for a in facts.held_loads(side)]
+
+
 class HeadPacking(Pattern):
     """A stationary operand of a score product is a tile of two axes at index zero; the streamed
     operand is found by the same block ids and moves with the loop."""
@@ -56,6 +79,7 @@ class HeadPacking(Pattern):
         Case(_PACKED_RUNTIME, "query-head packing into M tile (PackGQA)"),
         Case(_COUNTED, "query-head packing into M tile (PackGQA)"),
         Case(_SCALED, "query-head packing into M tile (PackGQA)"),
+        Case(_SHARED_LATENT, _LATENT),
     )
     near_misses = (
         NearMiss(
@@ -76,8 +100,45 @@ class HeadPacking(Pattern):
             for still, moving in (sides, sides[::-1]):
                 if still and moving and self._packs(facts, product, still[0], moving[0]):
                     value = "query-head packing into M tile (PackGQA)"
-                    yield self.decide(facts, value, (still[0], product))
+                    made = self._lanes(facts, still[0])
+                    yield self.decide(facts, value, (*made, still[0], product))
                     return
+                if still and moving and self._shares(facts, product, still[0]):
+                    made = self._lanes(facts, still[0])
+                    yield self.decide(facts, _LATENT, (*made, still[0]))
+                    return
+
+    def _lanes(self, facts: Facts, still: Access) -> list[Node]:
+        """Where the rows of a tile by pointers are counted: lanes, and the offsets made of them."""
+        place = still.node.op.operand("pointer")
+        made = facts.graph.producer(place)
+        if still.mode is not Mode.POINTER or made is None or place is None:
+            return []
+        wide = [n for n in facts.graph.upstream(place) if n.op.kind == OpKind.ARANGE]
+        size = {a.args[0] for a in still.index[0].atoms() if a.kind is AtomKind.LANE
+                and a.value == "-2"}  # fmt: skip
+        rows = [n for n in wide if {*_sizes(facts, n)} & size]
+        return [made, *rows]
+
+    def _shares(self, facts: Facts, product: Node, still: Access) -> bool:
+        """One streamed tile is keys and values, and the block id that counts rows of the other
+        does not find it: all heads share it."""
+        loop = product.loop
+        if loop is None or still.node.inside(loop) or still.mode is not Mode.POINTER:
+            return False
+        chain = {product, facts.graph.producer(facts.graph.core(product.op.operand("acc")))}
+        raised = {e.node.result for e in facts.exponentials}
+        weighs = [
+            p
+            for p in facts.contractions
+            if p.inside(loop)
+            and {facts.graph.core(p.op.operand(role)) for role in ("lhs", "rhs")} & raised
+        ]
+        weighed = [a for p in weighs for a in _tiles(facts, p)]
+        twice = [a for p in chain if p in facts.contractions for a in _tiles(facts, p)]
+        twice = [a for a in twice if a in weighed and a.node.inside(loop)]
+        ids = {a for e in still.index for a in e.atoms() if a.kind is AtomKind.BLOCK}
+        return any(ids - {a for e in x.index for a in e.atoms()} for x in twice)
 
     def _packs(self, facts: Facts, product: Node, still: Access, moving: Access) -> bool:
         loop = product.loop

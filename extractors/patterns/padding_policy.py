@@ -98,6 +98,9 @@ class PaddingPolicy(Pattern):
         found: dict[str, list[Access]] = {}
         for access in padded(facts):
             found.setdefault(_value(access), []).append(access)
+        ahead = [v for v, loads in found.items() if any(_ahead(facts, a) for a in loads)]
+        if ahead:
+            found = {v: found[v] for v in ahead}
         masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
         for value, loads in found.items():
             stores = [
@@ -107,6 +110,7 @@ class PaddingPolicy(Pattern):
                 and (
                     (a.mask is not None and value in masked[:1])
                     or (clips_elements(facts, a) and value in list(found)[:1])
+                    or (a.mode is Mode.DESCRIPTOR and _of_descriptors(loads, found, value))
                 )
             ]
             tests = self._branches(facts, [*loads, *stores])
@@ -126,6 +130,22 @@ def padded(facts: Facts) -> list[Access]:
     wide = any(_several(facts, a) for a in read)
     alone = [a for a in read if _given(facts, a) and not (wide and a.padding == "zero")]
     return [a for a in read if _several(facts, a) or a in alone]
+
+
+def _ahead(facts: Facts, access: Access) -> bool:
+    """True for a load that does not come behind the loop of a product: no vector of its
+    epilogue."""
+    first = min((loop.node for loop, _ in facts.accumulators()), key=_place, default=None)
+    return first is None or access.node.inside(first) or access.node.index < first.index
+
+
+def _place(node: Node) -> int:
+    return node.index
+
+
+def _of_descriptors(loads: list[Access], found: dict[str, list[Access]], value: str) -> bool:
+    """True for the first loads by descriptors, which bound stores by descriptors as well."""
+    return value in list(found)[:1] and all(a.mode is Mode.DESCRIPTOR for a in loads)
 
 
 def _several(facts: Facts, access: Access) -> bool:

@@ -11,6 +11,7 @@ from kb.analysis.bits import masked
 from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, field_of, is_view
 from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.trips import trips
 from kb.ir import Literal, ParameterKind, Region
 from kb.ops import COMPARISONS, READS, OpKind
 
@@ -60,9 +61,7 @@ class Values:
 
     def items(self, value: str | None) -> tuple[str, ...]:
         """Elements of a tuple value; a value that is no tuple is its own only element."""
-        if value is None:
-            return ()
-        return self.tuples.get(value, (value,))
+        return () if value is None else self.tuples.get(value, (value,))
 
     def compile_time(self, expr: Expr) -> bool:
         """True when an expression needs nothing but constexpr parameters."""
@@ -120,6 +119,11 @@ class Values:
                     self.exprs[argument.name] = s.add(self.exprs[init], product)
         for inner in node.op.regions:
             self._region(inner)
+        for argument, init, result in zip(carried, inits, node.op.results, strict=False):
+            if (step := self.increments.get(argument.name)) is not None:
+                grown = s.mul(trips(self.graph, node, self.expr), step)
+                if grown is not None:
+                    self.exprs[result.name] = s.add(self.exprs[init], grown)
 
     def _step(self, argument: str, next_: str, loop: Node) -> Expr | None:
         """What a carried integer grows by in every round; None when that changes."""
@@ -155,7 +159,7 @@ class Values:
         return False
 
     def _outer(self, value: str, loop: Node) -> Expr | None:
-        """Meaning of a value known before the loop, or of a product of such values inside it."""
+        """Meaning of a value known before the loop, or of a product of such values in it."""
         node = self.graph.producer(value)
         if value in self.exprs and (node is None or not node.inside(loop)):
             return self.exprs[value]
@@ -167,9 +171,9 @@ class Values:
         if node.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY):
             parts = node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
             known = [part for v in parts if (part := self._outer(v, loop)) is not None]
-            if len(known) != len(parts):
-                return None
-            return known[0] if len(known) == 1 else s.mul(known[0], known[1])
+            if len(known) == len(parts):
+                return known[0] if len(known) == 1 else s.mul(known[0], known[1])
+            return None
         if node.op.kind == OpKind.NEG:
             part = self._outer(node.op.inputs[0], loop)
             return s.sub(s.ZERO, part) if part is not None else None
@@ -207,8 +211,7 @@ class Values:
 
     def _plain(self, node: Node) -> None:
         op = node.op
-        literal = fold(op, self.literals)
-        if literal is not None:
+        if (literal := fold(op, self.literals)) is not None:
             self.literals[node.result] = literal
             if isinstance(literal, int) and not isinstance(literal, bool):
                 self.exprs[node.result] = s.number(literal)
@@ -260,9 +263,6 @@ class Values:
 
     # -- operations with their own rule
 
-    def _neg(self, node: Node) -> Expr | None:
-        return s.scale(self.expr(node.op.inputs[0]), -1)
-
     def _field(self, node: Node) -> Expr | None:
         name = field_of(self.graph, node.result)
         return s.of(Atom(name, AtomKind.PARAMETER, value=name)) if name is not None else None
@@ -296,8 +296,7 @@ class Values:
         return s.add(first, lane)
 
     def _fill(self, node: Node) -> Expr | None:
-        value = node.op.operand("value")
-        return self.expr(value) if value is not None else s.ZERO
+        return self.expr(node.op.operand("value"))
 
     def _shift(self, node: Node) -> Expr | None:
         by = self.expr(node.op.inputs[1]).constant
@@ -337,11 +336,11 @@ class Values:
 
     def _subscript(self, node: Node) -> Expr | None:
         source = node.op.inputs[0]
+        base = self.exprs.get(source)
         if is_view(node.op):
             parts = str(node.op.attribute("pattern")).split(",")
             kept = [i - len(parts) for i, part in enumerate(parts) if part != "None"]
             moves = {-(k + 1): place for k, place in enumerate(reversed(kept))}
-            base = self.exprs.get(source)
             return relane(base, moves) if base is not None else None
         index = self.literal(node.op.operand("index"))
         if not isinstance(index, int):
@@ -389,7 +388,8 @@ _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
     OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add, OpKind.BIT_AND: masked,
 }  # fmt: skip
 _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
-    OpKind.ATTRIBUTE: Values._field, OpKind.NEG: Values._neg, OpKind.BLOCK_ID: Values._block,
+    OpKind.ATTRIBUTE: Values._field, OpKind.BLOCK_ID: Values._block,
+    OpKind.NEG: lambda values, node: s.scale(values.expr(node.op.inputs[0]), -1),
     OpKind.NUM_BLOCKS: Values._block, OpKind.NUM_TILES: Values._tiles, OpKind.FULL: Values._fill,
     OpKind.BLOCK_THREADS: Values._threads, OpKind.THREAD_ID: Values._threads,
     OpKind.SHIFT_RIGHT: Values._shift, OpKind.ARANGE: Values._arange,
