@@ -16,6 +16,7 @@ from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import laid_out
+from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import AxisKind, Decision, Lines
@@ -86,7 +87,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         *counted(detection, facts),
     )
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}
-    extents = shown | detection.facts.tile_extents
+    extents = shown | detection.facts.tile_extents | chunk_extents(detection.facts)
     if any(d.axis == TILES and d.subject not in extents for d in facts.decisions):
         extents |= _held_by_threads(detection)
     rules = [

@@ -133,6 +133,13 @@ class Origins:
     def _returns(self, value: ast.AST) -> list[ast.Return]:
         """What the functions of the module that a value calls give back."""
         named = {node.func.id for node in each(value, ast.Call) if isinstance(node.func, ast.Name)}
+        bound = [node for node in self.tree.body if isinstance(node, ast.Assign)]
+        named |= {
+            node.value.id
+            for node in bound
+            if isinstance(node.value, ast.Name)
+            and any(isinstance(one, ast.Name) and one.id in named for one in node.targets)
+        }
         return [
             item
             for node in self.tree.body

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from extractors.patterns.cases import POINTER
+from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases_pointer import FLASH_STAGED
 
 SKIPPED = (
     POINTER
@@ -125,3 +126,18 @@ def plus(x, shift, out, n, k, T: tl.constexpr, W: tl.constexpr, MANY: tl.constex
 """
 )
 """One tile or a loop, both checked; a number for every lane or one for all."""
+
+SIDED = vary(
+    FLASH_STAGED,
+    ("TN: tl.constexpr):\n    if PART", "TN: tl.constexpr, SIDE: tl.constexpr):\n    if PART"),
+    (
+        "        if PART == 2:\n"
+        "            s += tl.where(at[:, None] >= j + cols0[None, :], 0, -1.0e6)\n",
+        "        keep = j + cols0[None, :] < size\n"
+        "        if SIDE:\n            keep &= at[:, None] >= j + cols0[None, :]\n"
+        "        s = tl.where(keep, s, -1.0e6)\n",
+    ),
+    ("4 - PARTS, TM, TN)", "4 - PARTS, TM, TN, False)"),
+    ("2, TM, TN)", "2, TM, TN, True)"),
+)
+"""The same in two calls: a helper masks every tile, and the diagonal in one of them."""

@@ -179,6 +179,8 @@ class HeadPacking(Pattern):
         share a stride, and the streamed operand is found by that head alone."""
         index = still.index[0]
         lanes = [(f, a) for f, _ in index.terms for a in f if a.kind is AtomKind.LANE]
+        steps = [{a for a in f if a.kind is not AtomKind.LANE} for f, _ in moving.index[0].terms
+                 if any(a.kind is AtomKind.LANE for a in f)]  # fmt: skip
         for factors, lane in lanes:
             stride = {a for a in factors if a is not lane}
             for other, _ in index.terms:
@@ -187,6 +189,8 @@ class HeadPacking(Pattern):
                 head = [a for a in rest if a not in group and a.kind is not AtomKind.LANE]
                 packed = bool(stride) and stride < set(other) and len(group) == len(head) == 1
                 found = [f for f, _ in moving.index[0].terms if packed and head[0] in f]
+                # What counts in steps of the streamed lanes is a position among them.
+                found = [f for f in found if not any(s and s <= {*f} for s in steps)]
                 if any(group[0] not in f for f in found):
                     return Expr(((tuple(head), 1),)).has(AtomKind.BLOCK)
         return False

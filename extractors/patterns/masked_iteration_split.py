@@ -12,7 +12,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_masks import LISTED, PEELED, PEELED_ROW, SKIPPED
+from extractors.patterns.cases_masks import LISTED, PEELED, PEELED_ROW, SIDED, SKIPPED
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED, TWO_PRODUCTS
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -33,6 +33,7 @@ from kb.analysis.idioms import (
 )
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.specialise import branches
+from kb.analysis.staged import sided_twins
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -40,8 +41,6 @@ from kb.ops import CONTRACTIONS, OpKind
 _BOUND = COPIES | {OpKind.IF, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.FLOOR_DIV, OpKind.CEIL_DIV}
 _STAGED = "STAGE-coded inner function called twice"
 _ORDERED = frozenset({OpKind.GE, OpKind.GT, OpKind.LE, OpKind.LT})
-
-
 _AFTER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("))
 _LOWER_WHOLE = vary(LOWER, ("at, mask=at < n, other=0.0)", "at)"), (", mask=at < n)", ")"))
 
@@ -75,6 +74,7 @@ class MaskedIterationSplit(Pattern):
         Case(FLASH_POINTER, "single loop + iv>=bound branch (compiler splits)"),
         Case(BACKWARD_KEYS_THREADS, "mask every iteration"),
         Case(FLASH_STAGED, _STAGED),
+        Case(SIDED, _STAGED),
         Case(
             vary(
                 FLASH_STAGED,
@@ -213,11 +213,11 @@ class MaskedIterationSplit(Pattern):
             )
             return
         staged = _staged(facts, inside)
-        if staged:
-            yield self.decide(facts, _STAGED, staged)
-            always = _always(facts, inside, staged)
+        always = _always(facts, inside, staged) if staged else []
+        if sided := staged or sided_twins(facts, inside):
+            yield self.decide(facts, _STAGED, sided)
             if always:
-                yield self.decide(facts, "mask every iteration", always)
+                yield self.decide(facts, _EVERY, always)
             return
         told: dict[str, list[Where]] = {}
         for mask in inside:

@@ -8,7 +8,7 @@ from kb.analysis.graph import Node
 from kb.analysis.items import counted, walked
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.splits import added_parts
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr, of
 from kb.ops import OpKind
 
 
@@ -89,3 +89,23 @@ def _rests(facts: Facts, loop: Loop, on: Loop) -> bool:
 
 def _stores(facts: Facts, loop: Loop) -> bool:
     return any(a.node.inside(loop.node) for a in facts.stores)
+
+
+def chunk_extents(facts: Facts) -> frozenset[str]:
+    """Compile-time parameters that say how far a block goes through what it is given: factors of
+    where a loop begins, by the block id, and parts of where it ends."""
+    return frozenset(
+        a.value
+        for loop in facts.loops
+        for low in _alternatives(facts.values.expr(loop.low))
+        for factors, _ in low.terms
+        if any(a.kind is not AtomKind.PARAMETER and of(a).has(AtomKind.BLOCK) for a in factors)
+        for a in factors
+        if a.value in facts.constexprs and a in facts.values.expr(loop.high).atoms()
+    )
+
+
+def _alternatives(expr: Expr) -> list[Expr]:
+    """A number, or what it is chosen from."""
+    chosen = expr.atom is not None and expr.atom.kind is AtomKind.CHOICE
+    return [*expr.atom.args] if expr.atom is not None and chosen else [expr]

@@ -66,6 +66,7 @@ def _read(graph: Graph, values: Values, node: Node, argument: str | None) -> Exp
     argument = _unclamped(graph, values, argument)
     outer, argument = _factor(graph, values, argument)
     difference, score, statistic = _difference(graph, argument)
+    statistic = _unfilled(graph, values, statistic)
     product, scale = outer, None
     inner = graph.producer(score)
     if inner is not None and inner.op.kind == OpKind.MUL and product is None:
@@ -105,6 +106,19 @@ def _unclamped(graph: Graph, values: Values, value: str | None) -> str | None:
         ):
             return below
     return value
+
+
+def _unfilled(graph: Graph, values: Values, statistic: str | None) -> str | None:
+    """A statistic below a choice of infinity in its place, and below its broadcast."""
+    node = graph.producer(statistic)
+    while node is not None and node.op.kind in (OpKind.SELECT, OpKind.BROADCAST_TO):
+        sides = node.op.inputs[-2:] if node.op.kind == OpKind.SELECT else node.op.inputs[:1]
+        kept = [v for v in sides if values.literal(v) not in (float("inf"), float("-inf"))]
+        if len(kept) != 1:
+            break
+        statistic = kept[0]
+        node = graph.producer(statistic)
+    return statistic
 
 
 def _factor(graph: Graph, values: Values, value: str | None) -> tuple[Node | None, str | None]:
