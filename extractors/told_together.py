@@ -69,6 +69,9 @@ STRIDED = COMPACT | {"strides-of-every-axis-handed-in", "one-set-of-strides-for-
 CONTIGUOUS = "host-contiguity-alignment-normalisation"
 """The pattern of a host that makes arrays contiguous."""
 
+OPTIONAL = "optional_inputs"
+"""Operands that may be missing."""
+
 SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
 """Axes that the grid of the launch belongs to."""
 
@@ -134,7 +137,27 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         found.append(decision)
     found = [*_with_launches(found, cuts, CUT)]
     found = [*_with_launches(found, stages, "reduction_split")]
-    return merged_decisions([*found, *_optional(rest, detection), *_chosen(_one(rules))])
+    rest = [*_optional(rest, detection)]
+    return merged_decisions([*_given_or_not(found, rest), *_chosen(_one(rules))])
+
+
+def _given_or_not(program: Sequence[Decision], host: Sequence[Decision]) -> Iterator[Decision]:
+    """Operands that the program reads under a flag, and what the host hands in where they are not
+    given: one decision, which the host names."""
+    read = [d for d in program if d.axis == OPTIONAL and d.file is None]
+    joined: set[Decision] = set()
+    for decision in host:
+        names = _operands(decision) if decision.axis == OPTIONAL else set()
+        same = [d for d in read if names & _operands(d)]
+        joined.update(same)
+        lines = _united(decision.lines, *(d.lines for d in same))
+        yield replace(decision, lines=lines) if same else decision
+    yield from (d for d in program if d not in joined)
+
+
+def _operands(decision: Decision) -> set[str]:
+    """The operands that a decision names, without their flags."""
+    return {one.split(" by ")[0] for one in (decision.subject or "").split(", ")} - {""}
 
 
 def _held_by_threads(detection: Detection) -> set[str]:
@@ -163,7 +186,7 @@ def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[D
     one decision per way, with the branches that ask for them."""
     kept: list[Decision] = []
     for decision in decisions:
-        if decision.axis != "optional_inputs":
+        if decision.axis != OPTIONAL:
             yield decision
         elif lines := _asked(detection.facts, *_operand(decision)):
             lines = _united(decision.lines, lines)

@@ -21,6 +21,9 @@ from kb.evidence import AxisKind, Decision, Lines
 MAX_DEPTH = 2
 """Functions that are called by a condition, and by one of those."""
 
+_ANSWERS = frozenset({"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in", "not in"})
+"""What gives back yes or no."""
+
 MAX_PARTS = 256
 """Parts of a condition that are looked at."""
 
@@ -61,15 +64,19 @@ def device_branches(material: Material) -> Iterator[Decision]:
     configurations do."""
     constexprs = {name for name, flag in material.signature.params if flag}
     conds: dict[Expr, None] = {}
+    answers: set[Lines] = set()
     for launch in material.launches:
         rows = [value for name, value in launch.args if name in constexprs]
+        for name, value in launch.args:
+            if name in constexprs and isinstance(value, Expr) and value.op in _ANSWERS:
+                answers.update(material.made(launch, name) if on_device(material, value) else ())
         for value in (*rows, *(value for _, value in launch.kernel.hints)):
             conds |= dict.fromkeys(_asked_of(value))
     for search in material.searches:
         conds |= dict.fromkeys(cond for case in search.cases for cond, _ in case.conds)
         for _, value in search.hints if isinstance(search.hints, tuple) else ():
             conds |= dict.fromkeys(_asked_of(value))
-    lines = {
+    lines = answers | {
         lines_of(test)
         for cond in conds
         for term in (cond, *_terms(cond))

@@ -77,6 +77,11 @@ class AccessMode(Pattern):
             why="a single number is no tile that a copy engine moves",
             value="tile-indexed (TMA-able) load",
         ),
+        NearMiss(
+            vary(_WEIGHED, ("ct.load(eps, 0, shape=())", "ct.load(eps, (0,), shape=(1,)).item()")),
+            why="a tile of one number",
+            value="tile-indexed (TMA-able) load",
+        ),
         NearMiss(PRODUCT, why="whole tiles are loaded", value="element gather/pointer"),
         NearMiss(
             PRODUCT_THREADS, why="threads load elements", value="tile-indexed (TMA-able) load"
@@ -89,11 +94,16 @@ class AccessMode(Pattern):
             facts.program is not facts.source or self._placed(facts)
         )
         for access in facts.accesses:
-            if alone or moved(facts, access) or access.mode not in _SINGLE:
+            if alone or self._several(facts, access) or access.mode not in _SINGLE:
                 found.setdefault(_VALUES[access.mode], []).append(access)
         for value, members in found.items():
             places = [node for access in members for node in _address(facts, access)]
             yield self.decide(facts, value, [*members, *places])
+
+    def _several(self, facts: Facts, access: Access) -> bool:
+        """More than a single number; one that a tile of one element holds is no more."""
+        shape = moved(facts, access)
+        return any(extent != "1" for extent in shape) if access.mode is Mode.TILE else bool(shape)
 
     def _placed(self, facts: Facts) -> bool:
         """Single numbers, each where a block id says."""

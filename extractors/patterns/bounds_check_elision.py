@@ -69,6 +69,18 @@ class BoundsCheckElision(Pattern):
     )
     near_misses = (
         NearMiss(_LOOKED_UP, why="one number of it, or one for each lane: other places are read"),
+        NearMiss(
+            vary(
+                SOFTMAX,
+                (
+                    "e = ct.exp(v -",
+                    "base = ct.gather(x, (row, 0), check_bounds=False)\n"
+                    "        e = ct.exp(v - base -",
+                ),
+            ),
+            why="a single number beside the lanes of the row",
+            value="not needed",
+        ),
         NearMiss(SOFTMAX, why="the check is always made"),
         NearMiss(vary(_HANDED, ("CHECK: Bool", "CHECK")), why="chosen at run time"),
         NearMiss(SOFTMAX_POINTER, why="the check is always made"),
@@ -89,6 +101,8 @@ class BoundsCheckElision(Pattern):
                 off.append(access)
         if elided:
             yield self.decide(facts, "check_bounds = (TILE != N)", elided)
+        if any(_several(facts, a) for a in facts.accesses):
+            off = [a for a in off if _several(facts, a)]
         if off:
             yield self.decide(facts, "not needed", off)
         variants = [
@@ -117,3 +131,8 @@ class BoundsCheckElision(Pattern):
             and b.mask is not None
         ]
         return [test, *(access for pair in pairs for access in pair)] if pairs else []
+
+
+def _several(facts: Facts, access: Access) -> bool:
+    """More than a single number."""
+    return any(extent != "1" for extent in facts.types.shape(access.value))

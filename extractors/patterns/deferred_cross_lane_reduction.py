@@ -89,6 +89,11 @@ class DeferredCrossLaneReduction(Pattern):
             vary(STEPS, ("tl.sum(state * x[:, None], axis=0)", "x + z")),
             why="no step sums anything",
         ),
+        NearMiss(
+            vary(ATTENTION_POINTER, *_LATE),
+            why="the maximum alone, which every rescaling asks for",
+            value="reduce every iteration to a scalar/row",
+        ),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
         NearMiss(
             ATTENTION_POINTER,
@@ -104,6 +109,8 @@ class DeferredCrossLaneReduction(Pattern):
         deferred: list[Node] = []
         every: list[Node] = []
         for loop in facts.loops:
+            late: list[Node] = []
+            each: list[Node] = []
             stored = any(a.node.inside(loop.node) for a in facts.stores)
             items = stored and persistent(loop, facts.values)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
@@ -121,11 +128,14 @@ class DeferredCrossLaneReduction(Pattern):
                 always = [r for r in inside if not _by_chance(r, loop)]
                 lanes = set(facts.types.shape(state.result)) - {"1"}
                 if after and lanes and not always:
-                    deferred += [
+                    late += [
                         n for n in (facts.graph.producer(state.init), made, *after) if n is not None
                     ]
                 if inside and (self._scores(facts, inside) or self._row(facts, inside)):
-                    every += inside
+                    each += inside
+            # A running maximum needs its reduction anyway: what is decided is the sum.
+            every += [r for r in each if not late or r.op.kind != OpKind.REDUCE_MAX]
+            deferred += late
             every += self._extremes(facts, loop) or self._steps(facts, loop)
         if deferred:
             yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)

@@ -97,6 +97,8 @@ class LoadedLengths(Pattern):
         if not numbers:
             return
         placing = {a.array for a in facts.loads if self._places(facts, a)}
+        if self._paged(facts) and not any(a.array in placing and not a.loop for a in numbers):
+            return
         ends = [
             (facts.values.expr(v), x.node)
             for x in facts.loops
@@ -123,6 +125,16 @@ class LoadedLengths(Pattern):
             for other in facts.accesses
             for index in other.index
             if any(atom.value == access.value for atom in index.atoms())
+        )
+
+    def _paged(self, facts: Facts) -> bool:
+        """Whether what a loop reads lies where numbers say that are looked up along it: then a
+        length says how many pages there are, and nothing is padded."""
+        looked = {a.value for a in facts.loads if a.loop is not None} & facts.offset_loads
+        return bool(looked) and any(
+            a.loop is not None and any(x.value in looked for i in a.index for x in i.atoms())
+            for a in facts.loads
+            if facts.types.shape(a.value)
         )
 
     def _chosen(self, facts: Facts, access: Access) -> bool:

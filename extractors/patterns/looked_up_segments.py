@@ -129,7 +129,7 @@ class LookedUpSegments(Pattern):
                     if _led(facts, access, carried, loop.node, tests.get(access.value, [])):
                         searched += [access, loop.node]
                     if grown := _summed(facts, access, carried, placing):
-                        running += [access, *grown]
+                        running += [access, *grown, *_placed(facts, carried, loop.node)]
         if searched:
             yield self.decide(facts, _SEARCHED, searched)
         if running:
@@ -208,6 +208,17 @@ def _summed(facts: Facts, access: Access, carried: Carried, placing: frozenset[s
         for n in updates(facts.graph, carried.argument, carried.next)
         if n.op.kind == OpKind.ADD
         and any(facts.graph.core(v) == access.value for v in n.op.inputs[:2])
+    ]
+
+
+def _placed(facts: Facts, carried: Carried, loop: Node) -> list[Node]:
+    """The sums behind a loop that begin places at what a carried number has grown to."""
+    return [
+        n
+        for n in facts.graph.users(carried.result)
+        if n.op.kind == OpKind.ADD
+        and not n.inside(loop)
+        and any(facts.graph.rests_on(v, n) for a in facts.accesses for v in a.address)
     ]
 
 

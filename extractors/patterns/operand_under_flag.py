@@ -97,6 +97,31 @@ def shift(x, scale, out, MODE: tl.constexpr, T: tl.constexpr):
 )
 
 
+_DENIED = vary(
+    _FLAGGED,
+    (
+        "    tl.store",
+        "    if not SHIFT:\n"
+        "        v = tl.exp(v)\n"
+        "    else:\n"
+        "        v += tl.load(bias + at + 1, mask=at < n)\n"
+        "    tl.store",
+    ),
+)
+_CHAINED = vary(
+    _FLAGGED,
+    ("SHIFT: tl.constexpr", "SHIFT: tl.constexpr, LAST: tl.constexpr"),
+    (
+        "        v += tl.load(bias + at, mask=at < n)\n",
+        "        v += tl.load(bias + at, mask=at < n)\n"
+        "    elif LAST:\n"
+        "        v = tl.exp(v) + tl.load(bias + at, mask=at < n)\n"
+        "    else:\n"
+        "        v = tl.exp(v)\n",
+    ),
+)
+
+
 class OperandUnderFlag(Pattern):
     """Every access of an array stands under a branch on compile-time parameters, on the same
     side."""
@@ -112,6 +137,8 @@ class OperandUnderFlag(Pattern):
         Case(_EXPRESSION, _READ),
         Case(_UPDATED, _READ),
         Case(_EITHER, _READ),
+        Case(_CHAINED, _READ),
+        Case(_DENIED, _READ),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
     )
@@ -137,6 +164,20 @@ class OperandUnderFlag(Pattern):
                 ("if SHIFT and not FIRST", "if not SHIFT"),
             ),
             why="the array is read whatever the flags are",
+        ),
+        NearMiss(
+            vary(
+                _CHAINED,
+                (
+                    "    else:\n        v = tl",
+                    "    else:\n        v += tl.load(bias + at, mask=at < n)\n        v = tl",
+                ),
+            ),
+            why="the array is read on every way",
+        ),
+        NearMiss(
+            vary(_CHAINED, ("tl.exp(v) + tl.load(bias + at", "tl.exp(v) + tl.load(bias + 2 * at")),
+            why="each way reads its own places: how the array is read is what the flags choose",
         ),
         NearMiss(vary(_FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
         NearMiss(
@@ -171,11 +212,12 @@ class OperandUnderFlag(Pattern):
         written: dict[str, list[Where]] = {}
         for array, accesses in arrays.items():
             shared = one_side(facts, [access.node for access in accesses], chosen)
-            shared = shared or _modes(facts, accesses, chosen)
+            shared = shared or _modes(facts, accesses, chosen) or _chain(accesses, chosen)
             if not shared:
                 continue
             guards = (b for access in accesses for b in flagged(access.node, chosen))
             around = [b for b in dict.fromkeys(guards) if b.op.inputs[0] in shared]
+            around += _same(facts, around, chosen)
             heads = [branch.head for branch in around]
             heads += facts.declared(*(n for b in around for n in _flags(facts, b)))
             kind = written if all(access.is_store for access in accesses) else read
@@ -201,6 +243,39 @@ def _modes(facts: Facts, accesses: list[Access], chosen: set[Node]) -> set[str]:
     return found
 
 
+def _chain(accesses: list[Access], chosen: set[Node]) -> set[str]:
+    """Conditions of branches within one another under which an array is read at one place, where
+    on one way through them it is not."""
+    around = [[*flagged(access.node, chosen).items()] for access in accesses]
+    if len({access.index for access in accesses}) > 1:
+        return set()
+    if not all(around) or len({one[-1][0] for one in around}) > 1:
+        return set()
+    read = {(branch, side) for one in around for branch, side in one}
+    last = {one[0] for one in around}
+
+    def everywhere(branch: Node) -> bool:
+        inner = {one for one, _ in read if one.parent is branch}
+        return all(
+            (branch, side) in last or any(b.branch == side and everywhere(b) for b in inner)
+            for side in (0, 1)
+        )
+
+    if everywhere(around[0][-1][0]):
+        return set()
+    return {branch.op.inputs[0] for branch, _ in read}
+
+
+def _same(facts: Facts, around: list[Node], chosen: set[Node]) -> list[Node]:
+    """Other branches that ask the same as those around what is read."""
+    asked = {str(facts.values.expr(branch.op.inputs[0])) for branch in around}
+    return [
+        branch
+        for branch in chosen
+        if branch not in around and str(facts.values.expr(branch.op.inputs[0])) in asked
+    ]
+
+
 def _flags(facts: Facts, branch: Node) -> set[str]:
     """The compile-time parameters that a branch asks for."""
     asked = facts.values.expr(branch.op.inputs[0])
@@ -219,19 +294,33 @@ def flagged(node: Node, chosen: set[Node]) -> dict[Node, int]:
     return found
 
 
+def optional_arrays(facts: Facts) -> set[str | None]:
+    """Arrays that every access of stands on one side of a branch on compile-time flags."""
+    chosen = {branch.node for branch in branches(facts)}
+    places: dict[str | None, list[Node]] = {}
+    for access in facts.accesses if chosen else ():
+        places.setdefault(access.array, []).append(access.node)
+    return {a for a, nodes in places.items() if a is not None and one_side(facts, nodes, chosen)}
+
+
 def standing(facts: Facts) -> list[Access]:
     """Accesses that no compile-time flag can take out; all when every one can be."""
     chosen = {branch.node for branch in branches(facts)}
     return [a for a in facts.accesses if not flagged(a.node, chosen)] or [*facts.accesses]
 
 
-def _holding(facts: Facts, condition: str, side: int) -> list[str]:
-    """What a side of a branch says: its condition, and where that holds, all that it joins."""
-    found = [condition]
-    for value in found if side == 0 else ():
+def _holding(facts: Facts, condition: str, side: int) -> list[tuple[str, int]]:
+    """What a side of a branch says: its condition, what that denies, and where it holds, all that
+    it joins."""
+    found = [(condition, side)]
+    for value, held in found:
         made = facts.graph.producer(value)
-        if made is not None and made.op.kind == OpKind.AND and len(found) < 16:
-            found += made.op.inputs
+        if made is None or len(found) > 16:
+            continue
+        if made.op.kind == OpKind.NOT:
+            found.append((made.op.inputs[0], 1 - held))
+        elif made.op.kind == OpKind.AND and held == 0:
+            found += [(one, 0) for one in made.op.inputs]
     return found
 
 
@@ -243,9 +332,9 @@ def one_side(facts: Facts, nodes: list[Node], chosen: set[Node]) -> set[str]:
     for node in nodes:
         around = flagged(node, chosen)
         sides = {
-            (str(facts.values.expr(value)), side): b
+            (str(facts.values.expr(value)), held): b
             for b, side in around.items()
-            for value in _holding(facts, b.op.inputs[0], side)
+            for value, held in _holding(facts, b.op.inputs[0], side)
         }
         told.append(set(sides))
         for key, branch in sides.items():

@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TIL
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.operand_under_flag import optional_arrays
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -45,8 +46,22 @@ def label(names, out):
 )
 
 
+_BESIDE = vary(
+    _COPIED,
+    ("(x, out, T: Int)", "(x, bias, out, T: Int, SHIFT: Bool)"),
+    (
+        "    ct.scatter(out, at, ct.gather(x, at))\n",
+        "    v = ct.gather(x, at, padding_value=-math.inf)\n"
+        "    if SHIFT:\n"
+        "        v = v + ct.gather(bias, at, padding_value=0)\n"
+        "    ct.scatter(out, at, v)\n",
+    ),
+)
+
+
 class PaddingPolicy(Pattern):
-    """The padding of a load, or the other value of a masked load; none given is undetermined.
+    """The padding of a load, or the other value of a masked load; none given is undetermined. That
+    of operands which a flag may take out is told where it is that of the others.
 
     Stores under a mask, and scattered elements that are clipped, belong to the same decision.
     """
@@ -91,6 +106,9 @@ class PaddingPolicy(Pattern):
             why="one element beside the tile, which is inside",
             value="ZERO",
         ),
+        NearMiss(
+            _BESIDE, why="what the padding of an operand that may be missing is", value="ZERO"
+        ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
 
@@ -101,6 +119,9 @@ class PaddingPolicy(Pattern):
         ahead = [v for v, loads in found.items() if any(_ahead(facts, a) for a in loads)]
         if ahead:
             found = {v: found[v] for v in ahead}
+        may_lack = optional_arrays(facts) if len(found) > 1 else set()
+        main = {v: some for v, some in found.items() if {a.array for a in some} - may_lack}
+        found = main or found
         masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
         for value, loads in found.items():
             stores = [

@@ -96,7 +96,7 @@ class SeparateGridAxes(Pattern):
             return
         walks = any(persistent(loop, facts.values) for loop in facts.loops)
         if walks or problem_walk(facts) or streams(facts):
-            yield self.decide(facts, "linear persistent id", ids)
+            yield self.decide(facts, "linear persistent id", [*ids, *_decoded(facts)])
             return
         chunks = [loop for loop in facts.loops if blocked(loop, facts.values)]
         ends = [facts.graph.producer(v) for loop in chunks for v in (loop.low, loop.high)]
@@ -143,3 +143,13 @@ class SeparateGridAxes(Pattern):
         indices = (index for access in facts.accesses for index in access.index)
         tiles = any(steps_by_tile(index, extents) for index in indices)
         return "one axis of tiles" if tiles else "one program per row"
+
+
+def _decoded(facts: Facts) -> list[Node]:
+    """The divisions that take the number of an item of a persistent loop apart."""
+    steps = {x.induction for x in facts.loops if persistent(x, facts.values)} - {None}
+    return [
+        n
+        for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
+        if facts.graph.core(n.op.inputs[0]) in steps
+    ]

@@ -20,6 +20,7 @@ from kb.analysis.loops import Loop, falling, limits, persistent
 from kb.analysis.rounds import checked_in, goes_along
 from kb.analysis.splits import pieces
 from kb.analysis.symbolic import ONE, AtomKind, Expr, mul
+from kb.analysis.tile_search import tile_searches
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -129,9 +130,12 @@ def _plain(facts: Facts, loop: Loop) -> bool:
 
 
 def _of_a_walk(facts: Facts, loop: Loop) -> bool:
-    """True inside a walk over tiles of problems whose sizes are loaded, or one after the other:
-    which tiles there are is what the walk's own end decides, every product sums all there is."""
+    """True inside a walk over tiles of problems whose sizes are loaded, or one after the other, or
+    that each look for their problem: which tiles there are is what the walk's own end decides,
+    every product sums all there is."""
     around = [x for x in facts.loops if x is not loop and loop.node.inside(x.node)]
+    if any(search.loop.node.inside(x.node) for x in around for search in tile_searches(facts)):
+        return True
     ends = [facts.values.expr(x.high) for x in around if x.high is not None]
     return any(
         x.node.op.kind == OpKind.WHILE or any(e.has(AtomKind.LOADED) for e in ends) for x in around

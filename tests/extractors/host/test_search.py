@@ -151,6 +151,26 @@ def test_decisions_of_a_search(read: Read) -> None:
     } <= seen
 
 
+def test_an_answer_about_the_target_is_handed_in_as_a_flag(read: Read) -> None:
+    text = """
+import cuda.tile as ct
+import torch
+def can():
+    cap = torch.cuda.get_device_capability()
+    return cap == (9, 0) or cap[0] >= 10
+@ct.kernel
+def k(X, Out, n: int, WIDE: ct.Constant[bool]):
+    ct.store(Out, (0,), ct.load(X, (n,), (64,)))
+def run(x, out, n):
+    wide = can()
+    ct.launch(None, (1, 1, 1), k, (x, out, n, wide))
+"""
+    told = [row for row in read(text).decisions if row.axis == "arch_dispatch"]
+    assert [(row.value, (11, 11) in row.lines) for row in told] == [("if capability", True)]
+    sized = read(text.replace("wide = can()", "wide = n > 64")).decisions
+    assert not any(row.axis == "arch_dispatch" for row in sized)
+
+
 def test_first_configuration_without_a_search(read: Read) -> None:
     text = (
         HEAD
