@@ -15,6 +15,7 @@ from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.hoisted import prepared
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
@@ -131,9 +132,6 @@ _KEPT_REGISTERS = vary(
     ("* w[i]", "* held[j]"),
 )  # fmt: skip
 _SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
-_COMPUTED = _SEEN_AS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA}
-MOST = 32
-"""Values that a load is followed through before a loop."""
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 
 
@@ -216,7 +214,7 @@ class WeightHoisted(Pattern):
             before = [a for a in before if a.array is None or a.array not in again]
             kept = self._held(facts, before, inside)
             where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
-            where += [n for a in kept for n in _prepared(facts, a, loop)]
+            where += [n for a in kept for n in prepared(facts, a, loop)]
             if where and where not in told:
                 told.append(where)
                 yield self.decide(facts, "load once per CTA", where)
@@ -392,18 +390,3 @@ def _moved(access: Access) -> frozenset[str]:
 
 def _axes(facts: Facts, value: str) -> int:
     return sum(extent != "1" for extent in facts.types.shape(value))
-
-
-def _prepared(facts: Facts, access: Access, loop: Loop) -> list[Node]:
-    """What is computed with a load before a loop, and used in it as it is."""
-    found: list[Node] = []
-    pending = [access.value]
-    for value in pending:
-        for node in facts.graph.users(value):
-            if node.inside(loop.node) or node.op.kind not in _COMPUTED or len(pending) > MOST:
-                continue
-            pending.append(node.result)
-            used = any(user.inside(loop.node) for user in facts.graph.users(node.result))
-            if used and node.op.kind not in _SEEN_AS:
-                found.append(node)
-    return found
