@@ -211,7 +211,8 @@ class Fp32Accumulation(Pattern):
         for node in facts.graph.upstream(acc, lambda n: n.op.kind in _FILLS or n.op.kind in READS):
             if node.op.kind in _FILLS:
                 return node
-        return None
+        begun = self._number(facts, first_value(facts, acc)) if facts.of_threads else None
+        return begun[1] if begun else None
 
     def _added(self, facts: Facts, product: Node) -> list[Node]:
         """Of a product that is added to a carried value, the addition."""

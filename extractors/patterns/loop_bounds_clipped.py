@@ -46,6 +46,7 @@ from kb.analysis.lane_products import score_sums
 from kb.analysis.last_part import last_is_shorter
 from kb.analysis.loops import Loop, Role, limits, persistent
 from kb.analysis.own_places import apart_from, own_places
+from kb.analysis.own_walks import walked_tiles
 from kb.analysis.specialise import branches
 from kb.analysis.splits import fixed_length, over_own_row, pieces
 from kb.analysis.symbolic import AtomKind, Expr
@@ -188,7 +189,8 @@ class LoopBoundsClipped(Pattern):
                 value = "upper bound clipped (causal)" if ends else "clipped to valid range"
                 yield self.decide(facts, value, (*bounds, *ends, loop.node.head))
             elif self._innermost(facts, loop) and masked_keys(facts, loop):
-                yield self.decide(facts, "full extent + mask", (loop.node,))
+                around = walked_tiles(facts, loop)
+                yield self.decide(facts, "full extent + mask", (loop.node, *around))
         if rests:
             yield self.decide(facts, "clipped to valid range", rests)
         for (value, _), places in clipped.items():

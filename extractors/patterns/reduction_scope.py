@@ -162,7 +162,12 @@ class ReductionScope(Pattern):
         ]
         if adds:
             yield self.decide(facts, "grid", adds)
-        elif not found and not second and not sorts and not facts.contractions:
+        elif (
+            not found
+            and not second
+            and not sorts
+            and (facts.score_products or not facts.contractions)
+        ):
             alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
             alone += [node for _, node in held_sums(facts)]
             if alone:

@@ -195,6 +195,8 @@ class ScalePlacement(Pattern):
             if n.op.kind == OpKind.REDUCE_MAX and (self._scores(facts, n) or self._row(facts, n))
         ]
         placed = [place for maximum in scaled for place in self._around(facts, maximum)]
+        if not scaled and facts.of_threads and (running := self._running(facts)):
+            yield self.decide(facts, "scale S before max", dict.fromkeys(running))
         for value in dict.fromkeys(value for value, _ in placed):
             where = [node for held, nodes in placed if held == value for node in nodes]
             yield self.decide(facts, value, dict.fromkeys(where))
@@ -223,6 +225,13 @@ class ScalePlacement(Pattern):
             yield "scale folded into (s*scale - m) FMA", [*after[:1], *parts]
         elif before:
             yield "scale S before max", before
+
+    def _running(self, facts: Facts) -> list[Node]:
+        """Products with a scalar of scores that one thread takes the largest of."""
+        tops = [c.next for x in facts.rolled_loops for c in x.of(Role.RUNNING_MAXIMUM)]
+        reach = facts.graph.rests_on
+        tops = [v for v in tops if any(reach(v, p) for p in facts.score_products)]
+        return [node for value in tops for node in self._uncapped(facts, value)]
 
     def _uncapped(self, facts: Facts, value: str) -> list[Node]:
         """Products with a scalar on the way to a value; of scores that tanh holds below a bound,

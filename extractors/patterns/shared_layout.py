@@ -13,13 +13,14 @@ from kb.analysis.graph import VIEWS, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import ATOMICS, OWN_THREAD, OpKind
 
 BANKS = 32
 PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
 _PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
+_CARVING = (OpKind.ADD, OpKind.POINTER_CAST)
 _FOUND = (OpKind.OPAQUE, OpKind.LOAD, OpKind.EXTERN_MATH)
 
 _PLAIN = vary(TURN_THREADS, ("tile[T][T + 1]", "tile[T][T]"))
@@ -89,7 +90,19 @@ class SharedLayout(Pattern):
         if mixed:
             yield self.decide(facts, SWIZZLED, mixed)
         if arrays and not padded and not mixed:
-            yield self.decide(facts, PLAIN, arrays)
+            yield self.decide(facts, PLAIN, [*arrays, *self._carved(facts, shared)])
+
+    def _carved(self, facts: Facts, shared: SharedMemory) -> list[Node]:
+        """Where memory whose extent the launch gives is divided into arrays of the block."""
+        accesses = facts.threads.of(OpKind.LOAD, OpKind.STORE, *ATOMICS)
+        places = dict.fromkeys(place for n in accesses if (place := shared.place(n.op)))
+        made = [facts.threads.producer(place) for place in places]
+        return [
+            node
+            for node in made
+            if node is not None and node.op.kind in _CARVING
+            if not facts.threads.roots(node.result, *OWN_THREAD)
+        ]
 
     def _mixing(self, facts: Facts, node: Node) -> list[Node]:
         """Where an address is mixed by arithmetic; what a call finds in a mixed number is no

@@ -66,6 +66,13 @@ class SharedMemory:
         """Values that may lie where an access reads, each once."""
         return self._at(self.place(op))
 
+    def latest(self, op: Op) -> str:
+        """What lies where an access reads; of several values the one that is made of the first."""
+        values = self.stored(op)
+        node = self.graph.producer(values[0])
+        later = [v for v in values[1:] if node is not None and self.graph.rests_on(v, node)]
+        return later[-1] if later else values[0]
+
     def access_of(self, op: Op) -> Op | None:
         """A copy between global and shared memory as the access to global memory that it is."""
         if op.kind not in _FILLING or not (op.operand("pointer") or op.operand("descriptor")):

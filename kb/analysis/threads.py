@@ -300,7 +300,7 @@ class _Rewriter:
 
     def _operand(self, load: Op, loop: Op, first: bool) -> str:
         """A tile as an operand of a product, turned when the sum runs along its other axis."""
-        value = self.name(self.shared.stored(load)[0])
+        value = self.name(self.shared.latest(load))
         if runs_along(self.values, load, loop) is first:
             return value
         return self.emit(OpKind.TRANSPOSE, load.span, ("x", value))
