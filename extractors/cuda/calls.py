@@ -237,7 +237,7 @@ class CallReader(BindingReader):
             attributes += self.access(Memory(pointer, pointer.kind.to))
         if row.path in APPROXIMATE:
             operands.append(("rounding", self.approximate(node.at)))
-        if not self._preferred(row):
+        if not self._preferred(row) or row.path in CUDA.roundings:
             attributes.append(("spelling", row.path))
         kind = self._result(row, values)
         if kind is None:

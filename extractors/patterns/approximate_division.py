@@ -38,6 +38,11 @@ _FAST_THREADS = """__global__ void ratio(const float* x, float* out, int n) {
 """
 
 
+_UNFUSED_THREADS = """__global__ void scale(float* x, float rate, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) x[at] = __fmul_rn(x[at], rate) - 1.f;
+}
+"""
 _ONCE_THREADS = vary(
     _FAST_THREADS,
     ("    if (at < n)", "    float r = __frcp_rn(s);\n    if (at < n)"),
@@ -72,8 +77,13 @@ class ApproximateDivision(Pattern):
         Case(_FAST_THREADS, "approx"),
         Case(_ONCE_THREADS, "rn"),
         Case(_WRITTEN, "rn"),
+        Case(_UNFUSED_THREADS, "rn"),
     )
     near_misses = (
+        NearMiss(
+            _UNFUSED_THREADS.replace("__fmul_rn(x[at], rate)", "x[at] * rate"),
+            why="the compiler may fuse a product and a sum",
+        ),
         NearMiss(PRODUCT, why="no rounding mode is given"),
         NearMiss(PRODUCT_POINTER, why="no rounding mode is given"),
         NearMiss(PRODUCT_THREADS, why="no rounding mode is given"),

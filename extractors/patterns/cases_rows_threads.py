@@ -336,3 +336,15 @@ BACKWARD_REGISTERS_THREADS = """__global__ void back(const float* x, const float
 }
 """
 """A row is kept in an array of registers until the threads have met."""
+
+
+HELPER_LEAVES_THREADS = """__device__ void work(const float* x, const bool* kept, float* out, int n) {
+    int row = blockIdx.x;
+    if (kept && !kept[row]) return;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) out[row * n + i] = x[row * n + i] * 2.f;
+}
+__global__ void entry(const float* x, const bool* kept, float* out, int n) {
+    work(x, kept, out, n);
+}
+"""
+"""A helper that is all that a kernel calls leaves early where a mark says so."""

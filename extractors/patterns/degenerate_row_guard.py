@@ -10,10 +10,11 @@ from extractors.patterns.cases_merges import MERGE_OWN_POINTER, MERGE_TWICE_POIN
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
-from kb.analysis.graph import VIEWS, Node
+from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
 from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
@@ -54,6 +55,17 @@ _FINITE = "finite m init"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
 
+_SKIPPED_THREADS = vary(
+    SOFTMAX_THREADS,
+    ("        float e = expf(v - block_max(v));\n        float y = e / block_sum(e);\n",
+     "        float top = block_max(v), y = 0.f;\n"
+     "        if (!isinf(top)) {\n            float e = expf(v - top);\n"
+     "            y = e / block_sum(e);\n        }\n"),
+)  # fmt: skip
+_TURNED = COPIES | CASTS | {OpKind.NOT}
+_INFINITE = ("isinf", "isfinite", "std::isinf", "std::isfinite")
+"""Functions that ask. Source: ISO C++, header cmath; CUDA Math API."""
+
 
 class DegenerateRowGuard(Pattern):
     """The first value of the running sum or maximum, or a lower bound of the sum before the
@@ -63,6 +75,7 @@ class DegenerateRowGuard(Pattern):
     axis = "empty_row_handling"
     source = "tilelore catalogue, P62; Dao, FlashAttention-2 (2023)"
     matches = (
+        Case(_SKIPPED_THREADS, "asked for by its maximum"),
         Case(ATTENTION, "none (NaN)"),
         Case(
             vary(ATTENTION, ("tot = ct.full((TM, 1), 0.0,", "tot = ct.full((TM, 1), 1.0,")),
@@ -97,6 +110,11 @@ class DegenerateRowGuard(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(_SKIPPED_THREADS, ("isinf(top)", "isinf(v)")),
+            why="an element is asked for, no maximum",
+            value="asked for by its maximum",
+        ),
+        NearMiss(
             FLASH_STAGED,
             why="what the second loop goes on with is no empty row",
             value="none (NaN)",
@@ -121,7 +139,7 @@ class DegenerateRowGuard(Pattern):
             if facts.contractions or value == _FINITE:
                 yield self.decide(facts, value, where)
 
-        asked = [n for n in facts.graph.of(OpKind.SELECT) if _asks_maximum(facts, n)]
+        asked = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF) if _asks_maximum(facts, n)]
         if asked:
             yield self.decide(facts, "asked for by its maximum", asked)
         absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
@@ -173,9 +191,11 @@ def _raised(facts: Facts, power: Exponential, node: Node) -> bool:
 
 
 def _asks_maximum(facts: Facts, node: Node) -> bool:
-    """A choice by whether a maximum of a row is minus infinity."""
-    test = facts.graph.producer(facts.graph.core(node.op.operand("condition")))
-    if test is None or test.op.kind not in (OpKind.EQ, OpKind.NE):
+    """A choice by whether a maximum of a row is minus infinity, or infinite at all."""
+    test = facts.graph.producer(facts.graph.through(node.op.operand("condition"), _TURNED))
+    if test is not None and test.op.attribute("spelling") in _INFINITE:
+        return bool(facts.graph.roots(test.op.inputs[0], OpKind.REDUCE_MAX))
+    if test is None or test.op.kind not in (OpKind.EQ, OpKind.NE) or node.op.kind == OpKind.IF:
         return False
     for value, number in (test.op.inputs[:2], test.op.inputs[1::-1]):
         if facts.values.literal(facts.graph.core(number)) == float("-inf"):

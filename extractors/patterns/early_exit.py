@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
-from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, HELPER_LEAVES_THREADS
 from extractors.patterns.runtime_branch import past_extent
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -221,6 +221,7 @@ class EarlyExit(Pattern):
         Case(vary(_MARKED, ("own == left_out", "not own")), "early return for marked items"),
         Case(_MARKED, "early return for marked items"),
         Case(_MARKED_THREADS, "early return for marked items"),
+        Case(HELPER_LEAVES_THREADS, "early return for marked items"),
         Case(_TRIANGLE, _HALF),
         Case(_TRIANGLE_THREADS, _HALF),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
@@ -296,12 +297,13 @@ class EarlyExit(Pattern):
             return "", []
         tests = [n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS]
         placed = [n for n in tests if self._placed(facts, n)]
-        if any(facts.graph.roots(n.result, *READS) for n in placed):
+        held = leaves or not facts.of_threads
+        if held and any(facts.graph.roots(n.result, *READS) for n in placed):
             return "upper-bound grid + early return", [branch, *placed]
-        if not leaves:
+        if not leaves and held:
             return "", []
         between = [n for n in tests if _between_blocks(facts, n)]
-        if between and len(between) == len(tests):
+        if leaves and between and len(between) == len(tests):
             return _HALF, [branch, *between]
         beyond = [n for n in tests if past_extent(facts, n)]
         if beyond and len(beyond) == len(tests) and not facts.of_threads:
@@ -384,9 +386,8 @@ def _skips(facts: Facts, branch: Node) -> list[Node]:
 def _parts(facts: Facts, branch: Node) -> bool:
     """True for the last step of a kernel that holds all that it writes: a helper that leaves early
     and is all that the kernel calls, or a guard."""
-    if facts.of_threads or branch.op not in facts.graph.function.body.ops[-2:-1]:
-        return False
-    return all(a.node.inside(branch) for a in facts.stores)
+    last = branch.op in facts.graph.function.body.ops[-2:-1]
+    return last and all(a.node.inside(branch) for a in facts.stores)
 
 
 def _between_blocks(facts: Facts, test: Node) -> bool:

@@ -34,7 +34,7 @@ from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
-from kb.analysis.own_walks import own_walks
+from kb.analysis.own_walks import mapped_items, own_walks
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
 from kb.analysis.symbolic import AtomKind, Expr
@@ -369,6 +369,7 @@ def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
         if _of_blocks(facts.values.expr(n.op.inputs[0]))
     ]
     extents = tile_extents(facts).union(*(facts.types.shape(a.value) for a in stores)) - {"1"}
+    parts += mapped_items(facts)
     return ids + parts + [n for n in facts.graph.of(OpKind.MUL) if _begins(facts, n, extents)]
 
 

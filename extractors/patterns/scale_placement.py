@@ -17,16 +17,18 @@ from extractors.patterns.cases import (
 )
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
+from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.side_output import handed
 from kb.analysis.exponentials import is_log2e
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
+from kb.analysis.scalings import ELEMENTWISE, produced, scalar, scales, scaling
 from kb.analysis.tangents import tangents
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+from kb.ops import CONTRACTIONS, OpKind
 
 _WARM = (
     ("N, so,", "N, rate, so,"),
@@ -71,10 +73,12 @@ _CAPPED = vary(
     ("        keep = cols[None, :] < size\n",
      "        s = cap * libdevice.tanh(s / cap)\n        keep = cols[None, :] < size\n"),
 )  # fmt: skip
+_WARM_THREADS = vary(
+    SOFTMAX_THREADS,
+    ("int rows, int n)", "const float* rates, int rows, int n)"),
+    ("        float e =", "        v *= 1.f / rates[row];\n        float e ="),
+)
 _FACTORS = VIEWS | CASTS | {OpKind.MUL}
-_ELEMENTWISE = VIEWS | CASTS | TURNS | {
-    OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA,
-}  # fmt: skip
 _LINEAR = vary(
     PRODUCT_POINTER, ("(a, b, out,", "(a, b, out, rate,"), ("tl.dot(x, y)", "tl.dot(x * rate, y)")
 )
@@ -115,6 +119,7 @@ class ScalePlacement(Pattern):
             "pre-scale Q",
         ),
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
+        Case(_WARM_THREADS, "scale S before max"),
         Case(_SOME_MORE, "scale once in the epilogue"),
         Case(_REBUILT, "scale S before the exponential"),
         Case(_IN_QUERY, "pre-scale Q"),
@@ -150,6 +155,10 @@ class ScalePlacement(Pattern):
         Case(vary(ATTENTION_POINTER, ("* rate\n", "* tl.load(rate)\n")), "scale S before max"),
     )
     near_misses = (
+        NearMiss(
+            vary(_WARM_THREADS, ("rates[row]", "rates[row * n + at]")),
+            why="every element has a factor of its own",
+        ),
         NearMiss(
             vary(_CAPPED, ("tl.trans(k)) * rate", "tl.trans(k))")),
             why="the scores are held below a bound, not scaled",
@@ -209,7 +218,7 @@ class ScalePlacement(Pattern):
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
-        before = self._uncapped(facts, maximum.op.inputs[0])
+        before = self._uncapped(facts, _elements(facts, maximum.op.inputs[0]))
         after = [
             n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
         ]
@@ -236,20 +245,20 @@ class ScalePlacement(Pattern):
     def _uncapped(self, facts: Facts, value: str) -> list[Node]:
         """Products with a scalar on the way to a value; of scores that tanh holds below a bound,
         those before tanh, without the bound."""
-        found = _scales(facts, value)
+        found = scales(facts, value)
         for curve, inner in tangents(facts):
             if not facts.graph.rests_on(value, curve):
                 continue
             last = [n for n in found if facts.graph.rests_on(n.result, curve)]
-            caps = {facts.graph.core(_scaling(facts, n)) for n in last}
-            first = [n for n in _scales(facts, inner) if _scaling(facts, n) is not None]
+            caps = {facts.graph.core(scaling(facts, n)) for n in last}
+            first = [n for n in scales(facts, inner) if scaling(facts, n) is not None]
             found = [n for n in found if n not in last]
-            found += [n for n in first if self._divisor(facts, _scaling(facts, n)) not in caps]
+            found += [n for n in first if self._divisor(facts, scaling(facts, n)) not in caps]
         return found
 
     def _divisor(self, facts: Facts, factor: str | None) -> str | None:
         """A factor; of a reciprocal, what it divides by."""
-        made = _producer(facts, factor) if factor is not None else None
+        made = produced(facts, factor) if factor is not None else None
         divided = made is not None and made.op.kind == OpKind.DIV
         over = facts.values.literal(made.op.inputs[0]) if made is not None and divided else None
         return facts.graph.core(made.op.inputs[1] if made is not None and over == 1 else factor)
@@ -278,7 +287,7 @@ class ScalePlacement(Pattern):
             for factor in facts.graph.upstream(made.result, lambda n: n.op.kind not in _FACTORS):
                 if factor is made or factor.op.kind != OpKind.MUL:
                     continue
-                if _scaling(facts, factor) and any(map(facts.held_loads, factor.op.inputs[:2])):
+                if scaling(facts, factor) and any(map(facts.held_loads, factor.op.inputs[:2])):
                     found.append(factor)
         if found:
             yield self.decide(facts, "pre-scale Q", dict.fromkeys(found))
@@ -289,12 +298,12 @@ class ScalePlacement(Pattern):
             return False
         cores = [facts.graph.core(v) for v in node.op.inputs[:2]]
         other = next((v for v in node.op.inputs[:2] if facts.graph.core(v) != maximum.result), None)
-        return maximum.result in cores and other is not None and _scalar(facts, other)
+        return maximum.result in cores and other is not None and scalar(facts, other)
 
     def _operand(self, facts: Facts) -> Iterable[Decision]:
         for product in facts.score_products:
             for role in ("lhs", "rhs"):
-                found = _scales(facts, product.op.operand(role) or "")
+                found = scales(facts, product.op.operand(role) or "")
                 if found:
                     yield self.decide(facts, "pre-scale Q", found)
                     return
@@ -308,9 +317,9 @@ class ScalePlacement(Pattern):
             node
             for product in facts.contractions
             for role in ("lhs", "rhs")
-            for node in _scales(facts, product.op.operand(role) or "")
+            for node in scales(facts, product.op.operand(role) or "")
             if node.kind == OpKind.MUL
-            and facts.graph.core(_scaling(facts, node)) in handed
+            and facts.graph.core(scaling(facts, node)) in handed
             and facts.feeding(node.result)
             and not facts.graph.roots(node.result, *CONTRACTIONS)
         ]
@@ -324,19 +333,19 @@ class ScalePlacement(Pattern):
         found = [] if rebuilt else self._last(facts)
         summed = {c.result: loop for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)}
         for node in facts.graph.of(OpKind.MUL) if summed else ():
-            if (rate := _scaling(facts, node)) is not None:
+            if (rate := scaling(facts, node)) is not None:
                 tiles = [v for v in node.op.inputs[:2] if v != rate]
                 ends = {v for tile in tiles for v in handed(facts, tile)} & {*summed}
                 found += [node] if any(not node.inside(summed[v].node) for v in ends) else []
         scores = [e for e in facts.exponentials if e.node in rebuilt and e.score is not None]
-        before = [n for e in scores for n in (e.product, *_scales(facts, e.score or "")) if n]
+        before = [n for e in scores for n in (e.product, *scales(facts, e.score or "")) if n]
         if found:
             yield self.decide(facts, "scale once in the epilogue", dict.fromkeys(found))
         elif before:
             again = [
                 n
                 for n in facts.graph.of(OpKind.MUL)
-                if _scaling(facts, n) is not None
+                if scaling(facts, n) is not None
                 and any(facts.graph.rests_on(n.result, e.node) for e in scores)
             ]
             value = "scale S before the exponential"
@@ -350,50 +359,21 @@ class ScalePlacement(Pattern):
         handed = facts.graph.function.parameter_names
         found = []
         for store in facts.stores:
-            for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _ELEMENTWISE):
+            for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in ELEMENTWISE):
                 if node.op.kind != OpKind.MUL or node.loops:
                     continue
-                rate = _scaling(facts, node)
+                rate = scaling(facts, node)
                 named = rate is not None and facts.graph.core(rate) in handed
                 if named and facts.graph.roots(node.result, *CONTRACTIONS):
                     found.append(node)
         return found
 
 
-def _scalar(facts: Facts, value: str) -> bool:
-    """True for a runtime or compile-time number that no tile was loaded or reduced for."""
-    return not facts.graph.roots(value, *READS, *CONTRACTIONS, *REDUCTIONS, OpKind.ARANGE)
-
-
-def _given(facts: Facts, node: Node) -> bool:
-    """A product of a tile that a matrix product gives and a loaded number that all of it shares."""
-    for tile, rate in (node.op.inputs[:2], node.op.inputs[1::-1]):
-        loaded = facts.access(held) if (held := _producer(facts, rate)) is not None else None
-        number = loaded is not None and not loaded.is_store and not facts.types.shape(rate)
-        if number and facts.graph.roots(tile, *CONTRACTIONS):
-            return True
-    return False
-
-
-def _producer(facts: Facts, value: str) -> Node | None:
-    return facts.graph.producer(facts.graph.core(value))
-
-
-def _scaling(facts: Facts, node: Node) -> str | None:
-    """The scalar side of a product whose other side is a tile."""
-    left, right = node.op.inputs[:2]
-    for this, other in ((left, right), (right, left)):
-        if _scalar(facts, this) and not _scalar(facts, other):
-            return this
-    return None
-
-
-def _scales(facts: Facts, value: str) -> list[Node]:
-    """Products with a scalar on the way from a matrix product or a load to `value`."""
-    stop = facts.graph.upstream(value, lambda n: n.op.kind not in _ELEMENTWISE)
-    return [
-        n
-        for n in stop
-        if (n.op.kind == OpKind.MUL and (_scaling(facts, n) is not None or _given(facts, n)))
-        or (n.op.kind == OpKind.DIV and _scaling(facts, n) == n.op.inputs[1])
-    ]
+def _elements(facts: Facts, value: str) -> str:
+    """What is reduced; of the largest of a thread's own elements, begun with the least number, any
+    one of them."""
+    made = produced(facts, value)
+    if made is None or made.op.kind != OpKind.MAXIMUM or not facts.of_threads:
+        return value
+    least = [v for v in made.op.inputs[:2] if facts.number(v) == float("-inf")]
+    return next((v for v in made.op.inputs[:2] if least and v not in least), value)

@@ -9,7 +9,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import masks
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.ops import OpKind
 
 _COUNTS = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.DIV})
@@ -48,3 +48,23 @@ def walked_tiles(facts: Facts, loop: Loop) -> list[Node]:
         if facts.of_threads and one.induction and loop.node.inside(one.node)
         if facts.values.expr(one.induction).atom in named
     ]
+
+
+def mapped_items(facts: Facts) -> list[Node]:
+    """Loads at the block id alone of several numbers that say what a block works on: a map that the
+    host has made."""
+    own = [a for a in facts.loads if a.index and all(map(_block_alone, a.index))]
+    whole = [a for a in own if not facts.types.dtype(a.value).startswith(("f", "bf"))]
+    found = [a.node for a in whole if any(_places(facts, a, other) for other in facts.accesses)]
+    return found if len({n.lines for n in found}) > 1 else []
+
+
+def _block_alone(index: Expr) -> bool:
+    """True for the id of the block along one axis of the grid."""
+    return index.atom is not None and index.atom.kind is AtomKind.BLOCK
+
+
+def _places(facts: Facts, load: Access, other: Access) -> bool:
+    """Whether a loaded number says where another access goes."""
+    roles = [v for role, v in other.node.op.operands if role not in ("value", "mask")]
+    return other is not load and any(facts.graph.rests_on(v, load.node) for v in roles)
