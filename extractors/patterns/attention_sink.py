@@ -106,6 +106,23 @@ _IN_VECTORS = """__global__ void softmax(const float4* x, float* out, int n) {
         out[blockIdx.x * n + i] = expf(x[blockIdx.x * n + i].x - top) / sum;
 }
 """
+_LEFT_OVER = """__global__ void softmax(const float* x, float* out, int n) {
+    const float* row = x + blockIdx.x * n;
+    float top = -1e30f, sum = 0.f;
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+        float before = top;
+        for (int k = 0; k < 4; ++k) top = fmaxf(top, row[4 * i + k]);
+        sum *= expf(before - top);
+        for (int k = 0; k < 4; ++k) sum += expf(row[4 * i + k] - top);
+    }
+    if (n / 4 * 4 + threadIdx.x < n) {
+        float before = top;
+        top = fmaxf(top, row[n / 4 * 4 + threadIdx.x]);
+        sum = sum * expf(before - top) + expf(row[n / 4 * 4 + threadIdx.x] - top);
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = top + logf(sum);
+}
+"""
 
 
 class AttentionSink(Pattern):
@@ -139,6 +156,7 @@ class AttentionSink(Pattern):
             why="no loaded number is weighed",
         ),
         NearMiss(_IN_TWO_LOOPS, why="a second loop goes on with the maximum of the first"),
+        NearMiss(_LEFT_OVER, why="an element of the row that the rounds of four leave over"),
         NearMiss(_IN_VECTORS, why="the elements of a vector go on with the maximum of all before"),
         NearMiss(MERGE_PAIR_THREADS, why="every weight weighs a part"),
     )
@@ -178,6 +196,8 @@ class AttentionSink(Pattern):
                 continue
             if not any(leads(facts.graph, e.statistic, v) for v in maxima):
                 continue
+            if {a.array for a in facts.feeding(e.score)} <= self._walked(facts):
+                continue  # elements of the row itself that its rounds leave over
             added = [
                 n
                 for n in facts.graph.users(e.node.result)
@@ -191,6 +211,11 @@ class AttentionSink(Pattern):
                 value = f"sink in the {where} after the loop"
                 yield self.decide(facts, value, [*raised, e.node, *added])
                 return
+
+    def _walked(self, facts: Facts) -> set[str | None]:
+        """Arrays whose elements the loops with a running maximum go over."""
+        loops = [loop.node for loop in facts.loops if loop.of(Role.RUNNING_MAXIMUM)]
+        return {a.array for a in facts.loads if any(a.node.inside(n) for n in loops)}
 
     def _later(self, facts: Facts, loop: Node, loaded: list[Node]) -> list[Node]:
         return [

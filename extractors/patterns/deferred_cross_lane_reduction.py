@@ -18,7 +18,7 @@ from extractors.patterns.product_summed import BY_FLAG
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.loops import Loop, Role, grower, persistent
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
@@ -114,7 +114,7 @@ class DeferredCrossLaneReduction(Pattern):
             stored = any(a.node.inside(loop.node) for a in facts.stores)
             items = stored and persistent(loop, facts.values)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
-                made = facts.graph.producer(state.next)
+                made = grower(facts.graph, state.next)
                 after = self._after(facts, loop, state.result)
                 if items and facts.types.shape(state.argument) and not after:
                     continue

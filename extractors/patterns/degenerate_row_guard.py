@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isinf
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -47,11 +48,27 @@ def fold(x, out, n, T: tl.constexpr):
     tl.store(out + at, m + tl.log(z))
 """
 )
+_ONLINE_THREADS = """__global__ void fold(const float* x, float* out, int n) {
+    const float* row = x + blockIdx.x * n;
+    float top = -INFINITY, sum = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float now = fmaxf(top, row[i]);
+        sum = sum * expf(top - now) + expf(row[i] - now);
+        top = now;
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = top + logf(sum);
+}
+"""
+_SKIPPED_THREADS = _ONLINE_THREADS.replace(
+    "        sum = ", "        if (isinf(now)) continue;\n        sum = "
+)
 _ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 
 
 _JOINED = VIEWS | {OpKind.BIT_OR, OpKind.OR}
+_LARGEST = (OpKind.MAXIMUM, OpKind.REDUCE_MAX)
 _FINITE = "finite m init"
+_NONE = "none (NaN)"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
 
@@ -106,6 +123,9 @@ class DegenerateRowGuard(Pattern):
         Case(vary(MERGE_TWICE_POINTER, _ZEROED), "asked for by its maximum"),
         Case(MERGE_OWN_POINTER, "not a number read as -inf"),
         Case(FLASH_POINTER, "none (NaN)"),
+        Case(_ONLINE_THREADS, "none (NaN)"),
+        Case(_ONLINE_THREADS.replace("-INFINITY", "-1e30f"), _FINITE),
+        Case(_SKIPPED_THREADS, "asked for by its maximum"),
         Case(FLASH_THREADS, "none (NaN)"),
     )
     near_misses = (
@@ -119,6 +139,7 @@ class DegenerateRowGuard(Pattern):
             why="what the second loop goes on with is no empty row",
             value="none (NaN)",
         ),
+        NearMiss(_SKIPPED_THREADS, why="infinities are left out", value="none (NaN)"),
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(SOFTMAX_TWICE_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT, why="no running maximum"),
@@ -136,10 +157,12 @@ class DegenerateRowGuard(Pattern):
                 continue
             first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
             value, where = self._guard(facts, loop, first, start)
-            if facts.contractions or value == _FINITE:
+            open_rows = facts.of_threads and value == _NONE and not _asks_infinity(facts)
+            if facts.contractions or value == _FINITE or open_rows:
                 yield self.decide(facts, value, where)
 
         asked = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF) if _asks_maximum(facts, n)]
+        asked += [n for n in _infinite(facts) if facts.graph.roots(n.op.inputs[0], *_LARGEST)]
         if asked:
             yield self.decide(facts, "asked for by its maximum", asked)
         absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
@@ -160,16 +183,34 @@ class DegenerateRowGuard(Pattern):
             first = _filled(facts, value)
             if isinstance(first, int | float) and _LEAST <= first < -LARGE:
                 return _FINITE, _made(facts, value)
-        return "none (NaN)", [n for v in tops for n in _made(facts, v)]
+        return _NONE, [n for v in tops for n in _made(facts, v)]
 
     def _clamps(self, facts: Facts, loop: Loop) -> list[Node]:
-        """maximum(sum, number), or a select on the sum, after the loop."""
+        """maximum(sum, number), or a select on the sum, after the loop; not of a sum that goes on
+        or not."""
         results = {c.result for c in loop.of(Role.RUNNING_SUM)}
         return [
             n
             for n in facts.graph.of(OpKind.MAXIMUM, OpKind.SELECT)
-            if not n.inside(loop.node) and any(facts.graph.core(v) in results for v in n.op.inputs)
+            if not n.inside(loop.node)
+            and any(facts.graph.core(v) in results for v in n.op.inputs)
+            and not all(facts.graph.rests_on(v, loop.node) for v in n.op.inputs[-2:])
         ]
+
+
+def _asks_infinity(facts: Facts) -> bool:
+    """Whether anything is compared with an infinity."""
+    tests = facts.graph.of(OpKind.EQ, OpKind.NE, OpKind.GT, OpKind.LT, OpKind.GE, OpKind.LE)
+    numbers = (facts.number(v) for n in tests for v in n.op.inputs[:2])
+    return bool(_infinite(facts)) or any(n is not None and isinf(n) for n in numbers)
+
+
+def _infinite(facts: Facts) -> list[Node]:
+    """Calls that ask whether a number is an infinity, on which a branch or a choice depends."""
+    calls = facts.graph.of(OpKind.EXTERN_MATH)
+    asked = [n for n in calls if str(n.op.attribute("spelling")).endswith(("isinf", "isfinite"))]
+    tests = [n.op.inputs[0] for n in facts.graph.of(OpKind.IF, OpKind.SELECT)] if asked else []
+    return [n for n in asked if any(facts.graph.rests_on(v, n) for v in tests)]
 
 
 def _asks_itself(facts: Facts, node: Node) -> bool:

@@ -30,6 +30,15 @@ _EDGE = """__global__ void copy(const float* x, float* out, int n) {
     }
 }
 """
+_BY_FOUR = """__global__ void largest(const float* x, float* out, int n) {
+    int whole = n / 4;
+    float top = -1e30f;
+    for (int i = threadIdx.x; i < whole; i += blockDim.x)
+        for (int k = 0; k < 4; ++k) top = fmaxf(top, x[4 * i + k]);
+    if (4 * whole + threadIdx.x < n) top = fmaxf(top, x[4 * whole + threadIdx.x]);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = top;
+}
+"""
 _TILES = (
     POINTER
     + """
@@ -46,19 +55,32 @@ def copy(x, out, n, T: tl.constexpr):
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 _REST_VALUE = "scalar accesses for the rest"
 _EDGE_VALUE = "narrower accesses at the edge"
+_STEP_VALUE = "a step of its own for the rest"
 
 
 class NarrowRest(Pattern):
     """An array is moved in vectors, and again in single elements: from where the vectors end, or on
-    the other side of a branch that compares positions."""
+    the other side of a branch that compares positions; or several elements a round, and the rest
+    where the rounds end."""
 
     name = "narrow-accesses-behind-whole-vectors"
     axis = "tail_handling"
     source = "Luitjens, CUDA Pro Tip: Increase Performance with Vectorized Memory Access (2013)"
-    matches = (Case(_REST, _REST_VALUE), Case(_EDGE, _EDGE_VALUE))
+    matches = (
+        Case(_REST, _REST_VALUE),
+        Case(_EDGE, _EDGE_VALUE),
+        Case(_BY_FOUR, _STEP_VALUE),
+    )
     near_misses = (
         NearMiss(vary(_REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
         NearMiss(vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")), why="one path for every element"),
+        NearMiss(
+            vary(_BY_FOUR, ("x[4 * whole + threadIdx.x])", "x[threadIdx.x])")),
+            why="the first elements once more",
+        ),
+        NearMiss(
+            vary(_BY_FOUR, ("k < 4", "k < n")), why="a round takes no known number of elements"
+        ),
         NearMiss(ADD_THREADS, why="every access moves one element"),
         NearMiss(_TILES, why="the compiler chooses what a thread moves"),
     )
@@ -88,6 +110,9 @@ class NarrowRest(Pattern):
         if edge:
             around = [n.loop.head for (_, n), _ in edge if n.loop is not None]
             yield self.decide(facts, _EDGE_VALUE, [*around, *(a for (a, _), _ in edge)])
+        steps = [a for a, n in plain if a not in {one for one, _ in rest} and _left_over(facts, a)]
+        if steps:
+            yield self.decide(facts, _STEP_VALUE, steps)
 
 
 def _vector(facts: Facts, node: Node) -> bool:
@@ -98,6 +123,27 @@ def _vector(facts: Facts, node: Node) -> bool:
     kind = next((row.type for row in rows if row.name == value), None)
     shape = kind.shape if kind is not None and kind.kind is TypeKind.TILE else ()
     return any(extent != "1" for extent in shape)
+
+
+def _left_over(facts: Facts, access: Access) -> bool:
+    """Whether an access lies where rounds end that take several elements of the array each: a
+    number of them that is known, in an inner loop."""
+    if access.mask is None:
+        return False
+    for other in facts.accesses:
+        around = other.node.loops[-2:]
+        if other.array != access.array or other.is_store != access.is_store or len(around) < 2:
+            continue
+        outer, inner = (facts.loop(node) for node in around)
+        if outer is None or inner is None or access.node.inside(outer.node):
+            continue
+        taken = facts.values.expr(inner.high).constant if inner.high is not None else None
+        end = set(facts.values.expr(outer.high).top()) if outer.high is not None else set()
+        if taken is not None and taken > 1 and len(end) == 1:
+            (last,) = end
+            if any(index.coefficient(last).constant == taken for index in access.index):
+                return True
+    return False
 
 
 def _behind(facts: Facts, wide: Access, narrow: Access) -> bool:

@@ -94,6 +94,37 @@ _KEPT_THREADS = """__global__ void flash(const float* q, const float* k, float* 
     }
 }
 """
+_CHOSEN_THREADS = """__global__ void softmax(const float* x, float* out, int n) {
+    const float* row = x + (blockIdx.x * blockDim.x + threadIdx.x) * n;
+    float top = -INFINITY;
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float v = row[i];
+        float before = top;
+        if (v > top) {
+            top = v;
+            sum = sum * expf(before - top) + expf(v - top);
+        } else {
+            sum += expf(v - top);
+        }
+    }
+    for (int i = 0; i < n; i++)
+        out[(blockIdx.x * blockDim.x + threadIdx.x) * n + i] = expf(row[i] - top) / sum;
+}
+"""
+_BY_FOUR_THREADS = """__global__ void softmax(const float* x, float* out, int n) {
+    const float* row = x + (blockIdx.x * blockDim.x + threadIdx.x) * 4 * n;
+    float top = -1e30f;
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float before = top;
+        for (int k = 0; k < 4; k++) top = fmaxf(top, row[4 * i + k]);
+        sum *= expf(before - top);
+        for (int k = 0; k < 4; k++) sum += expf(row[4 * i + k] - top);
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = top + logf(sum);
+}
+"""
 
 
 class OnlineSoftmax(Pattern):
@@ -108,6 +139,8 @@ class OnlineSoftmax(Pattern):
         Case(ATTENTION_POINTER, "online (1 pass)"),
         Case(FLASH_THREADS, "online (1 pass)"),
         Case(PAIRS_THREADS, "online 2-pass"),
+        Case(_CHOSEN_THREADS, "online 2-pass"),
+        Case(_BY_FOUR_THREADS, "online (1 pass)"),
         Case(_KEPT, "online (1 pass)"),
         Case(_KEPT_THREADS, "online (1 pass)"),
         Case(_IN_ONE, "online (1 pass)"),
@@ -119,6 +152,14 @@ class OnlineSoftmax(Pattern):
     )
     near_misses = (
         NearMiss(SOFTMAX_CHUNKS, why="the maximum is final before the sum begins"),
+        NearMiss(
+            vary(_CHOSEN_THREADS, ("if (v > top)", "if (v < top)")),
+            why="the least number is kept",
+        ),
+        NearMiss(
+            vary(_BY_FOUR_THREADS, ("        sum *= expf(before - top);\n", "")),
+            why="the sum is not scaled down",
+        ),
         NearMiss(
             PAIRS_THREADS.replace("small.sum * expf", "big.sum * expf"),
             why="the sum that is scaled down is not that of the smaller maximum",

@@ -24,7 +24,7 @@ from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.loops import Carried, Loop, Role, updates
+from kb.analysis.loops import Carried, Loop, Role, grower, updates
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
@@ -214,7 +214,7 @@ class ReductionScheme(Pattern):
 
     def _ends(self, facts: Facts, values: list[str]) -> list[Node]:
         """The operations that make values; of a branch, those that make what it hands on."""
-        found = [n for v in values if (n := facts.graph.producer(v)) is not None]
+        found = [n for v in values if (n := grower(facts.graph, v)) is not None]
         for node in found:
             if node.op.kind == OpKind.IF and len(found) < MAX_ENDS:
                 handed = [v for value in values for v in facts.graph.feeds(value)]

@@ -20,7 +20,7 @@ from extractors.patterns.scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.held_sums import held_sums
-from kb.analysis.loops import Loop, Role
+from kb.analysis.loops import Loop, Role, grower
 from kb.analysis.stages import partials_joined, second_stage, steps, tree_steps
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -194,5 +194,5 @@ def _summed(facts: Facts, loop: Loop) -> list[Node]:
     """What a loop of one thread adds up or takes the largest of, where a store keeps it."""
     roles = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
     kept = [c for c in loop.of(*roles) if facts.feeding(c.next) and facts.stored_in(c.result)]
-    made = [facts.graph.producer(c.next) for c in kept]
+    made = [grower(facts.graph, c.next) for c in kept]
     return [n for n in made if n is not None]

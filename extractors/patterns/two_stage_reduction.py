@@ -11,7 +11,7 @@ from extractors.patterns.cases_threads import FARTHEST_THREADS, FLASH_THREADS, T
 from kb.analysis.exchanges import reduction_kind
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Role
+from kb.analysis.loops import Role, grower
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
 from kb.evidence import Decision
 
@@ -119,7 +119,7 @@ def _streamed(facts: Facts) -> list[Node]:
             if made is not None and any(
                 facts.graph.rests_on(r.result, made) for r in facts.reductions
             ):
-                found.append(facts.graph.producer(state.next))
+                found.append(grower(facts.graph, state.next))
     return [n for n in found if n is not None]
 
 

@@ -76,6 +76,8 @@ def _read(graph: Graph, values: Values, node: Node, argument: str | None) -> Exp
         if product is inner:
             score = score_side
     origin = _origin(graph, statistic)
+    if _overtaken(graph, score, statistic):
+        origin = Statistic.REDUCED
     rescale = origin is Statistic.REDUCED and _is_state(graph, score)
     if rescale and difference is not None and _element(graph, difference.op.inputs[0]):
         rescale = False
@@ -175,6 +177,20 @@ def _is_state(graph: Graph, value: str | None) -> bool:
     made = graph.kind_of(value)
     states = (OpKind.MAXIMUM, OpKind.REDUCE_MAX, OpKind.FOR, OpKind.WHILE)
     return made in states or (value is not None and value in graph.arguments)
+
+
+def _overtaken(graph: Graph, score: str | None, statistic: str | None) -> bool:
+    """True for a carried state less a number that a choice of the greater one puts in its place:
+    the new maximum."""
+    state, top = graph.core(score), graph.core(statistic)
+    if state not in graph.arguments or top is None:
+        return False
+    return any(
+        user.op.kind == OpKind.SELECT
+        and {graph.core(v) for v in user.op.inputs[1:3]} == {state, top}
+        and _chooses_greater(graph, user)
+        for user in graph.users(top)
+    )
 
 
 def _element(graph: Graph, value: str) -> bool:

@@ -107,7 +107,26 @@ def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
     kind = _sums(graph, argument, next_)
     if kind is Role.SUM and _moves_on(graph, values, argument, next_):
         return Role.OTHER
-    return kind if kind is not None else Role.OTHER
+    return kind or _of_inner(graph, values, argument, next_) or Role.OTHER
+
+
+def _of_inner(graph: Graph, values: Values, argument: str, next_: str) -> Role | None:
+    """The role of what an inner loop goes on with, where it begins with the argument: itself, or
+    of a sum its product with a factor."""
+    inner = graph.producer(graph.core(next_))
+    if inner is None or inner.op.kind != OpKind.FOR:
+        return None
+    place = [r.name for r in inner.op.results].index(graph.core(next_) or "")
+    own, end = inner.op.regions[-1].arguments[1:][place].name, graph.handed(inner)[place:][:1]
+    start = graph.inits(inner)[place]
+    role = _role(graph, values, own, end[0]) if end else Role.OTHER
+    if role is Role.RUNNING_MAXIMUM and graph.core(start) == argument:
+        return role
+    if role in (Role.SUM, Role.RUNNING_SUM):
+        factor = scaled(graph, start, argument)
+        if factor is not None:
+            return Role.RUNNING_SUM if factor else role
+    return None
 
 
 def _moves_on(graph: Graph, values: Values, argument: str, next_: str) -> bool:
@@ -123,6 +142,19 @@ def _moves_on(graph: Graph, values: Values, argument: str, next_: str) -> bool:
     ]
     unknown = (AtomKind.LOADED, AtomKind.OPAQUE)
     return bool(steps) and not any(values.expr(v).has(*unknown) for v in steps)
+
+
+def grower(graph: Graph, value: str) -> Node | None:
+    """The operation that makes a carried value; of what an inner loop goes on with, the one in
+    that loop."""
+    made = graph.producer(value)
+    while made is not None and made.op.kind == OpKind.FOR:
+        place = [r.name for r in made.op.results].index(value)
+        end = graph.handed(made)[place:][:1]
+        if not end or (inner := graph.producer(end[0])) is None:
+            break
+        made, value = inner, end[0]
+    return made
 
 
 def updates(graph: Graph, argument: str, next_: str) -> list[Node]:
