@@ -231,6 +231,16 @@ CASES = (
     HostCase(_GRADIENT, vary(GRADIENT, ("parts.sum()", "parts.view(2, -1).sum(1).to(x)"))),
     HostCase(_HEADS, vary(SUMMED, ("parts.sum()", "parts.view(2, n, 4, 2, -1).sum(3)"))),
     HostCase(_HEADS, vary(SUMMED, ("parts.sum()", "parts.view(2, n, 4, 2).sum(dim=-1)"))),
+    HostCase(
+        _HEADS,
+        vary(
+            SUMMED,
+            (
+                "    return parts.sum()",
+                "    parts = parts.reshape(2, n // g, g, 4, -1)\n    return parts.sum(dim=2)",
+            ),
+        ),
+    ),
     HostCase(_HEADS, vary(SUMMED, ("parts.sum()", 'reduce(parts, "b (h g) -> b h", "sum", g=2)'))),
     HostCase(
         _HEADS, vary(SUMMED_TILE, ("torch.sum(parts)", "parts.reshape(2, 8, 4, 2, -1).sum(3)"))

@@ -42,7 +42,7 @@ def summed(material: Material) -> Iterator[Decision]:
         for name, call in _sums(material, launch):
             made = material.bound(launch, name)
             lines = tuple(sorted({*made, lines_of(call)}))
-            if _over_group(call):
+            if _over_group(call, _laid_before(material, launch, call)):
                 yield Decision(
                     axis="grouped_gradient_accumulation",
                     value="expand + host sum",
@@ -186,21 +186,44 @@ def _named_axes(call: ast.Call) -> str:
     return next((t for t in texts if "->" in t), "") if _SUMS & {*texts} else ""
 
 
-def _over_group(call: ast.Call) -> bool:
-    """Whether a sum is over a part of an axis: heads that share one, beside batch and time."""
+def _laid_before(material: Material, launch: LaunchRecord, call: ast.Call) -> ast.expr | None:
+    """What an array was bound to anew between its launch and its sum."""
+    held = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(held, ast.Name):
+        return held
+    between = range(launch.lines[0], call.lineno)
+    bound = [
+        item.value
+        for item in each(material.tree, ast.Assign)
+        if item.lineno in between
+        and any(isinstance(one, ast.Name) and one.id == held.id for one in item.targets)
+    ]
+    return bound[-1] if bound else held
+
+
+def _over_group(call: ast.Call, laid: ast.expr | None) -> bool:
+    """Whether a sum is over a part of an axis: heads that share one, beside batch and time; or
+    over the number that the axis before was divided by."""
     before, _, after = _named_axes(call).partition("->")
     if after:
         kept = set(after.split())
         parts = [{*part.split()} for part in _TOGETHER.findall(before)]
         return any(part & kept and part - kept for part in parts)
-    laid = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not isinstance(laid, ast.Call) or not isinstance(laid.func, ast.Attribute):
         return False
     axes = sum(2 if isinstance(one, ast.Starred) else 1 for one in laid.args)
     along = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "dim")]
     places = [n % axes for n in map(_whole, along) if n is not None and axes]
-    inner = any(2 < place < max(4, axes - 1) for place in places)
+    inner = any(2 < place < max(4, axes - 1) or _divided(laid, place) for place in places)
     return laid.func.attr in ("view", "reshape") and inner
+
+
+def _divided(laid: ast.Call, place: int) -> bool:
+    """True for an axis as long as what the extent of the axis before it was divided by."""
+    before = laid.args[place - 1] if 0 < place < len(laid.args) else None
+    if not isinstance(before, ast.BinOp) or not isinstance(before.op, ast.FloorDiv):
+        return False
+    return ast.dump(before.right) == ast.dump(laid.args[place])
 
 
 def _whole(node: ast.expr) -> int | None:

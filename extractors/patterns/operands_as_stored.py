@@ -1,0 +1,90 @@
+"""Operands that enter a product in the type in which they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import (
+    ATTENTION,
+    ATTENTION_POINTER,
+    PRODUCT,
+    PRODUCT_POINTER,
+    vary,
+)
+from extractors.patterns.cases_rows import SOFTMAX
+from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.narrow_operands import NarrowOperands
+from extractors.patterns.tf32_operands import Tf32Operands
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_LOOKS = VIEWS | TURNS
+_STORED = "as they are stored"
+_ROUNDED = "computed, rounded to a storage type"
+_NAMED = vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")'))
+
+
+class OperandsAsStored(Pattern):
+    """Both operands of a product are loaded tiles without a cast; or one is computed and cast to
+    the type of an array. Nothing else is said of their precision."""
+
+    name = "operands-of-a-product-in-a-storage-type"
+    axis = "mma_operand_precision"
+    source = "NVIDIA, CUDA C++ Programming Guide, tensor core element types"
+    matches = (
+        Case(PRODUCT_POINTER, _STORED),
+        Case(PRODUCT, _STORED),
+        Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, (y * 2.0).to(x.dtype))")), _ROUNDED),
+    )
+    near_misses = (
+        NearMiss(_NAMED, why="the product names the precision of its operands"),
+        NearMiss(
+            vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot((x * 2.0).to(tl.float16), y)")),
+            why="the operand is cast to a type that is named",
+        ),
+        NearMiss(ATTENTION, why="probabilities are no operands in storage"),
+        NearMiss(ATTENTION_POINTER, why="probabilities are no operands in storage"),
+        NearMiss(PRODUCT_THREADS, why="threads multiply numbers in 32 bits"),
+        NearMiss(SOFTMAX, why="nothing is multiplied"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.program is not facts.source or facts.score_products or not facts.contractions:
+            return
+        if any(True for other in (Tf32Operands(), NarrowOperands()) for _ in other.find(facts)):
+            return
+        rounded = [
+            n
+            for p in facts.contractions
+            for v in (p.op.operand("lhs"), p.op.operand("rhs"))
+            if (cast := self._rounded(facts, v)) is not None
+            for n in (cast, p)
+        ]
+        if rounded:
+            yield self.decide(facts, _ROUNDED, rounded)
+            return
+        stored = [p for p in facts.contractions if self._loaded(facts, p)]
+        if stored:
+            yield self.decide(facts, _STORED, stored)
+
+    def _loaded(self, facts: Facts, product: Node) -> bool:
+        """Operands that are loaded, and turned at most."""
+        sides = [facts.graph.ends(product.op.operand(r), _LOOKS) for r in ("lhs", "rhs")]
+        return all(side and all(facts.access(n) for n in side) for side in sides)
+
+    def _rounded(self, facts: Facts, value: str | None) -> Node | None:
+        """The cast of a computed tile to a type that an array or another tile has."""
+        cast = facts.graph.producer(facts.graph.through(value, _LOOKS))
+        if cast is None or cast.op.kind not in CASTS:
+            return None
+        below = facts.graph.producer(facts.graph.core(cast.op.inputs[0]))
+        computed = below is not None and below.op.kind in _ARITHMETIC
+        return cast if computed and facts.types.dtype(cast.result).startswith("dtypeof") else None
+
+
+_ARITHMETIC = frozenset({
+    OpKind.MUL, OpKind.SUB, OpKind.ADD, OpKind.FMA, OpKind.SELECT, OpKind.DIV, OpKind.IF,
+})  # fmt: skip
