@@ -60,6 +60,7 @@ class BlockOrigins:
                 yield place(one.at)
                 new = [x for x in _names(_value(one)) if x not in names]
                 names += new[: MAX_NAMES - len(names)]
+        yield from (place(p.at) for p in function.parameters if p.name in names and p.value)
         places = {p.name: at for at, p in enumerate(function.parameters)}
         wanted = {places[name] for name in names if name in places}
         for caller, call in self._callers(function.name) if wanted and callers else ():

@@ -39,7 +39,7 @@ def warps_of_blocks(
         pairs = zip(extents, numbers, strict=True)
         text = " * ".join(shown(extent) for extent, number in pairs if number != 1)
         values.append(str(-(-prod(known) // WARP)) if whole else f"{text} threads")
-        lines |= {*places, place(launch)}
+        lines |= {*places, *written(block, launch), place(launch)}
     if not values:
         return ()
     kept = list(dict.fromkeys(values))
@@ -60,7 +60,7 @@ def one_block(
         extents = _parts(made)
         if not extents or any(_number(extent, names, places) != 1 for extent in extents):
             return ()
-        lines |= {*places, place(launch)}
+        lines |= {*places, *written(grid, launch), place(launch)}
     if not lines:
         return ()
     found = Decision(
@@ -70,9 +70,20 @@ def one_block(
     return (found,)
 
 
+def written(extent: n.Expr | n.Variable | None, launch: n.Place) -> list[Lines]:
+    """Where an extent is written that is no part of the launch itself, as a field that is set."""
+    return [place(extent.at)] if extent is not None and extent.at.path == launch.path else []
+
+
 def place(at: n.Place) -> Lines:
     """First and last line of a place."""
     return (at.line, max(at.line, at.end_line))
+
+
+def with_constants(names: Names, constants: Mapping[str, n.Variable], path: str) -> Names:
+    """Names of a launch, then the constants that its file defines outside of functions."""
+    kept = {name: one for name, one in constants.items() if one.at.path == path}
+    return {**kept, **names}
 
 
 def _number(node: n.Expr, names: Names, lines: list[Lines], depth: int = 0) -> int | None:
@@ -118,11 +129,13 @@ def followed(
     for _ in range(MAX_STEPS):
         if not isinstance(node, n.Name):
             break
-        given = names.get(node.text)
+        given = names.get(node.text) or names.get(node.text.rpartition("::")[2])
         if given is None or given == node:
             break
+        lines.append(place(given.at))
         node = given
-        lines.append(place(node.at))
+        if isinstance(given, n.Variable) and given.arguments is None and given.value is not None:
+            node = given.value
     if isinstance(node, n.Variable) and not lines:
         lines.append(place(node.at))
     return node, lines

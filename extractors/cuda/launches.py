@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
-from extractors.cuda.block_size import one_block, warps_of_blocks
+from extractors.cuda.block_size import one_block, warps_of_blocks, with_constants
 from extractors.cuda.capability import by_capability, by_compilation
 from extractors.cuda.checks import checked, stated
 from extractors.cuda.chosen import by_the_host
@@ -58,8 +58,9 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     facts: dict[str, HostFacts] = {}
     launched = frozenset(one.kernel.text.rpartition("::")[2] for one in walker.found)
     path = found.definitions[0].at.path if found.definitions else ""
-    forks = Routes(unit.functions, launched, path).forks() if launched else ()
-    origins = BlockOrigins(unit.functions, path)
+    callable_ = _functions(unit)
+    forks = Routes(callable_, launched, path).forks() if launched else ()
+    origins = BlockOrigins(callable_, path)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
@@ -69,10 +70,14 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         if tuning.mechanism == "none" and launches:
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
-        warps = warps_of_blocks([(one.shape[1], one.names, one.at) for one in mine])
+        scopes = [with_constants(one.names, unit.constants, one.at.path) for one in mine]
+        shapes = list(
+            zip((one.shape for one in mine), scopes, (one.at for one in mine), strict=True)
+        )
+        warps = warps_of_blocks([(shape[1], names, at) for shape, names, at in shapes])
         made = origins.lines(mine) if warps else set()
         warps = tuple(replace(w, lines=tuple(sorted({*w.lines, *made}))) for w in warps)
-        grids = one_block([(one.shape[0], one.names, one.at) for one in mine])
+        grids = one_block([(shape[0], names, at) for shape, names, at in shapes])
         chosen = by_capability(mine, found.library)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
@@ -102,6 +107,15 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
     return facts
+
+
+def _functions(unit: n.Unit) -> dict[str, list[n.Definition]]:
+    """The functions of a file and the methods of its classes, by their names."""
+    found = {name: list(many) for name, many in unit.functions.items()}
+    for record in (one for many in unit.records.values() for one in many):
+        for method in record.methods:
+            found.setdefault(method.name, []).append(method)
+    return found
 
 
 def _stated(found: Sequence[LaunchSite], definition: n.Definition) -> list[Constraint]:

@@ -45,17 +45,25 @@ def definition(text: str) -> Macro | None:
     return Macro(head.group(1), tuple(names), body)
 
 
-def with_lines(lines: Sequence[str], first: int) -> str:
-    """A directive over several lines as one; where it launches a kernel, with marks of the lines of
-    the file, for what is decided there stands there and not where the macro is used."""
+def with_lines(lines: Sequence[str], first: int, macros: Mapping[str, Macro]) -> str:
+    """A directive over several lines as one; where it launches a kernel, perhaps through one of
+    `macros`, with marks of the lines of the file, for what is decided there stands there and not
+    where the macro is used."""
     whole = "\n".join(lines)
-    if len(lines) < 2 or not _LAUNCH.search(whole):
+    if len(lines) < 2 or not (_LAUNCH.search(whole) or _through(whole, macros)):
         return whole.replace("\\\n", " ")
     marked = [
         line.removesuffix("\\") + (f" /*@{first + at + 1}*/" if at + 1 < len(lines) else "")
         for at, line in enumerate(lines)
     ]
     return "".join(marked)
+
+
+def _through(text: str, macros: Mapping[str, Macro]) -> bool:
+    """True when a macro is used that launches a kernel."""
+    used = {m.group("name") for m in TOKEN.finditer(text)} & macros.keys()
+    bodies = [macros[name].body for name in used]
+    return any(MARK.search(body) or _LAUNCH.search(body) for body in bodies)
 
 
 def elsewhere(macro: Macro) -> Macro:
@@ -162,7 +170,8 @@ class Expander:
         for match in TOKEN.finditer(text):
             if match.start() < done or match.group("name") not in self.macros:
                 continue
-            used = self._use(text, match, hidden, line)
+            marks = MARK.findall(text, 0, match.start()) if hidden else []
+            used = self._use(text, match, hidden, int(marks[-1]) if marks else line)
             if used is not None:
                 found += [text[done : match.start()], used[0]]
                 done = used[1]

@@ -173,7 +173,7 @@ class _Directives:
             start = index
             while lines[index].endswith("\\") and index + 1 < len(lines):
                 index += 1
-            whole = with_lines(lines[start : index + 1], start + 1)
+            whole = with_lines(lines[start : index + 1], start + 1, self.macros)
             kept = self._directive(whole, start + 1)
             found += [kept, *[""] * (index - start)]
             index += 1

@@ -285,6 +285,11 @@ class Fp32Accumulation(Pattern):
                     and (own := self._as_stored(facts, first_value(facts, state.init)))
                 ):
                     yield _STORED, [own, *added]
+                elif added and facts.of_threads:
+                    wide = facts.types.dtype(added[0].result)
+                    first = facts.graph.producer(first_value(facts, state.init))
+                    if wide in ("f32", "f64"):
+                        yield wide, [*([first] if first is not None else []), *added]
 
     def _begun_in_shared(self, facts: Facts) -> list[Node]:
         """Where sums are kept in shared memory, with the stores of the number that they begin

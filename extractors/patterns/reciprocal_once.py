@@ -304,6 +304,8 @@ class ReciprocalOnce(Pattern):
                     values += facts.graph.onward(user, value)
                 elif user.op.kind in (OpKind.MUL, OpKind.FMA):
                     other = [v for v in user.op.inputs[:2] if v != value]
+                    if facts.types.dtype(user.result).startswith(("i", "u")):
+                        continue
                     if any(facts.graph.roots(v, *READS) for v in other):
                         found.append(user)
         return found

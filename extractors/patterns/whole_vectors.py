@@ -39,6 +39,14 @@ _COUNTED = """__global__ void twice(const float* x, float* out, int n) {
     }
 }
 """
+_SIZED = """template <typename T> __global__ void copy(const T* x, T* out, int n) {
+    constexpr int lanes = sizeof(uint4) / sizeof(T);
+    const uint4* from = reinterpret_cast<const uint4*>(x + blockIdx.x * n);
+    uint4* to = reinterpret_cast<uint4*>(out + blockIdx.x * n);
+    const int count = n / lanes;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = from[i];
+}
+"""
 _COUNTED_REST = _COUNTED.replace(
     "    }\n}",
     "    }\n    for (int i = n / 4 * 4 + threadIdx.x; i < n; i += blockDim.x)\n"
@@ -57,10 +65,12 @@ class WholeVectors(Pattern):
     matches = (
         Case(_FOUR, "none, whole vectors assumed"),
         Case(_COUNTED, "none, whole vectors assumed"),
+        Case(_SIZED, "none, whole vectors assumed"),
     )
     near_misses = (
         NearMiss(_COUNTED_REST, why="the rest is moved element by element"),
         NearMiss(_COUNTED.replace("n / 4;", "n;"), why="the extent counts vectors"),
+        NearMiss(_SIZED.replace("n / lanes", "n"), why="the extent counts vectors"),
         NearMiss(_REST, why="the rest is moved element by element"),
         NearMiss(_FOUR.replace("at < n)", "at + 3 < n)"), why="the last element is asked for"),
         NearMiss(ADD_THREADS, why="single elements"),
@@ -78,7 +88,7 @@ class WholeVectors(Pattern):
             tests = [t for t in _tests(facts, access) if _first(facts, t, access)]
             found += [access, *tests] if tests else []
         for loop in facts.loops:
-            ends = _vectors(facts, loop)
+            ends = _vectors(facts, loop, wide)
             moved = [a for a in wide if a.node.inside(loop.node)] if ends else []
             found += [*ends, loop.node.head, *moved] if moved else []
         if found:
@@ -97,18 +107,29 @@ class WholeVectors(Pattern):
                     step = index.coefficient(atom)
                     if step.constant is not None:
                         return step.constant
-                    return 2 if facts.values.compile_time(step) and _whole(facts, access) else 0
+                    known = facts.values.compile_time(step) or _lanes(facts, access, step)
+                    return 2 if known and _whole(facts, access) else 0
         return 0
 
 
 def _whole(facts: Facts, access: Access) -> bool:
     """Whether a thread's own load or store moves several elements by its type."""
+    return bool(_shape(facts, access))
+
+
+def _shape(facts: Facts, access: Access) -> tuple[str, ...]:
+    """The extents of what a thread's own load or store moves."""
     made = facts.threads.producer(access.value)
     kinds = [r.type for r in made.op.results if r.name == access.value] if made is not None else []
-    return any(kind is not None and bool(kind.shape) for kind in kinds)
+    return next((kind.shape for kind in kinds if kind is not None), ())
 
 
-def _vectors(facts: Facts, loop: Loop) -> list[Where]:
+def _lanes(facts: Facts, access: Access, number: Expr) -> bool:
+    """True for the number of elements that the type of a vector has."""
+    return any(facts.values.expr(extent) == number for extent in _shape(facts, access))
+
+
+def _vectors(facts: Facts, loop: Loop, wide: list[Access]) -> list[Where]:
     """Where an extent of the launch is divided by a number that is known when the kernel is
     compiled, when the quotient ends a loop."""
     made = facts.graph.producer(facts.graph.core(loop.high)) if loop.high else None
@@ -116,6 +137,7 @@ def _vectors(facts: Facts, loop: Loop) -> list[Where]:
         return []
     over, under = (facts.values.expr(v) for v in made.op.inputs[:2])
     known = under.constant is not None or facts.values.compile_time(under)
+    known = known or any(_lanes(facts, a, under) for a in wide)
     return [made] if known and under != ONE and _given(over) else []
 
 

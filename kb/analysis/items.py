@@ -6,7 +6,7 @@ from kb.analysis.graph import Graph, Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
-from kb.ops import OpKind
+from kb.ops import ATOMICS, WRITES, OpKind
 
 
 def item_loops(graph: Graph, values: Values, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -18,8 +18,15 @@ def item_loops(graph: Graph, values: Values, loops: tuple[Loop, ...]) -> tuple[L
         if persistent(loop, values)
         or blocked(loop, values)
         or walked(loop, values)
-        or counted(graph, values, loop)
+        or (counted(graph, values, loop) and not _sums_one_result(graph, loop))
     )
+
+
+def _sums_one_result(graph: Graph, loop: Loop) -> bool:
+    """True inside a loop over the columns of a row, when nothing is stored before the sum is
+    complete: the terms of a result, not items of work."""
+    stored = any(n.inside(loop.node) for n in graph.of(*WRITES, *ATOMICS))
+    return bool(loop.node.loops) and not stored and bool(loop.of(Role.SUM, Role.ACCUMULATOR))
 
 
 def counted(graph: Graph, values: Values, loop: Loop) -> list[Node]:

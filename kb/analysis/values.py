@@ -10,9 +10,10 @@ from kb.analysis import symbolic as s
 from kb.analysis.bits import masked
 from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, field_of, is_view
+from kb.analysis.of_types import compiled_in
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.trips import trips
-from kb.ir import Literal, ParameterKind, Region
+from kb.ir import Literal, Region
 from kb.ops import COMPARISONS, READS, OpKind
 
 _SAME = frozenset(
@@ -40,8 +41,8 @@ class Values:
 
     def __post_init__(self) -> None:
         for parameter in self.graph.function.parameters:
-            atom = Atom(parameter.name, AtomKind.PARAMETER, value=parameter.name)
-            self.exprs[parameter.name] = s.of(atom)
+            name = parameter.name
+            self.exprs[name] = s.of(Atom(name, AtomKind.PARAMETER, value=name))
         self._region(self.graph.function.body)
 
     # -- questions
@@ -64,13 +65,9 @@ class Values:
         return () if value is None else self.tuples.get(value, (value,))
 
     def compile_time(self, expr: Expr) -> bool:
-        """True when an expression needs nothing but constexpr parameters."""
+        """True when an expression needs nothing but constexpr parameters and what types give."""
         kinds = {p.name: p.kind for p in self.graph.function.parameters}
-        return all(
-            atom.kind is AtomKind.PARAMETER and kinds.get(atom.value) is ParameterKind.CONSTEXPR
-            for atom in expr.atoms()
-            if not atom.args
-        )
+        return all(compiled_in(self.graph, a, kinds) for a in expr.atoms() if not a.args)
 
     # -- evaluation in program order
 

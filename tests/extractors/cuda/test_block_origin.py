@@ -29,6 +29,18 @@ void go(float* x, int n) {
   start(x, n, block);
 }
 """
+METHOD = """struct Host {
+  void go(float* x, int n,
+      int threads = 256) {
+    k<<<n, threads>>>(x, n);
+  }
+};
+"""
+CONSTANT = """namespace { constexpr int THREADS = 256; }
+void go(float* x, int n) {
+  k<<<n, THREADS>>>(x, n);
+}
+"""
 
 
 @pytest.mark.parametrize(
@@ -39,6 +51,7 @@ void go(float* x, int n) {
         pytest.param(
             HANDED.replace("n, block);", "n, other);"), ((3, 3), (8, 8)), id="another block"
         ),
+        pytest.param(METHOD, ((4, 4), (5, 5)), id="a method, by a default"),
         pytest.param(
             "void go(float* x, int n) {\n  k<<<n, 64>>>(x, n);\n}\n", ((3, 3),), id="plain"
         ),
@@ -47,3 +60,12 @@ void go(float* x, int n) {
 def test_lines_that_make_a_block(host: str, found: tuple[Lines, ...]) -> None:
     facts = host_facts(read_cuda(KERNEL + host, "k.cu"))["k"]
     assert [d.lines for d in facts.decisions if d.axis == "num_warps"] == [found]
+
+
+def test_a_constant_of_the_file_is_a_number() -> None:
+    (warps,) = [
+        d
+        for d in host_facts(read_cuda(KERNEL + CONSTANT, "k.cu"))["k"].decisions
+        if d.axis == "num_warps"
+    ]
+    assert (warps.value, warps.lines) == ("8", ((2, 2), (4, 4)))

@@ -66,3 +66,31 @@ def test_what_is_there_or_not_chooses_no_algorithm() -> None:
     text = _TEXT.replace("bool wide = n % 4 == 0;", "bool wide = y != nullptr;")
     decisions = host_facts(read_cuda(text, "a.cu"))["k"].decisions
     assert not [one for one in decisions if one.axis == "algorithm_selection"]
+
+
+_NESTED = """__global__ void once(float* x, int n) { x[0] = n; }
+__global__ void twice(float* x, int n) { x[0] = n + n; }
+#define RUN(name) name<<<n, 128>>>(x, n)
+#define CASE(count)                    \\
+  case count: {                        \\
+    if (n < 512) {                     \\
+      RUN(once);                       \\
+    } else {                           \\
+      RUN(twice);                      \\
+    }                                  \\
+    break;                             \\
+  }
+
+void go(float* x, int n, int count) {
+  switch (count) {
+    CASE(2)
+    CASE(4)
+  }
+}
+"""
+
+
+def test_a_macro_in_the_body_of_a_macro() -> None:
+    decisions = host_facts(read_cuda(_NESTED, "a.cu"))["once"].decisions
+    (chosen,) = [one for one in decisions if one.axis == "algorithm_selection"]
+    assert {(6, 6), (7, 7), (9, 9)} <= set(chosen.lines)
