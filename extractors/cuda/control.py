@@ -180,7 +180,7 @@ class ControlReader(DeclarationReader):
     # -- loops
 
     def _for(self, node: n.For) -> None:
-        found = counted(node, self.assigned)
+        found = counted(node, self.assigned, lambda name: self._lasting(name, node.body))
         if found is None:
             self.statements(node.before)
             after = (node.after,) if node.after is not None else ()
@@ -192,6 +192,12 @@ class ControlReader(DeclarationReader):
         others = tuple(v for v in node.before if v is not found.variable)
         self.statements(others)
         self._range(node, found)
+
+    def _lasting(self, name: str, body: n.Block) -> bool:
+        """Whether a struct that the kernel is given is not written by a piece of code."""
+        bound = self.frame.find(name)
+        given = isinstance(bound, Slot) and bound.key in self.given and bound.kind.to is None
+        return isinstance(bound, Slot) and given and bound.key not in self.assigned(body)
 
     def _range(self, node: n.For, found: Counted) -> None:
         variable = found.variable

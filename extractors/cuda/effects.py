@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extractors.cuda import nodes as n
 from extractors.cuda.operators import OperatorReader
-from extractors.cuda.values import Closure, Frame, Kind, Named, Pointing, Slot, Val
+from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import BY_VALUE, CUDA
 
 MAX_VISITS = 60_000
@@ -206,6 +206,8 @@ class EffectReader(OperatorReader):
         kind = bound.kind
         for name in reversed(names):
             kind = self.field(kind, name)
+        if kind == UNKNOWN and bound.key in self.given:
+            return True  # A kernel gets its structs as constants: what it writes lies behind them.
         return kind.to is not None and not kind.shape
 
 

@@ -23,8 +23,11 @@ class Counted:
     after: tuple[n.Expr, ...]
 
 
-def counted(node: n.For, assigned: Callable[[object], set[str]]) -> Counted | None:
-    """The loop as a range, None when it is none."""
+def counted(
+    node: n.For, assigned: Callable[[object], set[str]], lasting: Callable[[str], bool]
+) -> Counted | None:
+    """The loop as a range, None when it is none; `lasting` names keep their value throughout, what
+    they lead to may change."""
     for variable in node.before:
         if not isinstance(variable, n.Variable) or variable.type.pointers:
             continue
@@ -42,7 +45,8 @@ def counted(node: n.For, assigned: Callable[[object], set[str]]) -> Counted | No
             continue
         others = tuple(s for s in steps if s is not step)
         changing = _names(node.body) | _names(others)
-        if any(name in changing for part in (high, step.value) for name in _mentioned(part)):
+        mentioned = (name for part in (high, step.value) for name in _mentioned(part))
+        if any(name in changing and not lasting(name) for name in mentioned):
             continue
         if assigned((high, step.value)):
             continue

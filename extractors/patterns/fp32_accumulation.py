@@ -332,11 +332,21 @@ class Fp32Accumulation(Pattern):
     def _own(self, facts: Facts, total: Node) -> list[Node]:
         """What a thread adds up by itself before a sum over threads, with the number that it begins
         with."""
-        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
-        if not facts.of_threads or made is None or made.op.kind not in (OpKind.ADD, OpKind.FMA):
+        if not facts.of_threads:
             return []
-        below = [facts.graph.producer(facts.graph.core(v)) for v in made.op.inputs]
-        return [*(n for n in below if n is not None and n.op.kind == OpKind.CONST), made]
+        found: list[Node] = []
+        for value in (values := [total.op.inputs[0]]):
+            made = facts.graph.producer(facts.graph.core(value))
+            if made is None or made in found or len(found) > MAX_TERMS:
+                continue
+            if made.op.kind == OpKind.VECTOR and not found:
+                values += made.op.inputs
+            elif made.op.kind in (OpKind.ADD, OpKind.FMA):
+                values += made.op.inputs if made.op.kind == OpKind.ADD else made.op.inputs[2:]
+                found.append(made)
+            elif made.op.kind == OpKind.CONST and found:
+                found.append(made)
+        return found
 
     def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
         """A literal with a type of its own, which a sum of one thread begins with."""
@@ -363,6 +373,9 @@ class Fp32Accumulation(Pattern):
                     found.append(node)
         return found
 
+
+MAX_TERMS = 16
+"""Additions of one thread that are followed to the number that they begin with."""
 
 _GIVEN = "type given by the caller"
 _STORED = "type of the arrays"

@@ -21,6 +21,12 @@ _ROUNDS = vary(
     ),
     ("GROUP: Int):", "GROUP: Int, W: Int):"),
 )
+_FIELDS = """template <typename P> __global__ void twice(P given) {
+    for (int row = blockIdx.x; row < given.rows; row += gridDim.x)
+        for (int i = threadIdx.x; i < given.n; i += blockDim.x)
+            given.out[row * given.n + i] = given.x[row * given.n + i] + given.x[row * given.n + i];
+}
+"""
 
 
 class PersistentGridStrideLoop(Pattern):
@@ -36,6 +42,7 @@ class PersistentGridStrideLoop(Pattern):
         Case(SOFTMAX, "persistent grid-stride"),
         Case(PRODUCT_PERSISTENT_POINTER, "persistent grid-stride"),
         Case(PRODUCT_PERSISTENT_THREADS, "persistent grid-stride"),
+        Case(_FIELDS, "persistent grid-stride"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the block id is used once"),

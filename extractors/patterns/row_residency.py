@@ -30,8 +30,8 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Role
 from kb.analysis.register_rows import kept_in_registers
-from kb.analysis.rounds import goes_along, steps_of
-from kb.analysis.symbolic import ONE, AtomKind, sub
+from kb.analysis.row_chunks import along, chunked, passes
+from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -119,6 +119,18 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
+_GROUPS = """__global__ void groups(const float* x, float* out, float* scales, int count) {
+    for (int g = blockIdx.x * blockDim.y + threadIdx.y; g < count; g += gridDim.x * blockDim.y) {
+        float v = x[g * 32 + threadIdx.x];
+        float top = fabsf(v);
+        for (int s = 16; s > 0; s >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, s));
+        if (threadIdx.x == 0) scales[g] = top / 448.f;
+        out[g * 32 + threadIdx.x] = v / top;
+    }
+}
+"""
+
+
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
     same index; or a product in a loop reads what was loaded before the loop; or a row is sorted or
@@ -156,6 +168,7 @@ class RowResidency(Pattern):
         Case(_STAGED, "row staged in shared memory"),
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
         Case(BACKWARD_REGISTERS_THREADS, "single tile, row cached in registers"),
+        Case(_GROUPS, "single tile, row cached in registers"),
     )
     near_misses = (
         NearMiss(
@@ -204,9 +217,9 @@ class RowResidency(Pattern):
         if staged := self._staged(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             return
-        passes = self._passes(facts)
-        if passes:
-            loads = next(iter(passes.values()))
+        again = passes(facts)
+        if again:
+            loads = next(iter(again.values()))
             value = _NUMBERS.get(len(loads), "multi-pass reload")
             kept = [a for a in self._resident(facts) if all(a.node.excludes(b.node) for b in loads)]
             value = f"{value}, or one tile in registers" if kept else value
@@ -268,7 +281,7 @@ class RowResidency(Pattern):
         """Loads of a loop that goes along a row in tiles, of arrays that nothing else reads."""
         if facts.of_threads:
             return []
-        chunks = [a for a in facts.loads if a.array is not None and self._along(facts, a)]
+        chunks = [a for a in facts.loads if a.array is not None and along(facts, a)]
         found: list[Where] = []
         for access in chunks:
             others = [a for a in facts.loads if a.array == access.array and a.loop != access.loop]
@@ -302,7 +315,7 @@ class RowResidency(Pattern):
         """Loads of a loop whose value other loops take: shared memory hands it on."""
         found: list[Where] = []
         for access in facts.loads:
-            if access.loop is None or not self._chunked(facts, access):
+            if access.loop is None or not chunked(facts, access):
                 continue
             taken = [
                 copy
@@ -325,14 +338,25 @@ class RowResidency(Pattern):
 
     def _kept(self, facts: Facts, access: Access) -> bool:
         """A load that a reduction reads and that is used again beside its result."""
-        if self._chunked(facts, access) or not facts.types.shape(access.value):
+        if not facts.types.shape(access.value):
             return False
         read = [r for r in facts.reductions if self._direct(facts, r, access)]
+        if chunked(facts, access):
+            read = [r for r in read if self._complete(facts, r, access)]
         return any(
             any(facts.graph.rests_on(s.value, r) for s in facts.stores)
             and self._again(facts, r, access)
             for r in read
         )
+
+    def _complete(self, facts: Facts, reduction: Node, access: Access) -> bool:
+        """One round of a loop of threads loads, reduces and stores: what it goes along are groups
+        with a number of their own each."""
+        loop = access.loop
+        if not facts.of_threads or loop is None or reduction.loop is not loop:
+            return False
+        stores = [s for s in facts.stores if s.node.inside(loop)]
+        return any(facts.graph.rests_on(s.value, reduction) for s in stores)
 
     def _whole(self, facts: Facts) -> list[Access]:
         """Tiles with rows that are reduced as wholes, where there is no loop."""
@@ -360,37 +384,10 @@ class RowResidency(Pattern):
     def _again(self, facts: Facts, reduction: Node, access: Access) -> bool:
         """Arithmetic that takes both the load and the reduced number in."""
         for node in facts.graph.downstream(reduction.result):
-            if node.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV, OpKind.FMA):
+            added = node.op.kind == OpKind.ADD
+            added = added and OpKind.MUL in map(facts.graph.kind_of, node.op.inputs[:2])
+            if added or node.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV, OpKind.FMA):
                 others = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, reduction)]
                 if any(facts.graph.rests_on(v, access.node) for v in others):
                     return True
         return False
-
-    def _chunked(self, facts: Facts, access: Access) -> bool:
-        """True when the lanes of a load move with a loop over the row."""
-        for loop in facts.loops:
-            if loop in facts.item_loops or not access.node.inside(loop.node):
-                continue
-            for step, by in steps_of(facts, loop):
-                rows = [e for e in access.index if e.has(AtomKind.LANE) and step in {*e.atoms()}]
-                if any(step.kind is not AtomKind.COUNT or goes_along(e, step, by) for e in rows):
-                    return True
-        return False
-
-    def _along(self, facts: Facts, access: Access) -> bool:
-        """True when every round of the loop takes the lanes that follow those of the last one."""
-        loop = facts.loop(access.loop)
-        if loop is None or loop in facts.item_loops or loop.induction is None:
-            return False
-        step = facts.values.expr(loop.induction).atom
-        by = facts.values.expr(loop.step) if loop.step is not None else ONE
-        lanes = [e for e in access.index if e.has(AtomKind.LANE)]
-        return step is not None and any(goes_along(e, step, by) for e in lanes)
-
-    def _passes(self, facts: Facts) -> dict[str, list[Access]]:
-        """Arrays that several loops read chunk by chunk."""
-        found: dict[str, list[Access]] = {}
-        for access in facts.loads:
-            if access.array is not None and self._chunked(facts, access):
-                found.setdefault(access.array, []).append(access)
-        return {array: loads for array, loads in found.items() if len({a.loop for a in loads}) > 1}

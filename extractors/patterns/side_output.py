@@ -179,6 +179,10 @@ class SideOutput(Pattern):
             return
         summed = summed_over_rows(facts)
         asked = [s for s in self._asked(facts) if s not in summed]
+        given = [s for s in facts.stores if s not in asked]
+        if not any(self._reduced(facts, s) for s in given):
+            # What alone rests on what was reduced is the output, in one of its forms.
+            asked = [s for s in asked if not self._reduced(facts, s)]
         always = [s for s in facts.stores if s not in asked] or facts.stores
         widest = max(width(facts, s) for s in always)
         main = [s for s in always if width(facts, s) == widest]

@@ -23,6 +23,7 @@ _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16"
 _WORDS = frozenset({"16-bit", "32-bit"})
 """Vectors that are no wider than one element of many arrays."""
 _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
+_TAKING = CASTS | {OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.INSERT, OpKind.IF_EXPRESSION}
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
 
@@ -111,6 +112,11 @@ __global__ void twice(Pack<float, W>* x, Pack<float, W>* out, float rate) {
     out[at] = v;
 }
 """
+_FIELDS = """template <typename P> __global__ void clip(P given) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < given.count; i += gridDim.x * blockDim.x)
+        given.out[i] = fminf(static_cast<float>(given.x[i]), 6.f);
+}
+"""  # noqa: E501
 _PROMISED = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
@@ -133,6 +139,7 @@ class VectorAccess(Pattern):
         Case(_APART, "scalar"),
         Case(_MOVED, "W elements"),
         Case(_TRAITS, "several elements"),
+        Case(_FIELDS, "scalar"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
     near_misses = (
@@ -143,6 +150,10 @@ class VectorAccess(Pattern):
             value="scalar",
         ),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
+        NearMiss(
+            vary(_FIELDS, ("fminf(static_cast<float>(given.x[i]), 6.f)", "given.x[i]")),
+            why="nothing tells what an element is",
+        ),
         NearMiss(_UNKNOWN, why="the header that says what moves is not there"),
         NearMiss(
             _MOVED.replace("to[i] = from[i]", "to[i] = from[i] + from[i]"),
@@ -191,7 +202,7 @@ class VectorAccess(Pattern):
         """The type of what is loaded or stored; None when nobody knows what the pointer points
         at."""
         if node.op.kind == OpKind.LOAD:
-            return node.op.results[0].type
+            return node.op.results[0].type or _as_one(facts, node)
         at = _type_of(facts, node.op.operand("pointer") or "")
         moved = _type_of(facts, node.op.operand("value") or "")
         several = moved is not None and moved.kind == TypeKind.TILE and moved.shape
@@ -213,6 +224,23 @@ class VectorAccess(Pattern):
         if any(name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
+
+
+def _as_one(facts: Facts, node: Node) -> TileType | None:
+    """One number, where what is loaded is converted to one, compared with one, or put among those
+    that a thread holds."""
+    users = facts.threads.users(node.result)
+    for user in users:
+        owner = user.parent if user.op.kind == OpKind.YIELD else None
+        if owner is not None and owner.op.kind == OpKind.IF_EXPRESSION:
+            user = owner
+        kind = user.op.results[0].type if user.op.results else None
+        if kind is None or user.op.kind not in _TAKING:
+            continue
+        held = user.op.kind == OpKind.INSERT and len(kind.shape) == 1
+        if kind.kind == TypeKind.SCALAR or held:
+            return TileType(TypeKind.SCALAR)
+    return None
 
 
 def _type_of(facts: Facts, value: str) -> TileType | None:
