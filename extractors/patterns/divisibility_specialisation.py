@@ -22,6 +22,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.narrow_rest import NarrowRest
 from extractors.patterns.runtime_branch import RuntimeBranch
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -217,6 +218,8 @@ class DivisibilitySpecialisation(Pattern):
                 *facts.declared(*switches),
             ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
+        elif any(NarrowRest().find(facts)):
+            return  # What is checked is not the tail of the vectors.
         elif every := [*tails, *(n for n in _in_rounds(facts) if n not in own)]:
             yield self.decide(facts, "always mask", dict.fromkeys(every))
         elif not last and (inside := _checked(facts)) and not any(RuntimeBranch().find(facts)):
@@ -271,9 +274,22 @@ class DivisibilitySpecialisation(Pattern):
     def _tails(self, facts: Facts) -> list[Node]:
         """Comparisons of positions with an extent, in masks of scores and of accesses."""
         compared = [c for m in masks(facts) for c in m.comparisons]
+        chosen = {c for store in facts.stores for c in _chosen(facts, store)}
         for access in facts.accesses:
-            compared += comparisons(facts, access.mask)
+            compared += [c for c in comparisons(facts, access.mask) if c not in chosen]
         return [c for c in dict.fromkeys(compared) if against_extent(facts, c)]
+
+
+def _chosen(facts: Facts, store: Access) -> tuple[Node, ...]:
+    """What only chooses the number that a thread stores: both sides of it store to one place."""
+    tests = comparisons(facts, store.mask) if facts.of_threads else ()
+    both = any(
+        other.mask != store.mask
+        and (other.array, other.index) == (store.array, store.index)
+        and comparisons(facts, other.mask) == tests
+        for other in (facts.stores if tests else ())
+    )
+    return tests if both else ()
 
 
 def _governs(facts: Facts, branch: Node, tail: Node, tails: list[Node]) -> bool:

@@ -23,7 +23,7 @@ from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import HELD, Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node, field_of
 from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
@@ -102,6 +102,15 @@ def loss(x, label, out, stat, n, step, T: tl.constexpr):
     tl.store(out + row, total - tl.load(x + row * step + tl.load(label + row)))
 """
 )
+_REPLAYED = """__global__ void pick(const float* x, float* out, int* kept, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] = x[i] > 0.f ? x[i] : 0.f;
+        if (kept != nullptr) kept[i] = x[i] > 0.f;
+    }
+}
+"""
+_ASKING = frozenset({OpKind.AND, OpKind.IF_EXPRESSION, OpKind.CAST, OpKind.COPY})
 
 
 class SideOutput(Pattern):
@@ -123,8 +132,10 @@ class SideOutput(Pattern):
         Case(_KEPT, "on request"),
         Case(_TOTALS, "total of the scanned tile"),
         Case(QUANTISE, "scale of the quantised output"),
+        Case(_REPLAYED, "on request"),
     )
     near_misses = (
+        NearMiss(_REPLAYED.replace("kept != nullptr", "n > 4"), why="the work decides"),
         NearMiss(
             NORM_BACKWARD,
             why="a gradient summed over rows is no statistic of them",
@@ -219,8 +230,8 @@ class SideOutput(Pattern):
             yield self.decide(facts, "none", main)
 
     def _asked(self, facts: Facts) -> list[Access]:
-        """Stores to arrays that are written only where a compile-time flag says so, beside one that
-        is always written."""
+        """Stores to arrays that are written only where a compile-time flag says so, or where there
+        is such an array, beside one that is always written."""
         chosen = {branch.node for branch in branches(facts)}
         arrays: dict[str | None, list[Access]] = {}
         for access in facts.accesses:
@@ -230,9 +241,11 @@ class SideOutput(Pattern):
             for array, held in arrays.items()
             if array is not None and all(access.is_store for access in held)
             if one_side(facts, [access.node for access in held], chosen)
+            or all(_given(facts, access) for access in held)
             for access in held
         ]
-        return found if any(not flagged(s.node, chosen) for s in facts.stores) else []
+        always = [s for s in facts.stores if s not in found]
+        return found if any(not flagged(s.node, chosen) for s in always) else []
 
     def _state(self, facts: Facts, store: Access) -> bool:
         """What a loop carries, stored after it, where the loop stores what it makes of it."""
@@ -304,6 +317,19 @@ def _summed(facts: Facts, logarithm: Node) -> bool:
     inside = [*facts.graph.upstream(logarithm.op.inputs[0], lambda n: n.op.kind in LOGARITHMS)]
     kinds = {node.op.kind for node in inside}
     return OpKind.REDUCE_SUM in kinds and not kinds.isdisjoint((OpKind.EXP, OpKind.EXP2))
+
+
+def _given(facts: Facts, store: Access) -> bool:
+    """True for a store that waits for its own array to be there."""
+    for guard in facts.guards(store.node):
+        condition = guard.op.inputs[0]
+        for test in facts.graph.upstream(condition, lambda n: n.op.kind not in _ASKING):
+            sides = [*test.op.inputs[:2]] if test.op.kind == OpKind.NE else [test.result]
+            if store.array in {field_of(facts.graph, v) or facts.graph.core(v) for v in sides}:
+                return True
+        if store.array == (field_of(facts.graph, condition) or facts.graph.core(condition)):
+            return True
+    return False
 
 
 def _is(facts: Facts, store: Access, made: Node) -> bool:
