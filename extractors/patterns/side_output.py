@@ -236,14 +236,18 @@ class SideOutput(Pattern):
         arrays: dict[str | None, list[Access]] = {}
         for access in facts.accesses:
             arrays.setdefault(access.array, []).append(access)
+        written = {a: held for a, held in arrays.items() if a and all(s.is_store for s in held)}
         found = [
             access
-            for array, held in arrays.items()
-            if array is not None and all(access.is_store for access in held)
+            for held in written.values()
             if one_side(facts, [access.node for access in held], chosen)
-            or all(_given(facts, access) for access in held)
             for access in held
         ]
+        there = [
+            s for held in written.values() if all(_given(facts, s) for s in held) for s in held
+        ]
+        widest = max((width(facts, s) for s in facts.stores if s not in there), default=0)
+        found += [s for s in there if s not in found and width(facts, s) <= widest]
         always = [s for s in facts.stores if s not in found]
         return found if any(not flagged(s.node, chosen) for s in always) else []
 
