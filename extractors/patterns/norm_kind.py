@@ -20,7 +20,7 @@ from extractors.patterns.cases_rows_pointer import (
     RECURRENCE,
     SOFTMAX_POINTER,
 )
-from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THREADS
+from extractors.patterns.cases_rows_threads import ADDED_THREADS, ROW_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import Normalisation, normalisations
@@ -46,6 +46,7 @@ class NormKind(Pattern):
         Case(ROW_NORM, "RMSNorm"),
         Case(LAYER_NORM_POINTER, "LayerNorm"),
         Case(ROW_NORM_THREADS, "RMSNorm"),
+        Case(ADDED_THREADS, "LayerNorm"),
         Case(NORM_BACKWARD, "RMSNorm"),
         Case(NORM_BACKWARD_POINTER, "RMSNorm"),
         Case(NORM_BACKWARD_LOCKED, "LayerNorm"),
@@ -53,6 +54,7 @@ class NormKind(Pattern):
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
+        NearMiss(ADDED_THREADS, why="the mean is that of what was stored", value="RMSNorm"),
         NearMiss(RECURRENCE, why="what the state holds is taken away, no mean", value="LayerNorm"),
         NearMiss(
             vary(RECURRENCE, ("tl.program_id(0) * n", "tl.load(rate - 1 - tl.program_id(0))")),

@@ -19,6 +19,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER, SCANNED_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
+    ADDED_THREADS,
     BACKWARD_REGISTERS_THREADS,
     ROW_NORM_CHUNKS_THREADS,
     ROW_NORM_THREADS,
@@ -142,6 +143,7 @@ class RowResidency(Pattern):
         "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), memory passes"
     )
     matches = (
+        Case(ADDED_THREADS, "multi-pass reload (3 passes)"),
         Case(_EITHER, _ONCE),
         Case(_REGIMES, "multi-pass reload (2 passes), or one tile in registers"),
         Case(ROW_NORM, "single tile, row cached in registers"),
@@ -220,7 +222,7 @@ class RowResidency(Pattern):
         again = passes(facts)
         if again:
             loads = next(iter(again.values()))
-            value = _NUMBERS.get(len(loads), "multi-pass reload")
+            value = _NUMBERS.get(len({a.loop for a in loads}), "multi-pass reload")
             kept = [a for a in self._resident(facts) if all(a.node.excludes(b.node) for b in loads)]
             value = f"{value}, or one tile in registers" if kept else value
             yield self.decide(facts, value, [*kept, *loads])
@@ -388,6 +390,10 @@ class RowResidency(Pattern):
             added = added and OpKind.MUL in map(facts.graph.kind_of, node.op.inputs[:2])
             if added or node.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV, OpKind.FMA):
                 others = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, reduction)]
-                if any(facts.graph.rests_on(v, access.node) for v in others):
+                if any(access.node in facts.graph.upstream(v, _summary) for v in others):
                     return True
         return False
+
+
+def _summary(node: Node) -> bool:
+    return node.op.kind in REDUCTIONS or node.op.kind in READS

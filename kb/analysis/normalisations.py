@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
@@ -68,7 +69,15 @@ def _takes_mean(facts: Facts, node: Node, root: Node) -> bool:
 
 
 def _arrays(facts: Facts, value: str) -> set[str | None]:
-    """Arrays of the elements that a value is computed from; not of those that only say where they
-    lie."""
+    """Arrays of the elements that a value is computed from, and of what was stored where they are
+    loaded; not of those that only say where they lie."""
+    found = _met(facts, value)
+    before = [s for a in found for s in facts.stores if s.array == a.array]
+    first = min((a.node.index for a in found), default=0)
+    kept = [a for s in before if s.node.index < first for a in _met(facts, s.value)]
+    return {a.array for a in (*found, *kept)}
+
+
+def _met(facts: Facts, value: str) -> list[Access]:
     met = facts.graph.upstream(value, lambda n: n.op.kind in READS)
-    return {a.array for n in met if (a := facts.access(n)) is not None and not a.is_store}
+    return [a for n in met if (a := facts.access(n)) is not None and not a.is_store]

@@ -32,9 +32,23 @@ def along(facts: Facts, access: Access) -> bool:
 
 
 def passes(facts: Facts) -> dict[str, list[Access]]:
-    """Arrays that several loops read chunk by chunk."""
+    """Arrays that several loops read chunk by chunk; or that one loop writes so, and others read,
+    with what the first one read for it."""
     found: dict[str, list[Access]] = {}
     for access in facts.loads:
         if access.array is not None and chunked(facts, access):
             found.setdefault(access.array, []).append(access)
-    return {array: loads for array, loads in found.items() if len({a.loop for a in loads}) > 1}
+    for store in facts.stores:
+        again = found.get(store.array or "", [])
+        later = [a for a in again if a.node.index > store.node.index and a.loop != store.loop]
+        if later and len(later) == len(again) and chunked(facts, store):
+            first = [a for a in facts.feeding(store.value) if a.loop is store.loop]
+            found[store.array or ""] = [*first, *again]
+    apart = {array: _side_by_side(loads) for array, loads in found.items()}
+    return {array: loads for array, loads in apart.items() if len({a.loop for a in loads}) > 1}
+
+
+def _side_by_side(loads: list[Access]) -> list[Access]:
+    """Those of loads whose loop holds no other one of theirs."""
+    loops = {a.loop for a in loads if a.loop is not None}
+    return [a for a in loads if not any(one.inside(a.loop) for one in loops if a.loop)]
