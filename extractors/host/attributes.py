@@ -315,6 +315,7 @@ TENSOR_METHODS = frozenset(
         "new_empty",
         "new_zeros",
         "new_full",
+        "bit_length",
         "numel",
         "element_size",
         "is_contiguous",
@@ -365,6 +366,7 @@ TENSOR_METHODS = frozenset(
 )
 SCALAR_METHODS = frozenset(
     [
+        "bit_length",
         "numel",
         "element_size",
         "is_contiguous",

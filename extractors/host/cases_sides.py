@@ -4,12 +4,14 @@ pads."""
 from __future__ import annotations
 
 from extractors.host.samples import (
+    HEAD,
     ROWS_POINTER,
     ROWS_TILE,
     TWO_POINTER,
     TWO_TILE,
     HostCase,
     HostMiss,
+    tile,
     vary,
 )
 
@@ -83,6 +85,9 @@ _MULTIPLE = (
     "(x, w, out, 1024, True, 1024",
     "(x, w, out, 1024, True, triton.cdiv(x.shape[1], 64) * 64",
 )
+_ARGS = "x, w, out, 1024, True, "
+_BITS = "(x.shape[1] - 1).bit_length()"
+_POSITIVE = "max(x.shape[1] - 1, 0).bit_length()"
 _SOME = (
     "(x, w, out, 1024, True, 1024",
     "(x, w, out, 1024, True, triton.next_power_of_2(x.shape[1]) if x.shape[1] < 999 else 512",
@@ -93,6 +98,8 @@ CASES = (
     HostCase(_TARGET, vary(TWO_TILE, _SWITCHED), "if capability"),
     HostCase(_PADDED, PADDED, "padded on the host"),
     HostCase(_PADDED, PADDED_TILE, "padded on the host"),
+    HostCase(_ROUNDED, tile(HEAD, f"{_ARGS}1 << {_BITS}"), "next_pow2 + OOB handling"),
+    HostCase(_ROUNDED, tile(HEAD, f"{_ARGS}2 ** {_POSITIVE}"), "next_pow2 + OOB handling"),
     HostCase(_ROUNDED, SAVED, "next_pow2 + OOB handling"),
     HostCase(_ROUNDED, vary(ROWS_POINTER, _MULTIPLE), "rounded up to a multiple"),
     HostCase(_ROUNDED, vary(ROWS_POINTER, _SOME), "next_pow2 + OOB handling"),
@@ -111,6 +118,7 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_ROUNDED, tile(HEAD, f"{_ARGS}3 << {_BITS}"), "three times a power of two"),
     HostMiss(
         _TARGET,
         vary(TWO_POINTER, (_SWITCHED[0], _SWITCHED[1].replace(_DEVICE, "w is None"))),

@@ -24,6 +24,7 @@ from extractors.host.operations import (
     invert,
     text_of,
 )
+from extractors.host.recognise import below_power
 from extractors.host.values import (
     ABSENT,
     Bound,
@@ -143,7 +144,14 @@ class Expressions(Items):
     def _eval_BinOp(self, node: ast.BinOp, frame: Frame) -> Value:
         op = OPERATORS.get(type(node.op).__name__)
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
+        covered = below_power(right) if (op, left) in (("<<", 1), ("**", 2)) else None
+        if covered is not None:
+            return self.rounded("npow2", covered, node)
         return self.operate(op, left, right) if op else Unknown("an operator that is not evaluated")
+
+    def rounded(self, known: str, value: Value, node: ast.AST) -> Value:
+        """An extent through a recognised helper."""
+        raise NotImplementedError
 
     def operate(self, op: str, left: Value, right: Value) -> Value:
         """A binary operation, on every known alternative of both sides."""

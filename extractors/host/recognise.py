@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable
 
 from extractors.host.core import Core
+from extractors.host.expr import binary, extremum
 from extractors.host.limits import OutOfBounds
-from extractors.host.values import Frame, Func, Value
+from extractors.host.values import Expr, Frame, Func, Value
 from extractors.syntax.nodes import each
 
 BIT_OPERATIONS = (ast.RShift, ast.LShift, ast.BitOr, ast.BitAnd, ast.BitXor)
@@ -28,6 +29,19 @@ KNOWN: tuple[tuple[str, Callable[[int], object]], ...] = (
     ("npow2", next_power_of_two),
     ("ispow2", is_power_of_two),
 )
+
+
+def below_power(bits: Value) -> Value | None:
+    """The number whose next power of two is two to the power of `bits`: one more than the number
+    whose bits are counted. None when none are counted."""
+    made = bits.args[0] if isinstance(bits, Expr) and bits.op == "call" else None
+    if not isinstance(made, Expr) or made.op != "attr" or made.args[1] != "bit_length":
+        return None
+    counted = made.args[0]
+    if isinstance(counted, Expr) and counted.op == "max" and 0 in counted.args:
+        rest = tuple(one for one in counted.args if one != 0)
+        counted = extremum("max", rest)
+    return binary("+", counted, 1)
 
 
 def recognise(core: Core, func: Func) -> str | None:

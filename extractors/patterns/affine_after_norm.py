@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
@@ -189,16 +189,25 @@ class AffineAfterNorm(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        told: dict[str, list[Where]] = {}
+        stored: set[str | None] = set()
         for norm in normalisations(facts):
             made = [s for s in facts.stores if facts.graph.rests_on(s.value, norm.root)]
             wide = [s for s in made if len(facts.types.shape(s.value)) > 0]
+            if told and (stored & {s.array for s in wide} or not wide):
+                continue  # of one result; every array that is normalised by itself has its own
             if not wide:
                 return
             gains = self._others(facts, wide, norm, OpKind.MUL)
             shifts = self._others(facts, wide, norm, OpKind.ADD)
             if not (gains or shifts) and _summed_again(facts, norm, wide):
                 return
-            yield self.decide(facts, *self._value(facts, norm.root, gains, shifts, wide))
+            stored |= {s.array for s in wide}
+            value, where = self._value(facts, norm.root, gains, shifts, wide)
+            told.setdefault(value, []).extend(where)
+        for value, places in told.items():
+            yield self.decide(facts, value, places)
+        if told:
             return
         moved = [n for n in facts.graph.of(OpKind.ADD) if self._moved(facts, n)]
         if moved:
