@@ -63,6 +63,11 @@ class BoundsCheckElision(Pattern):
     matches = (
         Case(ROW_NORM, "check_bounds = (TILE != N)"),
         Case(_HANDED, "check_bounds = (TILE != N)"),
+        Case(
+            vary(ROW_NORM, ("inside = T != N", "fits = T == N"), ("=inside", "=not fits")),
+            "check_bounds = (TILE != N)",
+        ),
+        Case(vary(_HANDED, ("=CHECK", "=not CHECK")), "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
         Case(_ELIDED, "ALIGNED kernel variant"),
         Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
@@ -93,6 +98,9 @@ class BoundsCheckElision(Pattern):
         for access in facts.accesses:
             below = facts.graph.core(access.check_bounds)
             made = facts.graph.producer(below)
+            if made is not None and made.op.kind == OpKind.NOT:
+                below = facts.graph.core(made.op.inputs[0])
+                made = facts.graph.producer(below)
             if made is not None and made.op.kind in COMPARISONS:
                 elided += [made, access]
             elif below is not None and below in facts.constexprs:

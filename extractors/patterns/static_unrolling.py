@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
 from kb.analysis.symbolic import AtomKind, mul, sub
@@ -69,9 +70,24 @@ def twice(x, out, n, T: tl.constexpr):
 """
 )
 
+_SUMMED = (
+    TILE
+    + """
+@ct.kernel
+def mix(x, w, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    a = ct.gather(w, (at, 0)) * ct.gather(x, (at, 0))
+    b = ct.gather(w, (at, 1)) * ct.gather(x, (at, 1))
+    c = ct.gather(w, (at, 2)) * ct.gather(x, (at, 2))
+    ct.scatter(out, at, a + b + c)
+"""
+)
+_TAPS = "hand-unrolled constant taps"
+
 
 class StaticUnrolling(Pattern):
-    """The iterable of a loop is known when the kernel is compiled, by its own word."""
+    """The iterable of a loop is known when the kernel is compiled, by its own word; or what would
+    be its rounds is written out: stores a tile apart, or products of neighbours that are summed."""
 
     name = "compile-time-unrolled-taps"
     axis = "unrolling"
@@ -88,11 +104,19 @@ class StaticUnrolling(Pattern):
         Case(_ASKED, "unrolling asked for, extent at run time"),
         Case(_LEFT, "left to the compiler, extent known"),
         Case(_BY_HAND, "written out by hand"),
+        Case(_SUMMED, _TAPS),
     )
     near_misses = (
         NearMiss(
             vary(_BY_HAND, ("    c = b + T\n", "    c = b + n\n")),
             why="the places lie apart by another number",
+        ),
+        NearMiss(
+            vary(_SUMMED, ("(at, 1)) * ct.gather(x, (at, 1))", "(at, 4)) * ct.gather(x, (at, 4))")),
+            why="no neighbours of one another",
+        ),
+        NearMiss(
+            vary(_SUMMED, ("a + b + c", "ct.maximum(ct.maximum(a, b), c)")), why="nothing is summed"
         ),
         NearMiss(_HALVED.replace("#pragma unroll\n", ""), why="nothing is asked for"),
         NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
@@ -126,6 +150,8 @@ class StaticUnrolling(Pattern):
             yield self.decide(facts, value, places)
         if written := self._written_out(facts):
             yield self.decide(facts, "written out by hand", written)
+        if taps := _summed_taps(facts):
+            yield self.decide(facts, _TAPS, taps)
 
     def _written_out(self, facts: Facts) -> list[Where]:
         """Stores of one array, three or more in a row of which each lies a tile behind the last
@@ -173,3 +199,44 @@ class StaticUnrolling(Pattern):
         if factor == 0:
             return "" if self._unread(facts, walked) else "unrolling asked for, extent at run time"
         return f"unrolled by {factor}" if isinstance(factor, int) and factor > 1 else ""
+
+
+def _summed_taps(facts: Facts) -> list[Where]:
+    """Loads of one array at three or more neighbours, each a factor of a product, and the sum that
+    the products end in."""
+    if facts.of_threads or facts.contractions:
+        return []
+    found: list[Where] = []
+    for array in dict.fromkeys(a.array for a in facts.loads if a.array is not None):
+        loads = [a for a in facts.loads if a.array == array and _several(facts, a)]
+        if len(loads) < 3 or len({a.node.parent for a in loads}) > 1 or not _in_a_row(loads):
+            continue
+        products = [m for a in loads for m in facts.graph.of(OpKind.MUL) if _factor(facts, m, a)]
+        ends = [
+            n
+            for n in facts.graph.of(OpKind.ADD)
+            if len(products) == len(loads)
+            and all(facts.graph.rests_on(n.result, m) for m in products)
+        ]
+        if ends:
+            found += [*loads, *products, ends[0]]
+    return found
+
+
+def _several(facts: Facts, access: Access) -> bool:
+    return bool(set(facts.types.shape(access.value)) - {"1"})
+
+
+def _in_a_row(loads: list[Access]) -> bool:
+    """Whether the places differ along one axis, each by one from the last."""
+    first = loads[0].index
+    away = [tuple(sub(x, y).constant for x, y in zip(a.index, first, strict=False)) for a in loads]
+    if any(len(a.index) != len(first) for a in loads) or any(None in one for one in away):
+        return False
+    moved = {at for one in away for at, number in enumerate(one) if number}
+    steps = [abs(one[at]) for at in moved for one in away]  # type: ignore[arg-type]
+    return len(moved) == 1 and sorted(steps) == [*range(len(loads))]
+
+
+def _factor(facts: Facts, product: Node, access: Access) -> bool:
+    return any(facts.graph.core(v) == access.value for v in product.op.inputs[:2])
