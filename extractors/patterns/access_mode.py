@@ -24,7 +24,7 @@ _VALUES = {
     Mode.POINTER: "element gather/pointer",
     Mode.ADVANCED: "advanced-indexing (sparse row + dense slices)",
 }
-_SINGLE = (Mode.POINTER, Mode.TILE)
+_SINGLE = (Mode.POINTER, Mode.TILE, Mode.ELEMENT)
 """Modes in which single numbers are read as well."""
 
 _WEIGHED = vary(
@@ -96,6 +96,9 @@ class AccessMode(Pattern):
         for access in facts.accesses:
             if alone or self._several(facts, access) or access.mode not in _SINGLE:
                 found.setdefault(_VALUES[access.mode], []).append(access)
+        gathered = [a for a in facts.accesses if a.mode is Mode.ELEMENT] if not found else []
+        if gathered:
+            found[_VALUES[Mode.ELEMENT]] = gathered
         for value, members in found.items():
             places = [node for access in members for node in _address(facts, access)]
             yield self.decide(facts, value, [*members, *places])
@@ -103,7 +106,8 @@ class AccessMode(Pattern):
     def _several(self, facts: Facts, access: Access) -> bool:
         """More than a single number; one that a tile of one element holds is no more."""
         shape = moved(facts, access)
-        return any(extent != "1" for extent in shape) if access.mode is Mode.TILE else bool(shape)
+        wide = any(extent != "1" for extent in shape)
+        return bool(shape) if access.mode is Mode.POINTER else wide
 
     def _placed(self, facts: Facts) -> bool:
         """Single numbers, each where a block id says."""

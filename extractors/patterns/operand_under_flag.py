@@ -148,6 +148,10 @@ class OperandUnderFlag(Pattern):
             why="one number, read in one place or in another",
         ),
         NearMiss(
+            vary(_MODES, ("MODE == 2", "MODE != 1")),
+            why="one of two opposites always holds",
+        ),
+        NearMiss(
             vary(_MODES, ("    if MODE == 2:\n", "    else:\n"), ("MODE == 1", "MODE")),
             why="the array is read on both sides",
         ),
@@ -240,7 +244,17 @@ def _modes(facts: Facts, accesses: list[Access], chosen: set[Node]) -> set[str]:
         if not around or around[-1][1] != 0:
             return set()
         found.add(around[-1][0].op.inputs[0])
-    return found
+    said = {one for value in found if (one := _compared(facts, value)) is not None}
+    return set() if any((sides, not alike) in said for sides, alike in said) else found
+
+
+def _compared(facts: Facts, condition: str) -> tuple[frozenset[str], bool] | None:
+    """The two sides of a condition, and whether it says that they are equal."""
+    made = facts.graph.producer(condition)
+    if made is None or made.op.kind not in (OpKind.EQ, OpKind.NE):
+        return None
+    sides = frozenset(str(facts.values.expr(v)) for v in made.op.inputs[:2])
+    return sides, made.op.kind == OpKind.EQ
 
 
 def _chain(accesses: list[Access], chosen: set[Node]) -> set[str]:
