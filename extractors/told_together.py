@@ -14,6 +14,7 @@ from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
+from extractors.told_flags import FLAGGED, with_branches
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import laid_out
 from kb.analysis.chunks import chunk_extents
@@ -26,9 +27,6 @@ from kb.knowledge import ParameterRole
 
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
-
-FLAGGED = frozenset({"tail_handling"})
-"""Axes that a flag decides which the host computes and the program asks."""
 
 EVERYWHERE = frozenset({"specialization"})
 """Axes whose value holds for the whole kernel, so that each value is told once."""
@@ -107,6 +105,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         if d.axis not in RULED and _overwrites(d, detection, dummies) and not of_workers(d, program)
     ]
     host = [_left(d, detection) for d in _handed(rest, detection)]
+    host = [*with_branches(host, detection.facts)]
     cuts = [d for d in host if d.axis == CUT]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]

@@ -19,9 +19,9 @@ class OccupancyHint(Pattern):
     axis = "occupancy"
     source = "cuTile documentation, kernel(occupancy=...)"
     matches = (
-        Case(SOFTMAX, "fixed: 4"),
+        Case(SOFTMAX, "fixed 4"),
         Case(vary(SOFTMAX, ("occupancy=4", "occupancy=ct.ByTarget(sm_90=4)")), "ByTarget"),
-        Case(FLASH_THREADS, "fixed: 1"),
+        Case(FLASH_THREADS, "fixed 1"),
         Case(FLASH_THREADS.replace("(1024, 1)", "(1024)"), "launch bounds, threads only"),
         Case(
             FLASH_THREADS.replace("__global__", "template <int W>\n__global__").replace(
@@ -40,11 +40,11 @@ class OccupancyHint(Pattern):
         entry = facts.kernel.entry
         for name, value in entry.options:
             if name == "occupancy" and value is not None:
-                text = "ByTarget" if isinstance(value, str) else f"fixed: {value}"
+                text = "ByTarget" if isinstance(value, str) else f"fixed {value}"
                 # The decorator stands on the line above the function.
                 yield self.decide(facts, text, ((max(entry.span.line - 1, 1), entry.span.line),))
             elif name == "min_blocks" and value is not None:
-                text = f"fixed: {value}" if isinstance(value, int) else "tuned"
+                text = f"fixed {value}" if isinstance(value, int) else "tuned"
                 yield self.decide(facts, text, (head_of(entry),))
             elif name == "max_threads" and "min_blocks" not in dict(entry.options):
                 yield self.decide(facts, "launch bounds, threads only", (head_of(entry),))

@@ -46,7 +46,7 @@ SHOWN = [
     ("gemm.cu", "sgemm_shared", "smem_layout", "no padding, no swizzle", 19),
     ("gemm.cu", "sgemm_registers", "vector_width", "128-bit", 61),
     ("gemm.cu", "sgemm_registers", "num_warps", "8", 105),
-    ("gemm.cu", "sgemm_registers", "occupancy", "fixed: 1", 42),
+    ("gemm.cu", "sgemm_registers", "occupancy", "fixed 1", 42),
     ("hgemm.cu", "hgemm_mma", "accum_dtype", "fp16", 83),
     ("hgemm.cu", "hgemm_mma", "prefetch_depth", "num_stages STAGES - 1", 86),
     ("hgemm.cu", "hgemm_mma", "copy_engine", "asynchronous copies by threads", 60),
