@@ -171,11 +171,15 @@ def _sides(graph: Graph, values: Values, product: Node) -> tuple[str | None, str
     return graph.through(left, _LOOKS), right
 
 
-def _is_state(graph: Graph, value: str | None) -> bool:
-    """True for a carried value, the outcome of a loop, or a maximum: a state, not a score."""
+def _is_state(graph: Graph, value: str | None, depth: int = 4) -> bool:
+    """True for a carried value, the outcome of a loop, a maximum, or a choice of those: no
+    score."""
     value = graph.through(value, _LOOKS)
     made = graph.kind_of(value)
     states = (OpKind.MAXIMUM, OpKind.REDUCE_MAX, OpKind.FOR, OpKind.WHILE)
+    node = graph.producer(value)
+    if node is not None and made == OpKind.SELECT and depth:
+        return all(_is_state(graph, side, depth - 1) for side in node.op.inputs[1:])
     return made in states or (value is not None and value in graph.arguments)
 
 
