@@ -20,7 +20,7 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.side_output import handed
-from kb.analysis.exponentials import Exponential, is_log2e
+from kb.analysis.exponentials import is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -234,8 +234,6 @@ class ScalePlacement(Pattern):
             yield "scale folded into (s*scale - m) FMA", [*after[:1], *parts]
         elif before:
             yield "scale S before max", before
-        elif below := [n for e in folded for n in _of_difference(facts, e)]:
-            yield "scale s - m before the exponential", below
 
     def _running(self, facts: Facts) -> list[Node]:
         """Products with a scalar of scores that one thread takes the largest of."""
@@ -369,13 +367,6 @@ class ScalePlacement(Pattern):
                 if named and facts.graph.roots(node.result, *CONTRACTIONS):
                     found.append(node)
         return found
-
-
-def _of_difference(facts: Facts, power: Exponential) -> list[Node]:
-    """The product of a scale and of what lies below the maximum, where that is what is raised."""
-    made, below = power.product, power.difference
-    inside = made is not None and below is not None and below.result in made.op.inputs
-    return [made] if made is not None and inside else []
 
 
 def _elements(facts: Facts, value: str) -> str:

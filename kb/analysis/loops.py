@@ -104,7 +104,7 @@ def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
         return Role.ACCUMULATOR
     if _extends(graph, argument, next_):
         return Role.RUNNING_MAXIMUM
-    kind = _sums(graph, argument, next_) or _by_inner(graph, values, argument, next_)
+    kind = _sums(graph, argument, next_)
     if kind is Role.SUM and _moves_on(graph, values, argument, next_):
         return Role.OTHER
     return kind or _of_inner(graph, values, argument, next_) or Role.OTHER
@@ -127,21 +127,6 @@ def _of_inner(graph: Graph, values: Values, argument: str, next_: str) -> Role |
         if factor is not None:
             return Role.RUNNING_SUM if factor else role
     return None
-
-
-def _by_inner(graph: Graph, values: Values, argument: str, next_: str) -> Role | None:
-    """What a loop inside does for a loop around: extends the maximum on, or adds to a sum that was
-    scaled before."""
-    inner = graph.producer(next_)
-    if inner is None or inner.op.kind != OpKind.FOR:
-        return None
-    position = [result.name for result in inner.op.results].index(next_)
-    own, init = inner.op.regions[-1].arguments[position + 1].name, graph.inits(inner)[position]
-    role = _role(graph, values, own, graph.handed(inner)[position])
-    if role is Role.RUNNING_MAXIMUM and graph.core(init) == argument:
-        return role
-    grows = role in (Role.SUM, Role.RUNNING_SUM)
-    return Role.RUNNING_SUM if grows and scaled(graph, init, argument) else None
 
 
 def _moves_on(graph: Graph, values: Values, argument: str, next_: str) -> bool:
