@@ -13,7 +13,7 @@ from extractors.cuda.packs import counted, is_pack
 from extractors.cuda.same_work import never_used, only_converts, standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
-from extractors.cuda.writing import MAX_IN_PLACE
+from extractors.cuda.writing import MAX_AGAIN, MAX_IN_PLACE
 from kb.dialects.cuda import BITS
 
 MAX_DEPTH = 16
@@ -40,6 +40,9 @@ class BindingReader(VectorReader):
     ) -> Val | None:  # fmt: skip
         """A helper read in place; None when there is no single one, or it is too deep."""
         if not candidates or self.frame.depth >= MAX_DEPTH or self.writer.count > MAX_IN_PLACE:
+            return None
+        again = all(one.at in self.read_once for one in candidates)
+        if again and self.writer.count > MAX_AGAIN:
             return None
         candidates, closed = self._written_for(candidates, template)
         given = arguments_of(self, node, candidates)

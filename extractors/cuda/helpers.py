@@ -31,6 +31,7 @@ class HelperReader(ControlReader):
         outer = self._loops
         self._loops = []
         self.trail.append(function)
+        self.read_once.add(function.at)
         self.writer.site.append(at)
         try:
             with self.inside(frame), self.block():

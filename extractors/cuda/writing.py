@@ -12,10 +12,13 @@ from kb.errors import InputError
 from kb.ir import Literal, Op, Region, Span, Value
 from kb.ops import OpKind
 
-MAX_OPERATIONS = 8_000
+MAX_OPERATIONS = 24_000
 """Operations of one kernel with its helpers in place; a larger one stays opaque."""
 
-MAX_IN_PLACE = 2_500
+MAX_AGAIN = 2_500
+"""Operations of a kernel past which a helper that was read in place before is not read again."""
+
+MAX_IN_PLACE = 10_000
 """Operations of a kernel past which calls of helpers stay calls that are not understood."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
@@ -99,7 +99,9 @@ class GatedScores(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        added = [n for total in facts.graph.of(OpKind.ADD) for n in self._added(facts, total)]
+        scores = facts.score_products or score_sums(facts)
+        sums = facts.graph.of(OpKind.ADD) if scores else []
+        added = [n for total in sums for n in self._added(facts, total, scores)]
         if added:
             yield self.decide(facts, "cumulated gates added", dict.fromkeys(added))
         if not facts.contractions or not facts.exponentials:
@@ -117,10 +119,9 @@ class GatedScores(Pattern):
         ]
         yield self.decide(facts, "exp(g_i - g_j) decay", [*decays, *faded, *alone])
 
-    def _added(self, facts: Facts, total: Node) -> list[Node]:
+    def _added(self, facts: Facts, total: Node, scores: Sequence[Node]) -> list[Node]:
         """A sum of scores and the difference of two loads of one array, with what is loaded."""
-        scores = facts.score_products or score_sums(facts)
-        for score, gate in (total.op.inputs[:2], total.op.inputs[1::-1]) if scores else ():
+        for score, gate in (total.op.inputs[:2], total.op.inputs[1::-1]):
             made = facts.graph.producer(facts.graph.core(gate))
             if made is None or made.op.kind != OpKind.SUB:
                 continue

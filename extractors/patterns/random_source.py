@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, TILE
 from extractors.patterns.cases_rows import ADD_POINTER, TURN
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Graph, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -65,6 +66,16 @@ _HASH_THREADS = """__global__ void drop(const float* x, float* out, int n, unsig
 """  # noqa: E501
 
 
+_SWIZZLED = """__global__ void turn(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = at >> 3;
+    int place = row * 8 + ((at & 7) ^ (row & 7));
+    int back = place ^ (row >> 1);
+    if (at < n) out[at] = back < n ? x[back] : 0.f;
+}
+"""
+
+
 class RandomSource(Pattern):
     """A generator of the language, or a chain of shifts and exclusive ors of a position."""
 
@@ -81,6 +92,7 @@ class RandomSource(Pattern):
         NearMiss(ADD_POINTER, why="nothing is random"),
         NearMiss(TURN, why="nothing is random"),
         NearMiss(ADD_THREADS, why="nothing is random"),
+        NearMiss(_SWIZZLED, why="the bits of one number turn the places of another"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -89,6 +101,8 @@ class RandomSource(Pattern):
             yield self.decide(facts, "Philox state", draws)
             return
         mixed = [n for n in facts.graph.of(OpKind.BIT_XOR) if self._mixes(facts, n.result)]
+        if not any(_with_itself(facts.graph, n) for n in mixed):
+            return
         tests = [
             n
             for n in facts.graph.of(OpKind.SELECT)
@@ -104,7 +118,18 @@ class RandomSource(Pattern):
             yield self.decide(facts, "stateless hash(offset,seed)", [*mixed, *tests])
 
     def _mixes(self, facts: Facts, value: str) -> bool:
-        """An exclusive or with a shift of itself, of something made from positions."""
+        """An exclusive or of something shifted, or unknown, that is made from positions."""
         lanes = facts.graph.roots(value, OpKind.ARANGE)
         shifts = facts.graph.roots(value, OpKind.SHIFT_RIGHT, OpKind.SHIFT_LEFT)
         return bool(lanes) and (bool(shifts) or facts.values.expr(value).has(AtomKind.OPAQUE))
+
+
+def _with_itself(graph: Graph, node: Node) -> bool:
+    """Whether a number is mixed with its own higher bits."""
+    one, other = (graph.core(v) for v in node.op.inputs[:2])
+    return any(
+        made is not None
+        and made.op.kind in (OpKind.SHIFT_RIGHT, OpKind.SHIFT_LEFT)
+        and graph.core(made.op.inputs[0]) == rest
+        for made, rest in ((graph.producer(one), other), (graph.producer(other), one))
+    )

@@ -120,8 +120,11 @@ def reducing_loop(graph: Graph, op: Op) -> list[tuple[OpKind, str, str]]:
 
 def _mixed(graph: Graph, loop: Op, argument: str, next_: str) -> bool:
     """Whether the next value of a carried one is made of it and of that of another lane."""
+    others = [n for n in graph.of(OpKind.SHUFFLE) if _exchanged(n) == argument]
+    if not others:
+        return False
     within = [n for n in graph.upstream(next_, lambda n: n.op is loop) if n.op is not loop]
-    others = [n for n in within if n.op.kind == OpKind.SHUFFLE and _exchanged(n) == argument]
+    others = [n for n in within if n in others]
     added = [n for n in within if n.op.kind in (OpKind.ADD, OpKind.FMA)]
     return any(graph.rests_on(n.result, other) for n in added for other in others)
 

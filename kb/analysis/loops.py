@@ -297,6 +297,13 @@ def persistent(loop: Loop, values: Values) -> bool:
 def item_of_round(loop: Loop, values: Values) -> str | None:
     """The item of a round where a loop counts rounds: the own block plus the rounds so far times
     the number of blocks, which the items are divided by to give the rounds."""
+    index = loop.node.index
+    if index not in values.items_of_rounds:
+        values.items_of_rounds[index] = _item_of_round(loop, values)
+    return values.items_of_rounds[index]
+
+
+def _item_of_round(loop: Loop, values: Values) -> str | None:
     if loop.high is None:
         return None
     divided = (a for a in values.expr(loop.high).top() if a.kind in _DIVIDED)

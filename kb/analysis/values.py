@@ -38,14 +38,13 @@ class Values:
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     increments: dict[str, Expr] = field(default_factory=dict)
+    items_of_rounds: dict[int, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for parameter in self.graph.function.parameters:
             name = parameter.name
             self.exprs[name] = s.of(Atom(name, AtomKind.PARAMETER, value=name))
         self._region(self.graph.function.body)
-
-    # -- questions
 
     def expr(self, value: str | None) -> Expr:
         """Integer meaning of a value; an opaque atom when nothing is known."""
