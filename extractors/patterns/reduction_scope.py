@@ -154,7 +154,7 @@ class ReductionScope(Pattern):
             yield self.decide(facts, "block", [*found, *second, *groups])
         elif found:
             scopes = {str(n.op.attribute("scope") or "warp") for n in found}
-            yield self.decide(facts, min(scopes), [*found, *groups])
+            yield self.decide(facts, min(scopes), [*found, *_handed(facts, found), *groups])
         adds = [
             a.node
             for a in facts.stores
@@ -172,6 +172,19 @@ class ReductionScope(Pattern):
             alone += [node for _, node in held_sums(facts)]
             if alone:
                 yield self.decide(facts, "thread", alone)
+
+
+def _handed(facts: Facts, found: list[Node]) -> list[Node]:
+    """Shuffles that hand other lanes what a step combines, and those that hand on what all steps
+    gave."""
+    own = facts.threads.node_set(found)
+    taken = [v for step in found for v in step.op.inputs]
+    return [
+        n
+        for n in facts.threads.of(OpKind.SHUFFLE)
+        if any(facts.threads.rests_on_any(v, own) for v in n.op.inputs)
+        or any(facts.threads.rests_on(v, n) for v in taken)
+    ]
 
 
 def _of_tile(facts: Facts, node: Node) -> bool:

@@ -47,6 +47,22 @@ def scale(x, out, by: float, n: int, T: Int):
         ct.scatter(out, row * n + at, ct.gather(x, row * n + at) * by)
 """
 )
+_BY_THREAD = """__global__ void sums(const float* x, float* out, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float total = 0.0f;
+    for (int col = 0; col <= row; col++) total += x[row * n + col];
+    out[row] = total;
+}
+"""
+_BY_ROUND = """__global__ void sums(const float* x, float* out, int n) {
+    for (int row = threadIdx.x; row < n; row++) {
+        float total = 0.0f;
+        for (int col = 0; col <= row; col++) total += x[row * n + col];
+        out[row * n + threadIdx.x] = total;
+    }
+}
+"""
+_PLACES = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION)
 
 
 class UpToTheDiagonal(Pattern):
@@ -59,6 +75,8 @@ class UpToTheDiagonal(Pattern):
     matches = (
         Case(LOWER_THREADS, "upper bound clipped (causal)"),
         Case(_FOLDED_THREADS, "upper bound clipped (causal)"),
+        Case(_BY_THREAD, "upper bound clipped (causal)"),
+        Case(_BY_ROUND, "upper bound clipped (causal)"),
         Case(_LOWER, "upper bound clipped (causal)"),
         Case(_LOWER_TILE, "upper bound clipped (causal)"),
     )
@@ -68,6 +86,8 @@ class UpToTheDiagonal(Pattern):
             LOWER_THREADS.replace("x[row * n + col]", "x[col]"), why="no load is in the own row"
         ),
         NearMiss(vary(_LOWER, ("range(0, row + 1, T)", "range(0, n, T)")), why="whole rows"),
+        NearMiss(_BY_THREAD.replace("col <= row", "col <= 2 * row"), why="past the own row"),
+        NearMiss(_BY_ROUND.replace("x[row * n", "x[threadIdx.x * n"), why="of another row"),
         NearMiss(SOFTMAX_CHUNKS, why="whole rows"),
         NearMiss(DECODE_PART, why="a piece of a row, between two bounds of the block"),
     )
@@ -90,19 +110,35 @@ def _diagonal(facts: Facts, loop: Loop) -> bool:
     if loop.high is None or persistent(loop, facts.values):
         return False
     low, high = facts.values.expr(loop.low), facts.values.expr(loop.high)
-    if low.has(AtomKind.BLOCK) or not high.has(AtomKind.BLOCK):
+    if low.has(AtomKind.BLOCK) or not high.has(*_PLACES):
         return False
-    if high.has(AtomKind.MINIMUM, AtomKind.LOADED, AtomKind.CHOICE):
+    if high.has(AtomKind.MINIMUM, AtomKind.LOADED, AtomKind.CHOICE, AtomKind.OPAQUE):
         return False
     rows = list(_rows(high))
     loads = [a for a in facts.loads if a.node.inside(loop.node)]
-    return any(
+    return any(_below(facts, loop, high, index) for a in loads for index in a.index) or any(
         index.coefficient(block) == mul(factor, of(stride))
         for a in loads
         for index in a.index
         for block, factor in rows
         for stride in index.coefficient(block).atoms()
         if stride.kind is AtomKind.PARAMETER
+    )
+
+
+def _below(facts: Facts, loop: Loop, high: Expr, index: Expr) -> bool:
+    """True for a place that moves by one along the loop and by a row with all that the bound is
+    made of: the number of the own row, and one for the columns up to it."""
+    column = facts.values.expr(loop.induction).atom
+    if high.terms and dict(high.terms).get(()) != 1:
+        return False
+    if column is None or index.coefficient(column).constant != 1:
+        return False
+    first = next(iter(high.top()))
+    strides = [s for s in index.coefficient(first).atoms() if s.kind is AtomKind.PARAMETER]
+    return any(
+        all(index.coefficient(a) == mul(high.coefficient(a), of(stride)) for a in high.top())
+        for stride in strides
     )
 
 
