@@ -68,6 +68,7 @@ _ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 _JOINED = VIEWS | {OpKind.BIT_OR, OpKind.OR}
 _LARGEST = (OpKind.MAXIMUM, OpKind.REDUCE_MAX)
 _FINITE = "finite m init"
+_ZERO = "maximum begins at 0"
 _NONE = "none (NaN)"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
@@ -118,6 +119,7 @@ class DegenerateRowGuard(Pattern):
             ),
             "clamp l >= eps",
         ),
+        Case(vary(SOFTMAX_TWICE_POINTER, ('top = float("-inf")', "top = 0.0")), _ZERO),
         Case(vary(SOFTMAX_POINTER, *_ASKED), "asked for by its maximum"),
         Case(_ASKED_LANES, "asked for by its maximum"),
         Case(vary(MERGE_TWICE_POINTER, _ZEROED), "asked for by its maximum"),
@@ -158,7 +160,7 @@ class DegenerateRowGuard(Pattern):
             first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
             value, where = self._guard(facts, loop, first, start)
             open_rows = facts.of_threads and value == _NONE and not _asks_infinity(facts)
-            if facts.contractions or value == _FINITE or open_rows:
+            if facts.contractions or value in (_FINITE, _ZERO) or open_rows:
                 yield self.decide(facts, value, where)
 
         asked = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF) if _asks_maximum(facts, n)]
@@ -183,6 +185,8 @@ class DegenerateRowGuard(Pattern):
             first = _filled(facts, value)
             if isinstance(first, int | float) and _LEAST <= first < -LARGE:
                 return _FINITE, _made(facts, value)
+            if first == 0:
+                return _ZERO, _made(facts, value)
         return _NONE, [n for v in tops for n in _made(facts, v)]
 
     def _clamps(self, facts: Facts, loop: Loop) -> list[Node]:

@@ -15,6 +15,7 @@ from kb.analysis.derivatives import logistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
+from kb.analysis.joined_steps import decays, gains_behind, modulations, products_apart, triangles
 from kb.analysis.normalisations import normalisations
 from kb.analysis.quantised import narrowed
 from kb.analysis.rotations import rotations
@@ -189,7 +190,16 @@ def _convolved(facts: Facts) -> list[Node]:
     return [] if facts.contractions else weighted(facts)
 
 
+def _shared_rows(facts: Facts) -> list[Node]:
+    return gains_behind(facts, _activated(facts))
+
+
+_APART = "several products in one kernel"
 _STAGES: tuple[tuple[str, Stage], ...] = (
+    ("decay", decays),
+    ("mask", triangles),
+    ("modulation", modulations),
+    ("gain", _shared_rows),
     ("convolution", _convolved),
     ("softmax", _routed),
     ("selection", _chosen),
@@ -204,6 +214,38 @@ def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
     """Whether a step takes what a product gave, and gives no product an operand."""
     taken = any(facts.graph.rests_on(node.result, p) for p in products)
     return taken and not any(facts.graph.rests_on(p.result, node) for p in products)
+
+
+_MODULATED = vary(
+    LAYER_NORM_POINTER,
+    ("(y, sy, x, sx,", "(y, sy, x, sx, z, u,"),
+    (
+        "(c * r * g + h)",
+        "((c * r * g + h) * (1.0 + tl.load(z + row * sx + at, mask=inside, other=0.0))"
+        " + tl.load(u + row * sx + at, mask=inside, other=0.0))",
+    ),
+)
+_DECAYED = vary(
+    PRODUCT_POINTER,
+    ("acc.to(", "(acc * tl.exp(tl.load(a + m) - tl.load(b + m))[:, None]).to("),
+)
+_LOWER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("))
+_BESIDE = vary(
+    PRODUCT_POINTER,
+    ("    acc = ", "    own = tl.dot(tl.load(a + m[:, None] * 16 + n[None, :]), tl.load(b + m[:, None] * 16 + n[None, :]))\n    tl.store(b + m[:, None] * 16 + n[None, :], own)\n    acc = "),  # noqa: E501
+)  # fmt: skip
+_CURVED = (
+    POINTER
+    + """
+@triton.jit
+def curve(out, x, g, h, n, W: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, W)
+    v = tl.load(x + row * n + at, mask=at < n)
+    y = tl.sigmoid(v) * tl.load(g + at, mask=at < n) + tl.load(h + at, mask=at < n)
+    tl.store(out + row * n + at, y, mask=at < n)
+"""
+)
 
 
 class StagesJoined(Pattern):
@@ -224,6 +266,11 @@ class StagesJoined(Pattern):
         Case(_RECTIFIED, "product and activation in one kernel"),
         Case(_ROUTED, "softmax and selection in one kernel"),
         Case(_CONVOLVED, "convolution and activation in one kernel"),
+        Case(_MODULATED, "modulation and normalisation in one kernel"),
+        Case(_DECAYED, "product and decay in one kernel"),
+        Case(_LOWER, "product and mask in one kernel"),
+        Case(_CURVED, "gain and activation in one kernel"),
+        Case(_BESIDE, _APART),
     )
     near_misses = (
         NearMiss(
@@ -253,6 +300,10 @@ class StagesJoined(Pattern):
             why="the exponent of the scale is held above zero",
             value="activation and quantisation in one kernel",
         ),
+        NearMiss(
+            vary(_CURVED, ("g + at,", "g + row * n + at,"), ("h + at,", "h + row * n + at,")),
+            why="what multiplies and what is added belongs to the row",
+        ),
         NearMiss(ROW_NORM, why="normalisation alone"),
         NearMiss(ROW_NORM_THREADS, why="normalisation alone"),
         NearMiss(LAYER_NORM_POINTER, why="normalisation alone"),
@@ -275,7 +326,10 @@ class StagesJoined(Pattern):
             seen.insert(0, ("product", products))
             if before := quantised_operands(facts):
                 seen.insert(0, ("quantisation", before))
-        if len(seen) < 2:
+        apart = products_apart(facts)
+        if apart:
+            yield self.decide(facts, _APART, apart)
+        if len(seen) < 2 or apart:
             return
         for store in facts.stores:
             met = [

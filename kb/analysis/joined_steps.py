@@ -1,0 +1,104 @@
+"""Steps beside a product, a normalisation or an activation, that could be kernels of their own:
+masks of a diagonal, decays, modulations, gains and shifts."""
+
+from __future__ import annotations
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import between_lanes, is_wide, masks
+from kb.analysis.normalisations import Normalisation, normalisations
+from kb.analysis.rotations import rotations
+from kb.analysis.symbolic import Atom, AtomKind
+from kb.ops import OpKind
+
+_PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LOADED)
+
+
+def triangles(facts: Facts) -> list[Node]:
+    """Selects that keep one side of the diagonal of a product."""
+    told = masks(facts) if facts.contractions else []
+    return [m.node for m in told if any(between_lanes(facts, c) for c in m.comparisons)]
+
+
+def decays(facts: Facts) -> list[Node]:
+    """Exponentials of loaded numbers, with the multiplications of a product by them."""
+    products = facts.graph.node_set(facts.contractions)
+    powers = [e.node for e in facts.exponentials] if products else []
+    powers = [n for n in powers if not facts.graph.rests_on_any(n.result, products)]
+    found: list[Node] = []
+    for node in facts.graph.of(OpKind.MUL) if powers else ():
+        for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            raised = facts.graph.producer(facts.graph.core(this))
+            if raised in powers and facts.graph.rests_on_any(other, products):
+                found += [raised, node]
+    return found
+
+
+def modulations(facts: Facts) -> list[Node]:
+    """Behind the gain of a normalised row, multiplications by other loaded rows, and additions to
+    what they give; a rotation multiplies and adds, too."""
+    for norm in normalisations(facts) if not rotations(facts) else ():
+        gains = [n for n in facts.graph.of(OpKind.MUL) if _takes_in(facts, norm, n)]
+        own = _taken(facts, gains[0], norm) if gains else set()
+        others = [
+            n
+            for n in gains[1:]
+            if facts.graph.rests_on(n.result, gains[0]) and _taken(facts, n, norm) - own
+        ]
+        sums = [n for n in facts.graph.of(OpKind.ADD) if _takes_in(facts, norm, n)]
+        sums = [n for n in sums if others and facts.graph.rests_on(n.result, others[0])]
+        if sums:
+            return [*others, *sums]
+    return []
+
+
+def _takes_in(facts: Facts, norm: Normalisation, node: Node) -> bool:
+    """The normalised row on one side, and on the other what is loaded from elsewhere."""
+    for row, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+        arrays = {a.array for a in facts.feeding(other)}
+        if facts.graph.rests_on(row, norm.root) and not facts.graph.rests_on(other, norm.root):
+            return bool(arrays - norm.row) and bool(facts.stored_in(node.result))
+    return False
+
+
+def _taken(facts: Facts, node: Node, norm: Normalisation) -> set[str | None]:
+    """The arrays that an operation takes in beside the normalised row."""
+    sides = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, norm.root)]
+    return {a.array for v in sides for a in facts.feeding(v)} - norm.row
+
+
+def gains_behind(facts: Facts, curves: list[Node]) -> list[Node]:
+    """Multiplications and additions behind a function, or before it, by rows or numbers that all
+    rows share."""
+    if facts.contractions or facts.reductions or not curves:
+        return []
+    found = []
+    for node in facts.graph.of(OpKind.MUL, OpKind.ADD):
+        for row, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            curve = next((c for c in curves if facts.graph.rests_on(row, c)), None)
+            held = facts.held_loads(other)
+            if curve is not None and held and is_wide(facts, row):
+                own = {p for a in facts.feeding(curve.result) for p in _places(a)}
+                if all(own - _places(a) for a in held):
+                    found.append(node)
+    return found
+
+
+def _places(access: Access) -> set[Atom]:
+    return {a for e in access.index for a in e.atoms() if a.kind in _PLACES}
+
+
+def products_apart(facts: Facts) -> list[Node]:
+    """Products of which each goes into another output, without the other one."""
+    if facts.score_products or len(facts.contractions) < 2:
+        return []
+    into = [
+        {p for p in facts.contractions if facts.graph.rests_on(store.value, p)}
+        for store in facts.stores
+    ]
+    for one in into:
+        for other in into:
+            if one - other and other - one and {p.lines for p in one} != {p.lines for p in other}:
+                return sorted({*one, *other}, key=lambda n: n.index)
+    return []
