@@ -16,6 +16,7 @@ from extractors.host.values import (
     ABSENT,
     Bound,
     Builtin,
+    Choice,
     ClassValue,
     Expr,
     External,
@@ -133,8 +134,16 @@ class Attributes(Tensors):
         return None
 
     def set_item(self, owner: Value, key: Value, value: Value, node: ast.AST) -> None:
-        """`owner[key] = value`."""
+        """`owner[key] = value`; a key that a test chose is the one or the other."""
         machine = self.machine
+        if isinstance(key, Choice) and isinstance(owner, Ref) and owner.kind == "dict":
+            then, other = key.then, key.other
+            machine.branch(
+                key.cond,
+                lambda: self.set_item(owner, then, value, node),
+                lambda: self.set_item(owner, other, value, node),
+            )
+            return
         if isinstance(owner, Ref) and owner.kind == "dict":
             if not isinstance(key, (Ref, Unknown)) and key is not Ellipsis:
                 machine.put(owner.oid, key, value)

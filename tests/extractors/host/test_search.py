@@ -171,6 +171,41 @@ def run(x, out, n):
     assert not any(row.axis == "arch_dispatch" for row in sized)
 
 
+def test_a_kernel_kept_under_a_key_that_a_test_chose_is_launched(read: Read) -> None:
+    text = """
+import cuda.tile as ct
+import torch
+C = ct.Constant[int]
+kept = {}
+@ct.kernel
+def k(X, T: C):
+    ct.store(X, (0,), ct.load(X, (0,), (T,)) + 1)
+@ct.kernel
+def kk(X, T: C):
+    ct.store(X, (0,), ct.load(X, (0,), (T,)) + 2)
+def chosen(n, wide):
+    if wide:
+        key = ("one", n)
+        base = k
+    else:
+        key = ("other", n)
+        base = kk
+    if key in kept:
+        return kept[key]
+    kept[key] = base.replace_hints(occupancy=2)
+    return kept[key]
+def run(x, n):
+    wide = x.dtype == torch.float32
+    kernel = chosen(n, wide)
+    if wide:
+        ct.launch(None, (1, 1, 1), kernel, (x, 64))
+    else:
+        ct.launch(None, (1, 1, 1), kernel, (x, 128))
+"""
+    launched = [[one.lines for one in read(text, name).launches] for name in ("k", "kk")]
+    assert launched == [[(27, 27)], [(29, 29)]]
+
+
 def test_first_configuration_without_a_search(read: Read) -> None:
     text = (
         HEAD
