@@ -122,6 +122,17 @@ def back(x, r, out, n, m, T: tl.constexpr, R: tl.constexpr):
 """
 )
 
+_SWISH = (
+    TILE
+    + """
+@ct.kernel
+def swish(x, y, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    gate = ct.gather(y, at)
+    ct.scatter(out, at, ct.gather(x, at) * (1.0 / (1.0 + ct.exp(-gate))))
+"""
+)
+
 
 class ReciprocalOnce(Pattern):
     """1/x or rsqrt(x) of a row is computed once; a wider tile is multiplied by it, and what is
@@ -197,6 +208,7 @@ class ReciprocalOnce(Pattern):
             why="no loaded numbers are divided",
             value="divide per element",
         ),
+        NearMiss(_SWISH, why="every element has a reciprocal of its own"),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
         NearMiss(PRODUCT_THREADS, why="nothing is divided"),
@@ -296,6 +308,8 @@ class ReciprocalOnce(Pattern):
     def _products(self, facts: Facts, node: Node) -> list[Node]:
         """Multiplications that take the reciprocal in, with a wider side or a reduced one."""
         values, found = [node.result], []
+        if _of_elements(facts, node):
+            return []
         for value in values:
             for user in facts.graph.users(value):
                 if user.op.kind in _LOOKS and len(values) < 16:
@@ -309,6 +323,18 @@ class ReciprocalOnce(Pattern):
                     if any(facts.graph.roots(v, *READS) for v in other):
                         found.append(user)
         return found
+
+
+def _of_elements(facts: Facts, node: Node) -> bool:
+    """Whether a tile of reciprocals has one for every element that was loaded: nothing is reduced
+    on the way, and nothing that is loaded has more axes."""
+    wide = sum(e != "1" for e in facts.types.shape(node.result))
+    if wide == 0 or facts.graph.roots(node.result, *REDUCTIONS):
+        return False
+    own = [facts.access(n) for n in facts.graph.roots(node.result, *READS)]
+    shapes = [facts.types.shape(a.value) for a in facts.accesses]
+    widest = max((sum(e != "1" for e in shape) for shape in shapes), default=0)
+    return any(a is not None and facts.types.shape(a.value) for a in own) and widest <= wide
 
 
 def _meets(facts: Facts, value: str, axes: int) -> bool:
