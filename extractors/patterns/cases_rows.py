@@ -265,3 +265,20 @@ def conv(x, w, out, batch, H, V, P, Q, KO, xn, xc, xh, xv, wk, wc, wr, ws, yn, y
 """
 )
 """A convolution as an implicit matrix product, taps outside and channels inside one loop."""
+
+CENTRED_TILES = (
+    TILE
+    + """
+@ct.kernel
+def centre(x, out, N: Int, T: Int):
+    row = ct.bid(0)
+    total = ct.full((1, T), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(N, T)):
+        total = total + ct.load(x, index=(row, j), shape=(1, T))
+    mean = ct.sum(total, 1, keepdims=True) / N
+    for j in range(ct.cdiv(N, T)):
+        v = ct.load(x, index=(row, j), shape=(1, T))
+        ct.store(out, index=(row, j), tile=v - mean)
+"""
+)
+"""Rows that are read twice, by the numbers of their tiles."""

@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINT
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
+    CENTRED_TILES,
     DELTA_TILE,
     NORM_PERSISTENT,
     ROW_NORM,
@@ -144,6 +145,7 @@ class RowResidency(Pattern):
     )
     matches = (
         Case(ADDED_THREADS, "multi-pass reload (3 passes)"),
+        Case(CENTRED_TILES, "multi-pass reload (2 passes)"),
         Case(_EITHER, _ONCE),
         Case(_REGIMES, "multi-pass reload (2 passes), or one tile in registers"),
         Case(ROW_NORM, "single tile, row cached in registers"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.rounds import goes_along, steps_of
-from kb.analysis.symbolic import ONE, AtomKind
+from kb.analysis.symbolic import ONE, AtomKind, Expr
 
 
 def chunked(facts: Facts, access: Access) -> bool:
-    """True when the lanes of a load move with a loop over the row."""
+    """True when the lanes of a load, or its tiles, move with a loop over the row."""
     for loop in facts.loops:
         if loop in facts.item_loops or not access.node.inside(loop.node):
             continue
@@ -17,7 +17,17 @@ def chunked(facts: Facts, access: Access) -> bool:
             rows = [e for e in access.index if e.has(AtomKind.LANE) and step in {*e.atoms()}]
             if any(step.kind is not AtomKind.COUNT or goes_along(e, step, by) for e in rows):
                 return True
+            if any(step in {*e.atoms()} for e in _tiles(access)):
+                return True
     return False
+
+
+def _tiles(access: Access) -> list[Expr]:
+    """The numbers of a tile along the axes in which it has more than one element."""
+    shape = access.shape
+    if access.mode is not Mode.TILE or len(shape) != len(access.index):
+        return []
+    return [e for extent, e in zip(shape, access.index, strict=True) if extent != "1"]
 
 
 def along(facts: Facts, access: Access) -> bool:
