@@ -32,7 +32,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Role
 from kb.analysis.register_rows import kept_in_registers
-from kb.analysis.row_chunks import along, chunked, passes
+from kb.analysis.row_chunks import along, chunked, passes, summary
 from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -392,10 +392,6 @@ class RowResidency(Pattern):
             added = added and OpKind.MUL in map(facts.graph.kind_of, node.op.inputs[:2])
             if added or node.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV, OpKind.FMA):
                 others = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, reduction)]
-                if any(access.node in facts.graph.upstream(v, _summary) for v in others):
+                if any(access.node in facts.graph.upstream(v, summary) for v in others):
                     return True
         return False
-
-
-def _summary(node: Node) -> bool:
-    return node.op.kind in REDUCTIONS or node.op.kind in READS

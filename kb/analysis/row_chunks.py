@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.rounds import goes_along, steps_of
 from kb.analysis.symbolic import ONE, AtomKind, Expr
+from kb.ops import READS, REDUCTIONS
 
 
 def chunked(facts: Facts, access: Access) -> bool:
@@ -62,3 +64,8 @@ def _side_by_side(loads: list[Access]) -> list[Access]:
     """Those of loads whose loop holds no other one of theirs."""
     loops = {a.loop for a in loads if a.loop is not None}
     return [a for a in loads if not any(one.inside(a.loop) for one in loops if a.loop)]
+
+
+def summary(node: Node) -> bool:
+    """What a load is no longer seen through: what is read, or reduced, from it."""
+    return node.op.kind in REDUCTIONS or node.op.kind in READS
