@@ -25,11 +25,6 @@ _MAX = """__device__ float block_max(float v) {
 }
 """
 
-_WARP_SUM = """__device__ float warp_sum(float v) {
-    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
-    return v;
-}
-"""
 ROW_NORM_THREADS = (
     _SUM
     + """__global__ void norm(const half* x, const half* w, half* out, float* stat, int n, float eps) {
@@ -122,29 +117,6 @@ LAYER_NORM_THREADS = (
 """
 )
 """Layer normalisation of one row."""
-
-ADDED_THREADS = (
-    _WARP_SUM
-    + """__global__ void added(const float* x, const float* y, float* both, float* out, int n, float eps) {
-    int row = blockIdx.x;
-    float part = 0.f, square = 0.f;
-    for (int i = threadIdx.x; i < n; i += 32) {
-        float v = x[row * n + i] + y[row * n + i];
-        part += v;
-        both[row * n + i] = v;
-    }
-    float mean = warp_sum(part) / n;
-    for (int i = threadIdx.x; i < n; i += 32) {
-        float c = both[row * n + i] - mean;
-        square += c * c;
-    }
-    float r = rsqrtf(warp_sum(square) / n + eps);
-    for (int i = threadIdx.x; i < n; i += 32)
-        out[row * n + i] = (both[row * n + i] - mean) * r;
-}
-"""
-)
-"""Layer normalisation of a sum that is stored, and read from where it was stored."""
 
 SOFTMAX_THREADS = (
     _SUM

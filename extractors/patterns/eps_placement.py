@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_norms_threads import NORM_ALONE_THREADS
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, RUNNING_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
@@ -85,6 +86,7 @@ class EpsPlacement(Pattern):
     axis = "eps_placement"
     source = "Ba et al., Layer Normalization (2016); framework reference of layer_norm"
     matches = (
+        Case(NORM_ALONE_THREADS, "inside rsqrt"),
         Case(ROW_NORM, "inside rsqrt"),
         Case(LAYER_NORM_POINTER, "inside rsqrt"),
         Case(

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases_norms_threads import (
+    ADDED_THREADS,
+    LENGTHS_THREADS,
+    NORM_ALONE_THREADS,
+)
 from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
@@ -20,7 +25,10 @@ from extractors.patterns.cases_rows_pointer import (
     RECURRENCE,
     SOFTMAX_POINTER,
 )
-from extractors.patterns.cases_rows_threads import ADDED_THREADS, ROW_NORM_THREADS, SOFTMAX_THREADS
+from extractors.patterns.cases_rows_threads import (
+    ROW_NORM_THREADS,
+    SOFTMAX_THREADS,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import Normalisation, normalisations
@@ -47,6 +55,7 @@ class NormKind(Pattern):
         Case(LAYER_NORM_POINTER, "LayerNorm"),
         Case(ROW_NORM_THREADS, "RMSNorm"),
         Case(ADDED_THREADS, "LayerNorm"),
+        Case(NORM_ALONE_THREADS, "LayerNorm"),
         Case(NORM_BACKWARD, "RMSNorm"),
         Case(NORM_BACKWARD_POINTER, "RMSNorm"),
         Case(NORM_BACKWARD_LOCKED, "LayerNorm"),
@@ -54,6 +63,7 @@ class NormKind(Pattern):
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
+        NearMiss(LENGTHS_THREADS, why="the root scales no row"),
         NearMiss(ADDED_THREADS, why="the mean is that of what was stored", value="RMSNorm"),
         NearMiss(RECURRENCE, why="what the state holds is taken away, no mean", value="LayerNorm"),
         NearMiss(

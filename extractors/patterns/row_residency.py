@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_norms_threads import ADDED_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -20,7 +21,6 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER, SCANNED_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
-    ADDED_THREADS,
     BACKWARD_REGISTERS_THREADS,
     ROW_NORM_CHUNKS_THREADS,
     ROW_NORM_THREADS,

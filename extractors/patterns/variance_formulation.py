@@ -6,13 +6,18 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import vary
+from extractors.patterns.cases_norms_threads import LENGTHS_THREADS, NORM_ALONE_THREADS
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM, ROW_NORM_POINTER
-from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import (
+    LAYER_NORM_THREADS,
+    ROW_NORM_THREADS,
+)
 from extractors.patterns.welford_running import WelfordRunning
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import alike
+from kb.analysis.row_sums import row_sums, totals
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -36,8 +41,10 @@ class VarianceFormulation(Pattern):
         Case(_ONE_PASS, "one-pass E[x^2]-E[x]^2"),
         Case(LAYER_NORM, "two-pass centred"),
         Case(LAYER_NORM_THREADS, "two-pass centred"),
+        Case(NORM_ALONE_THREADS, "two-pass centred"),
     )
     near_misses = (
+        NearMiss(LENGTHS_THREADS, why="no mean is taken away"),
         NearMiss(ROW_NORM, why="no mean is taken away"),
         NearMiss(SOFTMAX, why="no squares"),
         NearMiss(ROW_NORM_POINTER, why="no mean is taken away"),
@@ -47,14 +54,14 @@ class VarianceFormulation(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.graph.of(OpKind.RSQRT, OpKind.SQRT) or facts.contractions:
             return
-        for total in facts.graph.of(OpKind.REDUCE_SUM):
+        for total in totals(facts):
             square = self._square(facts, total)
             if square is None:
                 continue
             centred = [
                 n
                 for n in facts.graph.roots(square.op.inputs[0], OpKind.SUB)
-                if facts.graph.roots(n.op.inputs[1], OpKind.REDUCE_SUM)
+                if row_sums(facts, n.op.inputs[1])
             ]
             if centred and not any(WelfordRunning().find(facts)):
                 yield self.decide(facts, "two-pass centred", [*centred, square, total])
@@ -72,9 +79,8 @@ class VarianceFormulation(Pattern):
     def _square(self, facts: Facts, total: Node) -> Node | None:
         """The product of a value with itself that the sum is taken of, perhaps summed lane by lane
         before."""
-        for node in facts.graph.upstream(
-            total.op.inputs[0], lambda n: n.op.kind in (OpKind.REDUCE_SUM,)
-        ):
+        added = total.op.inputs[-1 if total.op.kind == OpKind.ADD else 0]
+        for node in facts.graph.upstream(added, lambda n: n.op.kind == OpKind.REDUCE_SUM):
             left, right = (*node.op.inputs, "", "")[:2]
             if node.op.kind == OpKind.MUL and alike(facts.graph, left, right):
                 return node

@@ -8,6 +8,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
+from kb.analysis.row_sums import row_sums
 from kb.ops import READS, OpKind
 
 
@@ -30,11 +31,14 @@ def normalisations(facts: Facts) -> list[Normalisation]:
         return []
     found = []
     for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
-        sums = facts.graph.roots(root.result, OpKind.REDUCE_SUM)
+        sums = row_sums(facts, root.result)
         if not any(facts.graph.rests_on(s.value, root) for s in facts.stores):
             continue
+        if sums and not facts.reductions and not _scales_elements(facts, root):
+            continue  # a distance, or another number that scales no row
         if sums:
-            row = {array for total in sums for array in _arrays(facts, total.op.inputs[0])}
+            summed = [v for n in sums for v in n.op.inputs[: 1 if facts.reductions else None]]
+            row = {array for value in summed for array in _arrays(facts, value)}
             less = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root)]
             centres = [n for n in less if row & _arrays(facts, n.op.inputs[0])]
             found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
@@ -58,14 +62,26 @@ def _scaled_by_stored(facts: Facts, root: Node) -> set[str | None]:
     return {a.array for v in factors for a in facts.feeding(v) if is_wide(facts, a.value)}
 
 
+def _scales_elements(facts: Facts, root: Node) -> bool:
+    """Whether a loop multiplies by what a root gives, or divides by it, what it loads."""
+    return any(
+        a.loop is not None and a.loop is node.loop
+        for node in facts.graph.downstream(root.result, 12)
+        if node.op.kind in (OpKind.MUL, OpKind.DIV)
+        for value in node.op.inputs[:2]
+        if not facts.graph.rests_on(value, root)
+        for a in facts.feeding(value)
+    )
+
+
 def _takes_mean(facts: Facts, node: Node, root: Node) -> bool:
     """A row less a number that was reduced from it, which is not computed from the root."""
     over, under = node.op.inputs[:2]
-    mean = facts.graph.roots(under, OpKind.REDUCE_SUM)
+    mean = row_sums(facts, under)
     if not mean or facts.graph.rests_on(under, root):
         return False
     arrays = _arrays(facts, over) & _arrays(facts, under)
-    return bool(arrays) and not facts.graph.roots(over, OpKind.REDUCE_SUM)
+    return bool(arrays) and not row_sums(facts, over)
 
 
 def _arrays(facts: Facts, value: str) -> set[str | None]:

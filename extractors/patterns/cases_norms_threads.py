@@ -1,0 +1,61 @@
+# ruff: noqa: E501
+"""Sample normalisations of CUDA C++, thread by thread. Written for this purpose."""
+
+from __future__ import annotations
+
+_WARP_SUM = """__device__ float warp_sum(float v) {
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
+    return v;
+}
+"""
+NORM_ALONE_THREADS = """__global__ void norm(const float* x, const float* w, float* out, int rows, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) {
+        const float* own = x + row * n;
+        float mean = 0.f, square = 0.f;
+        for (int i = 0; i < n; i++) mean += own[i];
+        mean = mean / n;
+        for (int i = 0; i < n; i++) {
+            float c = own[i] - mean;
+            square += c * c;
+        }
+        float r = 1.0f / sqrtf(square / n + 1e-5f);
+        for (int i = 0; i < n; i++) out[row * n + i] = (own[i] - mean) * r * w[i];
+    }
+}
+"""
+"""Layer normalisation, a row for every thread."""
+
+LENGTHS_THREADS = """__global__ void lengths(const float* x, float* out, int rows, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows) {
+        float square = 0.f;
+        for (int i = 0; i < n; i++) square += x[row * n + i] * x[row * n + i];
+        out[row] = 1.0f / sqrtf(square / n + 1e-5f);
+    }
+}
+"""
+"""Inverse lengths of rows, a row for every thread."""
+
+ADDED_THREADS = (
+    _WARP_SUM
+    + """__global__ void added(const float* x, const float* y, float* both, float* out, int n, float eps) {
+    int row = blockIdx.x;
+    float part = 0.f, square = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) {
+        float v = x[row * n + i] + y[row * n + i];
+        part += v;
+        both[row * n + i] = v;
+    }
+    float mean = warp_sum(part) / n;
+    for (int i = threadIdx.x; i < n; i += 32) {
+        float c = both[row * n + i] - mean;
+        square += c * c;
+    }
+    float r = rsqrtf(warp_sum(square) / n + eps);
+    for (int i = threadIdx.x; i < n; i += 32)
+        out[row * n + i] = (both[row * n + i] - mean) * r;
+}
+"""
+)
+"""Layer normalisation of a sum that is stored, and read from where it was stored."""
