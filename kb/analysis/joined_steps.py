@@ -54,18 +54,26 @@ def modulations(facts: Facts) -> list[Node]:
 
 
 def _takes_in(facts: Facts, norm: Normalisation, node: Node) -> bool:
-    """The normalised row on one side, and on the other what is loaded from elsewhere."""
-    for row, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
-        arrays = {a.array for a in facts.feeding(other)}
-        if facts.graph.rests_on(row, norm.root) and not facts.graph.rests_on(other, norm.root):
-            return bool(arrays - norm.row) and bool(facts.stored_in(node.result))
-    return False
+    """The normalised row on one side, and on the other a row that is loaded from elsewhere."""
+    return bool(_taken(facts, node, norm)) and bool(facts.stored_in(node.result))
 
 
 def _taken(facts: Facts, node: Node, norm: Normalisation) -> set[str | None]:
-    """The arrays that an operation takes in beside the normalised row."""
-    sides = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, norm.root)]
-    return {a.array for v in sides for a in facts.feeding(v)} - norm.row
+    """The array whose row an operation takes in beside the normalised row."""
+    for row, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+        if facts.graph.rests_on(row, norm.root) and not facts.graph.rests_on(other, norm.root):
+            access = _row(facts, other)
+            return {access.array} - norm.row if access is not None else set()
+    return set()
+
+
+def _row(facts: Facts, value: str) -> Access | None:
+    """The load of a row that a value is, or that it is but for a number that is added to it."""
+    made = facts.graph.producer(facts.graph.core(value))
+    if made is not None and made.op.kind == OpKind.ADD:
+        wide = [v for v in made.op.inputs[:2] if is_wide(facts, v)]
+        value = wide[0] if len(wide) == 1 else value
+    return next((a for a in facts.held_loads(value) if is_wide(facts, a.value)), None)
 
 
 def gains_behind(facts: Facts, curves: list[Node]) -> list[Node]:
