@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import OWN_THREAD, OpKind
 
@@ -83,6 +84,15 @@ class OneBlock(Pattern):
             why="several threads work",
             value="one thread does everything",
         ),
+        NearMiss(
+            vary(
+                _OFFSETS,
+                ("threadIdx.x == 0", "threadIdx.x == groups"),
+                ("        }\n    }\n", "        }\n    } else starts[threadIdx.x] = 0;\n"),
+            ),
+            why="the other threads store, too",
+            value="one thread does everything",
+        ),
         NearMiss(ADD_THREADS, why="the block id says where to store"),
         NearMiss(PRODUCT_POINTER, why="the block id says where to store"),
     )
@@ -103,7 +113,7 @@ class OneBlock(Pattern):
             and facts.threads.roots(n.op.inputs[0], OpKind.THREAD_ID)
         ]
         alone = chosen and all(
-            any(s.inside(n) for n in chosen) for s in facts.threads.of(OpKind.STORE)
+            any(_holding(n, s) for n in chosen) for s in facts.threads.of(OpKind.STORE)
         )
         alone = alone and not any(
             facts.threads.roots(load.op.inputs[0], *OWN_THREAD)
@@ -112,3 +122,8 @@ class OneBlock(Pattern):
         )
         value = "one thread does everything" if alone else "one block does everything"
         yield self.decide(facts, value, [*chosen, *own] if alone else own)
+
+
+def _holding(branch: Node, node: Node) -> bool:
+    """True for what runs where the condition of a branch holds."""
+    return any(n.parent is branch and n.branch == 0 for n in (node, *node.around()))
