@@ -147,8 +147,8 @@ class ReductionScope(Pattern):
         second = [*second_stage(facts), *tree_steps(facts)]
         second += [n for nodes in partials_joined(facts).values() for n in nodes]
         groups = _groups(facts, found)
-        sorts = [n for n in facts.threads.of(OpKind.SORT) if n.op.attribute("scope")]
-        if sorts and not found:
+        sorts = [n for n in facts.threads.of(OpKind.SORT, *SCANS) if n.op.attribute("scope")]
+        if sorts and not found and not second:
             yield self.decide(facts, str(sorts[0].op.attribute("scope")), sorts)
         if second:
             yield self.decide(facts, "block", [*found, *second, *groups])

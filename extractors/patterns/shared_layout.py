@@ -57,6 +57,11 @@ class SharedLayout(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(TURN_THREADS, ("tile[T][T + 1]", "tile[1][T + 1]")),
+            why="one row",
+            value="padded rows",
+        ),
+        NearMiss(
             vary(
                 _SWIZZLED,
                 ("threadIdx.x ^ threadIdx.y]", "__ffs(threadIdx.x ^ threadIdx.y)]"),
@@ -116,8 +121,8 @@ class SharedLayout(Pattern):
         if node.op.operand("layout"):
             return False
         extents = [values.expr(v) for v in values.items(node.op.operand("shape"))]
-        if len(extents) < 2:
-            return False
+        if all(one.constant == 1 for one in extents[:-1]):
+            return False  # One row has no next one to lie beside.
         number = extents[-1].constant
         if number is not None:
             return number > BANKS // 2 and 0 < number % (BANKS // 2) <= 8

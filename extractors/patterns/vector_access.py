@@ -16,7 +16,7 @@ from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import TileType, TypeKind
-from kb.ops import OpKind
+from kb.ops import OWN_THREAD, OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
          "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
@@ -194,9 +194,13 @@ class VectorAccess(Pattern):
             yield self.decide(facts, value, nodes)
 
     def _unknown(self, facts: Facts) -> bool:
-        """Whether loads move what nobody knows the type of: these may be the vectors."""
+        """Whether the loads of threads at places of their own move what nobody knows the type of:
+        these may be the vectors."""
         loads = [n for n in facts.threads.of(OpKind.LOAD) if n.op.attribute("space") != "shared"]
-        return any(self._moved(facts, n) is None for n in loads)
+        return any(
+            self._moved(facts, n) is None and facts.threads.roots(n.op.inputs[0], *OWN_THREAD)
+            for n in loads
+        )
 
     def _moved(self, facts: Facts, node: Node) -> TileType | None:
         """The type of what is loaded or stored; None when nobody knows what the pointer points
