@@ -15,6 +15,7 @@ from extractors.patterns.parameter_gradient import OWNED
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, with_branches
+from extractors.told_optional import told_once
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import laid_out
 from kb.analysis.chunks import chunk_extents
@@ -111,6 +112,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     stages = [d for d in host if d.pattern == STAGES]
     rest = [d for d in host if d.axis != CUT and d.pattern != STAGES]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
+    program = told_once(program, detection.facts.of_threads)
     program = [*with_stand_ins(program, rest, detection)]
     program = [_strided(d, rest, facts) for d in program]
     rest = [_relied(d, relied) for d in rest]

@@ -120,6 +120,15 @@ _CHAINED = vary(
         "        v = tl.exp(v)\n",
     ),
 )
+_THREADS = """template <bool SHIFT>
+__global__ void plus(const float* x, const float* bias, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    float v = x[at];
+    if constexpr (SHIFT) v += bias[at];
+    out[at] = v;
+}
+"""
 
 
 class OperandUnderFlag(Pattern):
@@ -139,6 +148,7 @@ class OperandUnderFlag(Pattern):
         Case(_EITHER, _READ),
         Case(_CHAINED, _READ),
         Case(_DENIED, _READ),
+        Case(_THREADS, _READ),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
     )
@@ -190,6 +200,11 @@ class OperandUnderFlag(Pattern):
         NearMiss(
             vary(_FLAGGED_TILE, ("if SHIFT:", "if i < T:")), why="blocks by their place, no flag"
         ),
+        NearMiss(_THREADS.replace("constexpr (SHIFT)", "(n > 4)"), why="chosen at run time"),
+        NearMiss(
+            _THREADS.replace("v += bias[at]", "bias[at] = v").replace("const float* b", "float* b"),
+            why="threads store it: a side output",
+        ),
         NearMiss(ADD_POINTER, why="every array is read"),
         NearMiss(vary(_STORED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
         NearMiss(
@@ -205,8 +220,6 @@ class OperandUnderFlag(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
-            return
         chosen = {branch.node for branch in branches(facts, OpKind.IF_EXPRESSION)}
         arrays: dict[str, list[Access]] = {}
         for access in facts.accesses:
@@ -227,6 +240,8 @@ class OperandUnderFlag(Pattern):
             kind = written if all(access.is_store for access in accesses) else read
             kind[array] = [*heads, *accesses]
         found = read | written
+        if facts.program is not facts.source:
+            found = read  # What threads store under a flag is told as a side output.
         if found:
             where = [place for places in found.values() for place in places]
             value = _READ if read else _WRITTEN
