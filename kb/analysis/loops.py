@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kb.analysis import symbolic as s
+from kb.analysis.beside_block import beside_block
 from kb.analysis.butterflies import mirrored
 from kb.analysis.carried_sums import accumulating, leads, scaled
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
@@ -288,19 +289,12 @@ def persistent(loop: Loop, values: Values) -> bool:
         return bool(item_of_round(loop, values))
     low, step = values.expr(loop.low), values.expr(loop.step)
     if not low.has(AtomKind.BLOCK):
-        if step.has(AtomKind.BLOCKS) and _in_blocks(loop, values):
-            return True
-        return low == s.ZERO and bool(item_of_round(loop, values))
+        count = induction(loop, values).atom if step.has(AtomKind.BLOCKS) else None
+        beside = beside_block(count, values.exprs.values())
+        return beside or (low == s.ZERO and bool(item_of_round(loop, values)))
     if step.has(AtomKind.BLOCKS) or (_is(low, AtomKind.BLOCK) and _workers(loop, step)):
         return True
     return _in_turns(low, step) and _stores(loop, values.graph)
-
-
-def _in_blocks(loop: Loop, values: Values) -> bool:
-    """True when the own block is added to what a loop counts."""
-    count = induction(loop, values).atom
-    tops = (list(e.top()) for e in values.exprs.values())
-    return any(count in atoms and any(a.kind is AtomKind.BLOCK for a in atoms) for atoms in tops)
 
 
 def item_of_round(loop: Loop, values: Values) -> str | None:
