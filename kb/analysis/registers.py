@@ -35,6 +35,9 @@ def _of_registers(graph: Graph, op: Op) -> bool:
             return True
         elif made.op.kind in _PARTS:
             value = made.op.inputs[0]
+        elif made.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION):
+            ends = [graph.kind_of(v) for v in graph.feeds(value or "")]
+            return any(kind in _WRITTEN for kind in ends)
         elif made.op.kind in LOOPS:
             place = next(i for i, r in enumerate(made.op.results) if r.name == value)
             value = graph.inits(made)[place]
