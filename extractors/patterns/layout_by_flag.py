@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.pairs_by_flag import pairs_by_flag
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
@@ -100,6 +101,23 @@ def turn(x, angle, out, D: tl.constexpr, BY: tl.constexpr):
 )
 
 
+_PARTNERS_THREADS = """template <bool PAIRS>
+__global__ void turn(const float* x, const float* angle, float* out, int d) {
+    int at = threadIdx.x;
+    const float* row = x + blockIdx.x * d;
+    float v = row[at], its, w;
+    if constexpr (PAIRS) {
+        its = row[at ^ 1];
+        w = angle[at / 2];
+    } else {
+        its = row[at < d / 2 ? at + d / 2 : at - d / 2];
+        w = angle[at % (d / 2)];
+    }
+    out[blockIdx.x * d + at] = v * w - its;
+}
+"""
+
+
 class LayoutByFlag(Pattern):
     """Both sides of a branch on compile-time parameters compute an address from the same lanes,
     which are as far apart on the one side as they are not on the other; or load tiles of one array
@@ -115,8 +133,22 @@ class LayoutByFlag(Pattern):
         Case(_FOLDED, "neighbours or halves by a flag"),
         Case(_TILES, "order of the axes by a flag"),
         Case(_ORDERED, "order of the axes by a flag"),
+        Case(_PARTNERS_THREADS, "neighbours or halves by a flag"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _PARTNERS_THREADS,
+                ("template <bool PAIRS>\n", ""),
+                ("int d)", "int d, bool PAIRS)"),
+                ("if constexpr", "if"),
+            ),
+            why="asked at run time",
+        ),
+        NearMiss(
+            vary(_PARTNERS_THREADS, ("at ^ 1", "(at + d / 2) % d"), ("at / 2]", "at % (d / 2)]")),
+            why="halves on both sides",
+        ),
         NearMiss(vary(_FOLDED, ("BY: tl.constexpr", "BY")), why="asked at run time"),
         NearMiss(vary(_FOLDED, ("at // 2", "at % 4")), why="two ways to begin again"),
         NearMiss(vary(_TILES, ("TURNED: Bool", "TURNED")), why="asked at run time"),
@@ -154,6 +186,8 @@ class LayoutByFlag(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.program is not facts.source:
+            if pairs := pairs_by_flag(facts):
+                yield self.decide(facts, "neighbours or halves by a flag", pairs)
             return
         turned: list[Where] = [n for a in facts.accesses for n in _ordered(facts, a)]
         apart: list[Where] = []
