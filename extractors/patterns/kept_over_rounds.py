@@ -63,6 +63,15 @@ def scale(x, w, out, n, T: tl.constexpr):
         tl.store(out + i * T + at, g * tl.load(x + i * T + at))
 """
 )
+_BATCHES = """struct Given { const float* x; const float* gains; float* out; int batches; int n; };
+__global__ void scaled(Given p) {
+    float gain = p.gains[threadIdx.x];
+    for (int b = 0; b < p.batches; ++b) {
+        int at = (b * gridDim.x + blockIdx.x) * p.n + threadIdx.x;
+        p.out[at] = p.x[at] * gain;
+    }
+}
+"""
 
 
 class KeptOverRounds(Pattern):
@@ -78,6 +87,7 @@ class KeptOverRounds(Pattern):
         Case(FLASH_THREADS, "load once per CTA"),
         Case(_DECAY, "load once per CTA"),
         Case(_HEADS, "load once per round of the outer loop"),
+        Case(_BATCHES, "load once per CTA"),
     )
     near_misses = (
         NearMiss(_RESULT, why="loaded again in every round"),
@@ -121,7 +131,9 @@ def _few(facts: Facts, loop: Loop) -> bool:
         return False
     ends = (facts.values.expr(v) for v in (loop.low, loop.high) if v is not None)
     named = [a for e in ends for a in e.atoms() if a.kind is not AtomKind.LANE]
-    return not any(a.value in facts.graph.function.parameter_names or a.kind in _RUN for a in named)
+    given = {*facts.graph.function.parameter_names}
+    fields = {a for a in named if a.value.partition(".")[0] in given - facts.constexprs}
+    return not any(a in fields or a.value in given or a.kind in _RUN for a in named)
 
 
 def _places(facts: Facts) -> frozenset[str]:
