@@ -173,6 +173,10 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(PRODUCT, why="tails are padded, nothing is compared"),
         NearMiss(PRODUCT_DESCRIPTOR, why="tails are padded, nothing is compared"),
         NearMiss(FIRST_THREAD, why="one thread is picked out"),
+        NearMiss(
+            vary(FIRST_THREAD, ("threadIdx.x == 0", "threadIdx.x < 8")),
+            why="some threads are picked out",
+        ),
         NearMiss(_EXACT_THREADS, why="nothing is compared"),
         NearMiss(
             vary(ADD_POINTER, *_OPENED, ("EVEN: tl.constexpr", "EVEN")),

@@ -82,12 +82,14 @@ def _walked(facts: Facts, comparison: Node) -> bool:
 
 def against_extent(facts: Facts, comparison: Node) -> bool:
     """True when positions of one axis are held below something that has no lanes, as a tail mask
-    does; that one position is picked out is none, nor how far two axes are apart."""
+    does; not where positions or threads are picked out, nor of how far two axes are apart."""
     if comparison.op.kind in (OpKind.EQ, OpKind.NE):
         return False
-    counted = [side for side in sides(facts, comparison) if side.has(AtomKind.LANE)]
-    terms = [row for side in counted for row in side.terms]
-    signs = {n > 0 for factors, n in terms if any(a.kind is AtomKind.LANE for a in factors)}
+    held = sides(facts, comparison)
+    counted = [side for side in held if side.has(AtomKind.LANE)]
+    if facts.of_threads and any(side.constant for side in held):
+        counted = [s for s in counted if s.has(AtomKind.BLOCK, AtomKind.INDUCTION)]
+    signs = {n > 0 for s in counted for f, n in s.terms if any(a.kind is AtomKind.LANE for a in f)}
     return len(counted) == 1 and len(signs) < 2
 
 
