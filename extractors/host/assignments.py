@@ -40,7 +40,7 @@ class Assignments(Comprehensions):
             key: Value = Ellipsis
             if not isinstance(target.slice, ast.Slice):
                 key = self.resolve(self.eval(target.slice, frame))
-            self.set_item(owner, key, value, target)
+            self.machine.lift(lambda item: self.set_item(item, key, value, target), owner)
 
     def bind(self, name: str, value: Value, frame: Frame) -> None:
         """Give a name its value; `global` and `nonlocal` names go to the frame that owns them."""

@@ -282,8 +282,22 @@ class Origins:
                     continue
                 found.append(place)
                 if depth < MAX_DEPTH:
-                    pending += [(inner, depth + 1) for inner in loaded_names(made)]
+                    inside = [*loaded_names(made), *self._unpacked(place, made, name.id)]
+                    pending += [(inner, depth + 1) for inner in inside]
         return found
+
+    def _unpacked(self, place: ast.AST, made: ast.expr, name: str) -> list[ast.Name]:
+        """Of names that take apart what a function of the module gives back: those that it gives
+        back in the place of one."""
+        call = isinstance(made, ast.Call) and isinstance(made.func, ast.Name)
+        if not call or not isinstance(place, ast.Assign):
+            return []
+        rows = [t.elts for t in place.targets if isinstance(t, ast.Tuple | ast.List)]
+        at = [(len(row), i) for row in rows for i, one in enumerate(row)
+              if isinstance(one, ast.Name) and one.id == name]  # fmt: skip
+        given = [one.value for one in self._returns(made) if isinstance(one.value, ast.Tuple)]
+        items = [row.elts[i] for row in given for count, i in at if len(row.elts) == count]
+        return [item for item in items if isinstance(item, ast.Name)]
 
     def sources(self, name: ast.Name) -> tuple[list[ast.expr], list[ast.expr]]:
         """What the function around a name assigns to it on earlier lines, and, where there is no

@@ -55,6 +55,24 @@ def test_head_of_the_with_around_a_search(origins: Origins) -> None:
     assert origins.managed((9, 9)) == ()
 
 
+def test_what_a_function_gives_back_in_the_place_of_a_name() -> None:
+    text = """\
+SIZES = (16, 32)
+def rule(n):
+    if n < 8:
+        warps = 4
+    else:
+        warps = 8
+    return SIZES, warps
+def run(x, n):
+    sizes, warps = rule(n)
+    k[(1,)](x, warps)
+"""
+    found = Origins(ast.parse(text))
+    call = found.call_at((10, 10))
+    assert found.of(found.argument(call, "warps", 1)) == ((4, 4), (6, 6), (9, 9))
+
+
 def test_a_name_that_stands_for_itself_ends() -> None:
     loop = Origins(ast.parse("def f(a):\n    a = a + 1\n    k[(1,)](a)\n"))
     call = loop.call_at((3, 3))

@@ -94,6 +94,23 @@ def test_dead_axes_without_a_hints_function(read: Read) -> None:
     assert (tuning.timed_with, tuning.launched_with) == ((), (("occupancy", 2),))
 
 
+def test_hints_written_into_one_of_several_tables(read: Read) -> None:
+    written = """
+def with_config(cfg, base):
+    made = base.copy()
+    for name in ("occupancy", "num_ctas"):
+        value = getattr(cfg, name, None)
+        if value is not None:
+            made[name] = value
+    return made
+
+def run("""
+    hints = ", lambda cfg: with_config(cfg, {'num_ctas': 2} if n > 64 else {'num_ctas': 1})"
+    text = searched(hints=hints).replace("\ndef run(", written)
+    tuning = read(text).tuning
+    assert (set(tuning.effective_axes), tuning.dead_axes) == ({"T", "occupancy"}, ())
+
+
 class Renamer(ast.NodeTransformer):
     """Other names for everything that the snippet itself defines."""
 
