@@ -43,6 +43,18 @@ _SELECTED = vary(
 _SUM = "loaded tile added to the scores"
 _CHOICE = "loaded mask selects scores"
 
+BIASED = vary(
+    _ADDED,
+    ("c, bias,", "c, bias, seen,"),
+    (
+        "        keep = cols",
+        "        there = tl.load(seen + rows[:, None] * size + cols[None, :])\n"
+        '        s = tl.where(there, s, float("-inf"))\n'
+        "        keep = cols",
+    ),
+)
+"""A bias and a mask, each for every score."""
+
 _SENT = vary(
     PRODUCT_POINTER,
     ("def product(a, b,", "def product(seen, a, b,"),
@@ -55,7 +67,7 @@ _SENT = vary(
 
 class MaskTensor(Pattern):
     """A loaded tile with rows and columns is added to the scores of an attention, or chooses where
-    they stay."""
+    they stay. Beside one that chooses, what is added is no mask."""
 
     name = "mask-tensor-on-the-scores"
     axis = "mask_application"
@@ -75,6 +87,7 @@ class MaskTensor(Pattern):
             vary(_ADDED_TILE, ("ct.load(bias, index=(x, j), shape=(TM, TN))", "shift")),
             why="one number for all scores, given",
         ),
+        NearMiss(BIASED, why="another tile chooses: what is added is a bias", value=_SUM),
         NearMiss(ATTENTION_POINTER, why="the mask is made of positions"),
         NearMiss(ATTENTION, why="the mask is made of positions"),
         NearMiss(vary(_SENT, ('float("-inf")', "0.0")), why="zeros are no masked scores"),
@@ -82,26 +95,37 @@ class MaskTensor(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        products = facts.score_products
         if not facts.contractions:
             return
-        added: list[Where] = []
+        chosen = self.chosen(facts)
+        added = [] if chosen else self.added(facts)
+        if added:
+            yield self.decide(facts, _SUM, added)
+        if chosen:
+            yield self.decide(facts, _CHOICE, chosen)
+
+    def added(self, facts: Facts) -> list[Where]:
+        """Loads of tiles and the sums that take them to the scores."""
+        products = facts.score_products
+        found: list[Where] = []
         for node in facts.graph.of(OpKind.ADD, OpKind.FMA):
             for value in node.op.inputs[:3]:
                 loads = self._tile(facts, value)
-                if loads and self._scores(facts, node, products):
-                    added += [*loads, node]
-        if added:
-            yield self.decide(facts, _SUM, dict.fromkeys(added))
-        chosen = [
+                if loads and self.scores(facts, node, products):
+                    found += [*loads, node]
+        return [*dict.fromkeys(found)]
+
+    def chosen(self, facts: Facts) -> list[Where]:
+        """Loads of tiles and the choices that they make between scores."""
+        products = facts.score_products
+        found: list[Where] = [
             place
             for node in facts.graph.of(OpKind.SELECT)
             for load in self._tile(facts, node.op.operand("condition") or "")
-            if self._scores(facts, node, products) or self._sent(facts, node)
+            if self.scores(facts, node, products) or self._sent(facts, node)
             for place in (load, node)
         ]
-        if chosen:
-            yield self.decide(facts, _CHOICE, dict.fromkeys(chosen))
+        return [*dict.fromkeys(found)]
 
     def _tile(self, facts: Facts, value: str) -> list[Access]:
         """The loads of a tile that has rows and columns, perhaps scaled or compared."""
@@ -111,7 +135,7 @@ class MaskTensor(Pattern):
         wide = [e for e in facts.types.shape(value) if e != "1"]
         return facts.held_loads(value) if len(wide) > 1 else []
 
-    def _scores(self, facts: Facts, node: Node, products: list[Node]) -> bool:
+    def scores(self, facts: Facts, node: Node, products: list[Node]) -> bool:
         """Whether what is computed here are scores of a product before their exponential."""
         return any(facts.graph.rests_on(node.result, p) for p in products) and any(
             facts.graph.rests_on(e.score, node) for e in facts.exponentials if not e.rescale
