@@ -22,6 +22,15 @@ _KEYS = vary(
     ("def attend(a, b, c,", "def attend(a, b, c, bias,"),
     ("        keep = cols", "        s += tl.load(bias + cols)[None, :]\n        keep = cols"),
 )
+_KEYS_TILE = vary(
+    ATTENTION,
+    ("def attend(a, b, c,", "def attend(a, b, c, bias,"),
+    (
+        "        s = ct.mma(fixed, k, s)\n",
+        "        s = ct.mma(fixed, k, s)\n"
+        "        s = s + ct.load(bias, index=(0, j), shape=(1, TN))\n",
+    ),
+)
 _DISTANCE = vary(
     ATTENTION_POINTER,
     ("def attend(a, b, c,", "def attend(a, b, c, slopes,"),
@@ -42,6 +51,7 @@ class ScoreBias(Pattern):
     matches = (
         Case(BIASED, _BIAS),
         Case(_KEYS, _BIAS),
+        Case(_KEYS_TILE, _BIAS),
         Case(_DISTANCE, _LINE),
     )
     near_misses = (
