@@ -66,6 +66,19 @@ _HASH_THREADS = """__global__ void drop(const float* x, float* out, int n, unsig
 """  # noqa: E501
 
 
+_ROUNDS_THREADS = """__global__ void drop(const float* x, float* out, int n, unsigned p, unsigned seed) {
+    unsigned at = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned key = seed, high = 0;
+    for (int i = 0; i < 7; ++i) {
+        unsigned low = at;
+        at = __umulhi(3528531795u, high) ^ key ^ low;
+        high = __umulhi(3449720151u, low) ^ key;
+        key += 2654435769u;
+    }
+    int place = blockIdx.x * blockDim.x + threadIdx.x;
+    if (place < n) out[place] = at > p ? x[place] : 0.f;
+}
+"""  # noqa: E501
 _SWIZZLED = """__global__ void turn(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     int row = at >> 3;
@@ -87,6 +100,7 @@ class RandomSource(Pattern):
         Case(_HASH, "stateless hash(offset,seed)"),
         Case(_HASH_TILE, "stateless hash(offset,seed)"),
         Case(_HASH_THREADS, "stateless hash(offset,seed)"),
+        Case(_ROUNDS_THREADS, "stateless hash(offset,seed)"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is random"),
@@ -101,7 +115,7 @@ class RandomSource(Pattern):
             yield self.decide(facts, "Philox state", draws)
             return
         mixed = [n for n in facts.graph.of(OpKind.BIT_XOR) if self._mixes(facts, n.result)]
-        if not any(_with_itself(facts.graph, n) for n in mixed):
+        if not any(_scatters(facts.graph, n) for n in mixed):
             return
         tests = [
             n
@@ -124,8 +138,10 @@ class RandomSource(Pattern):
         return bool(lanes) and (bool(shifts) or facts.values.expr(value).has(AtomKind.OPAQUE))
 
 
-def _with_itself(graph: Graph, node: Node) -> bool:
-    """Whether a number is mixed with its own higher bits."""
+def _scatters(graph: Graph, node: Node) -> bool:
+    """Whether a number is mixed with its own higher bits, or with those of a product."""
+    if graph.roots(node.result, OpKind.UMULHI):
+        return True
     one, other = (graph.core(v) for v in node.op.inputs[:2])
     return any(
         made is not None
