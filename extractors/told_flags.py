@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from extractors.host.passes import SHARED
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -12,15 +13,24 @@ from kb.ops import OpKind
 FLAGGED = frozenset({"tail_handling"})
 """Axes that a flag decides which the host computes and the program asks."""
 
+_SIGNS = (OpKind.SELECT, OpKind.MUL)
+"""What a flag, or a sign, of the host takes part in without a branch."""
+
 
 def with_branches(decisions: Iterable[Decision], facts: Facts) -> Iterator[Decision]:
-    """What a flag of the host decides, with the branches of the program that ask for it."""
+    """What a flag of the host decides, with the branches of the program that ask for it; of a
+    kernel for both passes, with what the sign of a pass takes part in."""
     for decision in decisions:
+        both = decision.value == SHARED
+        names = set((decision.subject or "").split(", ")) - {""}
+        asks = bool(names) and (both or decision.axis in FLAGGED)
         asked = {
             branch.head
-            for branch in (facts.graph.of(OpKind.IF) if decision.axis in FLAGGED else ())
-            if decision.subject in _asked(facts, branch.op.inputs[0])
+            for branch in (facts.graph.of(OpKind.IF) if asks else ())
+            if names & _asked(facts, branch.op.inputs[0])
         }
+        if asks and both:
+            asked |= {n.head for n in facts.graph.of(*_SIGNS) if names & {*n.op.inputs}}
         if asked and decision.file is None:
             decision = replace(decision, lines=tuple(sorted({*decision.lines, *asked})))
         yield decision

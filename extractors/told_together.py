@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.facts import HostFacts
-from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES
+from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.patterns.parameter_gradient import OWNED
@@ -44,7 +44,7 @@ what a search leaves over belongs to it, and what the caller gives to what is ch
 LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
 """What a program says on an axis that it gives nothing for; what the host gives takes its place."""
 
-SUMMED_UP = frozenset({"reduction_split", "parameter_gradient"})
+SUMMED_UP = frozenset({"reduction_split", "parameter_gradient", "cross_cta_reduction"})
 """Axes that tell what becomes of an array which the kernel writes."""
 
 _BOTH = ParameterRole.IN_OUT
@@ -243,7 +243,7 @@ def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> 
     in place of an operand that is missing, or adds up an array that the kernel only reads."""
     if decision.axis not in ("aliasing", *SUMMED_UP) or decision.subject is None:
         return True
-    if decision.pattern == STAGES:
+    if decision.pattern in (STAGES, MERGED):
         return True
     shared = decision.subject.split(", ")
     read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
@@ -270,9 +270,12 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
     yield from _one(kept)
 
 
+_ADDED = (ADDED, BUFFER, WHOLE, SUMMED, MERGED, STAGES)
+
+
 def _left(decision: Decision, detection: Detection) -> Decision:
     """Partial results that another one adds up, with the places that write or read them here."""
-    if decision.pattern not in (ADDED, BUFFER, SUMMED, MERGED, STAGES) or decision.file is not None:
+    if decision.pattern not in _ADDED or decision.file is not None:
         return decision
     names = (decision.subject or "").split(", ")
     uses = (a.node.lines for a in detection.facts.accesses if a.array in names)

@@ -191,6 +191,7 @@ _BRANCHED = vary(
     ("    piece[", "    if n > 4096:\n        piece["),
     ("    return parts.sum()", "        return parts\n    else:\n        return parts.sum()"),
 )
+_WHOLE = "results-of-all-programs-summed-by-the-host"
 _BUFFER = "buffer-of-partials-summed-by-the-host"
 _TOLD = "layouts-told-apart-by-strides"
 _INSTEAD = "framework-instead-of-the-kernel"
@@ -225,6 +226,8 @@ CASES = (
     HostCase(_TARGETS, _PLATFORM, "if capability"),
     HostCase(_TARGETS, _PLATFORM_TILE, "if capability"),
     HostCase(_BUFFER, vary(SUMMED, ("parts.sum()", "parts.sum(0)"))),
+    HostCase(_WHOLE, SUMMED),
+    HostCase(_WHOLE, SUMMED_TILE),
     HostCase(_BUFFER, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, dim=0)"))),
     HostCase(_GRADIENT, GRADIENT, "per-CTA partials then reduce"),
     HostCase(_GRADIENT, GRADIENT_TILE, "per-CTA partials then reduce"),
@@ -312,6 +315,7 @@ MISSES = (
         _ADDED, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(x)")), "the input is added up"
     ),
     HostMiss(_BUFFER, SUMMED, "all numbers become one"),
+    HostMiss(_WHOLE, vary(SUMMED, ("parts.sum()", "parts.sum(0)")), "one axis alone is added up"),
     HostMiss(_BUFFER, SUMMED_TILE, "all numbers become one"),
     HostMiss(_ADDED, _BRANCHED, "the sum stands on the other side of a branch"),
     HostMiss(_GRADIENT, SUMMED, "a sum, no gradient"),

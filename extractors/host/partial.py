@@ -27,6 +27,7 @@ _TOGETHER = re.compile(r"\(([^)]*)\)")
 """Axes that einops takes together."""
 ADDED = "partial-results-summed-by-the-host"
 BUFFER = "buffer-of-partials-summed-by-the-host"
+WHOLE = "results-of-all-programs-summed-by-the-host"
 GRADIENT = "gradient-summed-by-the-host"
 MERGED = "partial-results-merged-by-a-second-kernel"
 
@@ -38,6 +39,7 @@ _DONE = {True: "compared", False: "summed"}
 
 def summed(material: Material) -> Iterator[Decision]:
     """Arrays made for a launch that the function around it adds up afterwards."""
+    whole: dict[str, set[Lines]] = {}
     for launch in material.sites():
         for name, call in _sums(material, launch):
             made = material.bound(launch, name)
@@ -71,6 +73,8 @@ def summed(material: Material) -> Iterator[Decision]:
                     kind=AxisKind.DESIGN,
                     subject=name,
                 )
+            elif not chosen:
+                whole.setdefault(name, set()).update(lines)
             if _backward(material, launch) and not chosen:
                 yield Decision(
                     axis="parameter_gradient",
@@ -80,6 +84,15 @@ def summed(material: Material) -> Iterator[Decision]:
                     kind=AxisKind.DESIGN,
                     subject=name,
                 )
+    if whole:
+        yield Decision(
+            axis="cross_cta_reduction",
+            value="results of the programs, summed by the host",
+            pattern=WHOLE,
+            lines=tuple(sorted({line for lines in whole.values() for line in lines})),
+            kind=AxisKind.DESIGN,
+            subject=", ".join(whole),
+        )
 
 
 def _kept_as(material: Material, launch: LaunchRecord, names: list[str]) -> Iterator[Decision]:

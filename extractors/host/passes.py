@@ -23,6 +23,7 @@ PREPARED = "array-put-in-order-by-the-framework"
 _ORDERS = frozenset({"sort", "argsort", "topk", "cumsum", "bincount", "unique", "nonzero", "histc"})
 """Functions of PyTorch that order, count or number elements."""
 
+SHARED = "backward by the same kernel"
 APART = "separate backward kernel"
 LATER = "gradient by a kernel of its own"
 TAKEN = "takes what an earlier kernel made"
@@ -41,25 +42,37 @@ def _passes(material: Material) -> list[Decision]:
     of the same class leads to, too."""
     shared: set[Lines] = set()
     apart: set[Lines] = set()
+    told: dict[str, None] = {}
     for forward, backward in differentiable(material.tree) if material.launches else ():
         ahead, back = _ways(material, forward), _ways(material, backward)
         if back and ahead:
             again = not any(_flows_back(backward, c) for c in _calls_at(backward, back))
             shared |= set() if again else ahead | back
+            told |= dict.fromkeys(() if again else _told_apart(material, ahead, back))
         else:
             apart |= back
     if shared:
-        return [_pass("backward by the same kernel", shared)]
+        return [_pass(SHARED, shared, ", ".join(told) or None)]
     return [_pass(APART, {_head(material), *apart})] if apart else []
 
 
-def _pass(value: str, lines: set[Lines]) -> Decision:
+def _told_apart(material: Material, ahead: set[Lines], back: set[Lines]) -> list[str]:
+    """Parameters that launches on the two ways are given different numbers or flags for."""
+    ways = [[x for x in material.sites() if x.lines in lines] for lines in (ahead, back)]
+    given = [{(name, value) for x in way for name, value in x.args} for way in ways]
+    one, other = ({(n, v) for n, v in some if isinstance(v, int | float)} for some in given)
+    changed = {n for n, v in one - other} & {n for n, v in other - one}
+    return [name for name, _ in material.signature.params if name in changed]
+
+
+def _pass(value: str, lines: set[Lines], subject: str | None = None) -> Decision:
     return Decision(
         axis="kernel_boundaries",
         value=value,
         pattern=PASSES,
         lines=tuple(sorted(lines)),
         kind=AxisKind.DESIGN,
+        subject=subject,
     )
 
 

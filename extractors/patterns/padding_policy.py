@@ -138,8 +138,9 @@ class PaddingPolicy(Pattern):
             yield self.decide(facts, value, [*loads, *stores, *tests])
 
     def _branches(self, facts: Facts, accesses: list[Access]) -> list[Node]:
-        """The comparisons of branches of threads that accesses stand under."""
-        masks = {a.mask for a in accesses} if facts.program is not facts.source else set()
+        """The comparisons that masks are made of, or branches of threads that accesses stand
+        under."""
+        masks = dict.fromkeys(a.mask for a in accesses)
         return [n for mask in masks for n in comparisons(facts, mask)]
 
 
