@@ -9,6 +9,7 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
     BACKWARD_KEYS,
+    POINTER,
     PRODUCT_POINTER,
     vary,
 )
@@ -18,9 +19,10 @@ from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, OpKind
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _LOWER = vary(
     PRODUCT_POINTER,
@@ -32,11 +34,39 @@ _STORED = vary(_LOWER, ("acc, 0.0)", 'acc, float("-inf"))'))
 _STEPS = vary(
     PRODUCT_POINTER, ("acc += tl.dot(x, y)", "acc += tl.where(m[:, None] >= t * TK, tl.dot(x, y), 0.0)")  # noqa: E501
 )  # fmt: skip
+_IGNORED = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, y, w, out, left_out, n, s, T: tl.constexpr, C: tl.constexpr):
+    row = tl.program_id(0) * T + tl.arange(0, T)
+    at = tl.arange(0, C)
+    own = tl.load(y + row, mask=row < n, other=0)
+    v = tl.load(x + row[:, None] * s + at[None, :], mask=row[:, None] < n, other=-float("inf"))
+    top = tl.max(v, axis=1)
+    lse = top + tl.log(tl.sum(tl.exp(v - top[:, None]), axis=1))
+    counts = (own != left_out) & (row < n)
+    tl.store(out + row, tl.where(counts, lse, 0.0), mask=row < n)
+"""
+)
+_WEIGHED = vary(
+    _IGNORED,
+    (
+        "tl.where(counts, lse, 0.0)",
+        "lse * tl.load(w + own, mask=counts, other=0.0)",
+    ),
+)
+
+
+_MARKED = "marked items zeroed at the end"
+_POWERS = (OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2)
+_COMPUTED = REDUCTIONS | frozenset(_POWERS)
 
 
 class MaskRealisation(Pattern):
     """A select under a positional mask, added to scores, put in their place, or zeroing
-    probabilities."""
+    probabilities; or a result that a loaded number, where it is the one that marks items to be
+    left out, takes away."""
 
     name = "mask-realisation"
     axis = "mask_application"
@@ -67,8 +97,24 @@ class MaskRealisation(Pattern):
         Case(SOFTMAX_POINTER, "padding -inf before max"),
         Case(SOFTMAX, "padding -inf before max"),
         Case(FLASH_THREADS, "select -inf before max"),
+        Case(_IGNORED, _MARKED),
+        Case(_WEIGHED, _MARKED),
     )
     near_misses = (
+        NearMiss(
+            vary(_IGNORED, ("own != left_out", "own != row")),
+            why="no number is given that marks items",
+            value=_MARKED,
+        ),
+        NearMiss(
+            vary(
+                _IGNORED,
+                ("tl.where(counts, lse, 0.0)", "lse"),
+                ("mask=row < n)\n", "mask=counts)\n"),
+            ),
+            why="what is marked is not stored",
+            value=_MARKED,
+        ),
         NearMiss(
             vary(_LOWER, ("m[:, None] >= n[None, :]", "m[:, None] < M")),
             why="rows past the end are zeroed, which is the padding's business",
@@ -107,7 +153,10 @@ class MaskRealisation(Pattern):
         found: dict[str, list[Mask]] = {}
         seen = masks(facts)
         padded = [] if seen else [a for a in facts.loads if self._padded(facts, a)]
-        if padded:
+        marked = _marked(facts)
+        if marked:
+            yield self.decide(facts, _MARKED, marked)
+        elif padded:
             yield self.decide(facts, "padding -inf before max", padded)
         for mask in seen:
             found.setdefault(_value(facts, mask), []).append(mask)
@@ -124,6 +173,37 @@ class MaskRealisation(Pattern):
         return any(facts.graph.rests_on(m.result, access.node) for m in maxima) and any(
             facts.graph.rests_on(e.score, access.node) for e in facts.exponentials
         )
+
+
+def _marked(facts: Facts) -> list[Node]:
+    """Comparisons of loaded whole numbers with one that is handed in, and the choices, or the
+    products, of results that rest on them on their way to a store."""
+    if facts.contractions or facts.of_threads:
+        return []
+    tests = [n for n in facts.graph.of(OpKind.EQ, OpKind.NE) if _with_mark(facts, n)]
+    found: list[Node] = []
+    for node in facts.graph.of(OpKind.SELECT, OpKind.MUL) if tests else ():
+        on = [t for t in tests if any(_takes(facts, v, t) for v in node.op.inputs)]
+        computed = [v for v in node.op.inputs if facts.graph.roots(v, *_POWERS)]
+        if on and computed and facts.stored_in(node.result):
+            found += [*on, node]
+    return list(dict.fromkeys(found))
+
+
+def _with_mark(facts: Facts, test: Node) -> bool:
+    for value, mark in (test.op.inputs[:2], test.op.inputs[1::-1]):
+        held = facts.held_loads(value)
+        whole = not facts.types.dtype(value).startswith(("f", "bf"))
+        if held and whole and facts.graph.core(mark) in facts.graph.function.parameter_names:
+            return True
+    return False
+
+
+def _takes(facts: Facts, value: str, test: Node) -> bool:
+    """A value that is the outcome of a test, or what was loaded where it holds, with nothing
+    computed between."""
+    way = facts.graph.upstream(value, lambda n: n is test or n.op.kind in _COMPUTED)
+    return test in way
 
 
 def _value(facts: Facts, mask: Mask) -> str:
