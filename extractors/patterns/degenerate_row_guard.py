@@ -16,7 +16,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
-from kb.analysis.idioms import begun
+from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -109,7 +109,6 @@ class DegenerateRowGuard(Pattern):
             vary(SOFTMAX_TWICE_POINTER, ('top = float("-inf")', "top = -1.0e30")),
             _FINITE,
         ),
-        Case(vary(SOFTMAX_TWICE_POINTER, ('top = float("-inf")', "top = 0.0")), _FINITE),
         Case(
             vary(
                 ATTENTION,
@@ -184,7 +183,7 @@ class DegenerateRowGuard(Pattern):
                 return "l init = 1", _made(facts, value)
         for value in tops:
             first = _filled(facts, value)
-            if isinstance(first, int | float) and first >= _LEAST and not isinf(first):
+            if isinstance(first, int | float) and _LEAST <= first < -LARGE:
                 return _FINITE, _made(facts, value)
             if first == 0:
                 return _ZERO, _made(facts, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_norms_threads import (
     ADDED_THREADS,
     LENGTHS_THREADS,
@@ -42,6 +42,27 @@ _HELD_CENTRE = vary(
      "hat = tl.where(cols < N, v - tl.load(means + own), 0.0) * r"),
 )  # fmt: skip
 
+_PADDED_BY_MEAN = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, out, n, eps, T: tl.constexpr):
+    row = tl.program_id(0)
+    total, squared = 0.0, 0.0
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+        total += tl.sum(v)
+        squared += tl.sum(v * v)
+    m = total / n
+    r = tl.rsqrt(squared / n - m * m + eps)
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        v = tl.load(x + row * n + at, mask=at < n, other=m)
+        tl.store(out + row * n + at, (v - m) * r, mask=at < n)
+"""
+)
+
 
 class NormKind(Pattern):
     """The root of a mean of squares multiplies a row, with or without its mean taken away; or the
@@ -53,6 +74,7 @@ class NormKind(Pattern):
     matches = (
         Case(ROW_NORM, "RMSNorm"),
         Case(LAYER_NORM_POINTER, "LayerNorm"),
+        Case(_PADDED_BY_MEAN, "LayerNorm"),
         Case(ROW_NORM_THREADS, "RMSNorm"),
         Case(ADDED_THREADS, "LayerNorm"),
         Case(NORM_ALONE_THREADS, "LayerNorm"),

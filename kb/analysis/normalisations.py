@@ -81,8 +81,8 @@ def _takes_mean(facts: Facts, node: Node, root: Node) -> bool:
     if not mean or facts.graph.rests_on(under, root):
         return False
     arrays = _arrays(facts, over) & _arrays(facts, under)
-    made = facts.graph.upstream(over, lambda n: n.op.kind in READS)
-    return bool(arrays) and not any(n.op.kind == OpKind.REDUCE_SUM for n in made)
+    made = set(facts.graph.upstream(over, lambda n: n.op.kind in READS))
+    return bool(arrays) and not any(n in made for n in row_sums(facts, over))
 
 
 def _arrays(facts: Facts, value: str) -> set[str | None]:
