@@ -22,6 +22,7 @@ from extractors.patterns.parameter_gradient import COLUMNS, summed_over_rows
 from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.carried_sums import leads
+from kb.analysis.chosen_positions import chosen_positions
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node, field_of
 from kb.analysis.loops import Loop
@@ -110,6 +111,22 @@ _REPLAYED = """__global__ void pick(const float* x, float* out, int* kept, int n
     }
 }
 """
+_LARGEST = (
+    POINTER
+    + """
+@triton.jit
+def largest(x, out, where, n, s, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    top = tl.full([T], -float("inf"), tl.float32)
+    place = tl.full([T], -1, tl.int32)
+    for t in range(n):
+        v = tl.load(x + t * s + at)
+        top, place = tl.where(v > top, v, top), tl.where(v > top, t, place)
+    tl.store(out + at, top)
+    tl.store(where + at, place)
+"""
+)
+_PLACES = "positions of the chosen elements"
 _ASKING = frozenset({OpKind.AND, OpKind.IF_EXPRESSION, OpKind.CAST, OpKind.COPY})
 
 
@@ -133,6 +150,7 @@ class SideOutput(Pattern):
         Case(_TOTALS, "total of the scanned tile"),
         Case(QUANTISE, "scale of the quantised output"),
         Case(_REPLAYED, "on request"),
+        Case(_LARGEST, _PLACES),
     )
     near_misses = (
         NearMiss(_REPLAYED.replace("kept != nullptr", "n > 4"), why="the work decides"),
@@ -168,6 +186,7 @@ class SideOutput(Pattern):
         NearMiss(
             vary(_LOSS, ("    tl.store(stat + row, total)\n", "")), why="only the loss is stored"
         ),
+        NearMiss(vary(_LARGEST, ("    tl.store(out + at, top)\n", "")), why="the output itself"),
         NearMiss(GATED_THREADS, why="a softplus is no log-sum-exp", value="log-sum-exp"),
     )
 
@@ -222,6 +241,8 @@ class SideOutput(Pattern):
             yield self.decide(facts, "log-sum-exp", beside)
         elif asked:
             yield self.decide(facts, "on request", asked)
+        elif places := chosen_positions(facts):
+            yield self.decide(facts, _PLACES, [n for pair in places for n in pair])
         elif not any(self._reduced(facts, s) for s in main) or widest == 0:
             return
         elif len({s.array for s in facts.stores}) == 1 and any(

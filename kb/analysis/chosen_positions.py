@@ -1,0 +1,42 @@
+"""Positions of chosen elements that are stored beside the elements."""
+
+from __future__ import annotations
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.ops import COMPARISONS, READS, OpKind
+
+_WHOLE = ("i", "u")
+
+
+def chosen_positions(facts: Facts) -> list[tuple[Access, Node]]:
+    """Stores of whole numbers of which a loop keeps one where a comparison says so that an element
+    stored elsewhere is kept by, too; each with the choice."""
+    if facts.of_threads or facts.contractions:
+        return []
+    kept = [(s, _choices(facts, s)) for s in facts.stores if not s.is_atomic]
+    found = []
+    for store, choices in kept:
+        if not facts.types.dtype(store.value).startswith(_WHOLE):
+            continue
+        others = [n for s, held in kept if s.array != store.array for n in held]
+        met = {t for n in others if not _counted(facts, n) for t in _tests(facts, n)}
+        found += [(store, n) for n in choices if met & {*_tests(facts, n)} and _counted(facts, n)]
+    return found
+
+
+def _choices(facts: Facts, store: Access) -> list[Node]:
+    return [n for n in facts.graph.roots(store.value, OpKind.SELECT) if n.loops]
+
+
+def _tests(facts: Facts, choice: Node) -> list[tuple[str, ...]]:
+    """What is compared, with which operation, where elements take part."""
+    tests = facts.graph.roots(choice.op.inputs[0], *COMPARISONS)
+    read = [t for t in tests if facts.graph.roots(t.result, *READS)]
+    return [(str(t.op.kind), *(facts.graph.core(v) or v for v in t.op.inputs)) for t in read]
+
+
+def _counted(facts: Facts, choice: Node) -> bool:
+    """A choice between numbers that no memory gives."""
+    return not any(facts.graph.roots(v, *READS) for v in choice.op.inputs[1:2])
