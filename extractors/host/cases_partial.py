@@ -316,6 +316,9 @@ MISSES = (
     ),
     HostMiss(_BUFFER, SUMMED, "all numbers become one"),
     HostMiss(_WHOLE, vary(SUMMED, ("parts.sum()", "parts.sum(0)")), "one axis alone is added up"),
+    HostMiss(
+        _WHOLE, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, 0)")), "one axis alone"
+    ),
     HostMiss(_BUFFER, SUMMED_TILE, "all numbers become one"),
     HostMiss(_ADDED, _BRANCHED, "the sum stands on the other side of a branch"),
     HostMiss(_GRADIENT, SUMMED, "a sum, no gradient"),

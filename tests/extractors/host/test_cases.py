@@ -15,7 +15,7 @@ from extractors.host.read import read_host
 from extractors.modules import ModuleText
 from extractors.read import read
 from kb.evidence import Decision
-from kb.graph.vocabulary import axes
+from kb.graph.vocabulary import axes, patterns
 
 
 @cache
@@ -36,6 +36,7 @@ def test_host_decision_is_seen(case: HostCase) -> None:
     assert all(d.lines for d in own)
     assert case.value is None or case.value in {d.value for d in own}
     assert all(d.kind is axes()[d.axis].kind for d in own)
+    assert patterns()[case.pattern].axis in {d.axis for d in own}, "no such pattern of the axis"
 
 
 @pytest.mark.parametrize("miss", MISSES, ids=lambda miss: miss.pattern)
