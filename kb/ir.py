@@ -118,11 +118,11 @@ class Op:
     results: tuple[Value, ...] = ()
     regions: tuple[Region, ...] = ()
     span: Span = field(default=Span(0), compare=True)
+    inputs: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Operand values in order."""
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Operand values in order."""
-        return tuple([value for _, value in self.operands])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", tuple([value for _, value in self.operands]))
 
     def operand(self, role: str) -> str | None:
         """The value that plays `role`, None when the operand is absent."""
