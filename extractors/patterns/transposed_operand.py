@@ -83,6 +83,7 @@ class TransposedOperand(Pattern):
     source = "NVIDIA, PTX ISA, ldmatrix .trans and wgmma descriptors: a transpose may cost nothing"
     matches = (
         Case(ATTENTION, "transpose in the load view (order=)"),
+        Case(BACKWARD_KEYS, "permute/transpose the loaded tile"),
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
         Case(FLASH_POINTER, ADDRESSED),
@@ -102,11 +103,6 @@ class TransposedOperand(Pattern):
         Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
     )
     near_misses = (
-        NearMiss(
-            BACKWARD_KEYS,
-            why="the queries enter both ways, which is told as their reuse",
-            value="permute/transpose the loaded tile",
-        ),
         NearMiss(
             PRODUCT,
             why="both operands are loaded as they lie",
@@ -176,26 +172,16 @@ class TransposedOperand(Pattern):
             elif value is not None:
                 self._computed(facts, value, found)
             return
-        if turn is not None and not self._straight(facts, loads, turn):
+        if turn is not None:
             key = (_LOADED, loads[0].array)
             found.setdefault(key, []).extend((turn, *loads, *(a.made for a in loads)))
             return
-        if turn is not None or self._addressed(facts, loads, found):
+        if self._addressed(facts, loads, found):
             return
         viewed = [a for a in loads if a.transposed]
         if viewed:
             key = (_VIEWED, loads[0].array)
             found.setdefault(key, []).extend((*viewed, *(a.made for a in viewed)))
-
-    def _straight(self, facts: Facts, loads: list[Access], turn: Node) -> bool:
-        """True for a tile that enters another product as it was loaded: that it is used both ways
-        is told as its reuse."""
-        return not facts.of_threads and any(
-            facts.turned(value) is None and loads[0] in facts.held_loads(value)
-            for product in facts.contractions
-            if not product.excludes(turn)
-            for value in (product.op.operand("lhs"), product.op.operand("rhs"))
-        )
 
     def _addressed(
         self, facts: Facts, loads: list[Access], found: dict[tuple[str, str | None], list[Where]]
