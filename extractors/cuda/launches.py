@@ -71,13 +71,14 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
         scopes = [with_constants(one.names, unit.constants, one.at.path) for one in mine]
-        shapes = list(
-            zip((one.shape for one in mine), scopes, (one.at for one in mine), strict=True)
+        warps = warps_of_blocks(
+            [(one.shape[1], names, one.at) for one, names in zip(mine, scopes, strict=True)]
         )
-        warps = warps_of_blocks([(shape[1], names, at) for shape, names, at in shapes])
         made = origins.lines(mine) if warps else set()
         warps = tuple(replace(w, lines=tuple(sorted({*w.lines, *made}))) for w in warps)
-        grids = one_block([(shape[0], names, at) for shape, names, at in shapes])
+        grids = one_block(
+            [(one.shape[0], names, one.at) for one, names in zip(mine, scopes, strict=True)]
+        )
         chosen = by_capability(mine, found.library)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)

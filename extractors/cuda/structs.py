@@ -45,11 +45,14 @@ class StructReader(CallReader):
                     return self.load(Slot(key, kind), node.at, hint)
         return super().converted(node, hint)
 
+    def _record(self, kind: Kind) -> n.Record:
+        return self.meant(kind) or self.library.records(kind.record)[0]
+
     def begun(self, key: str, kind: Kind, at: n.Place) -> None:
         """A struct without an initial value: what its default constructor or its members say."""
         if self.constructed(key, kind, (), at):
             return
-        record = self.meant(kind) or self.library.records(kind.record)[0]
+        record = self._record(kind)
         frame = self.of_record(record, kind.arguments, self.frame.depth)
         for one in record.fields:
             if one.value is not None and "static" not in one.storage:
@@ -62,7 +65,7 @@ class StructReader(CallReader):
     ) -> bool:  # fmt: skip
         """Read a constructor in place; False when none takes the arguments. One that only says
         `= default` has no body and is none."""
-        record = self.meant(kind) or self.library.records(kind.record)[0]
+        record = self._record(kind)
         found = [m for m in record.methods if m.name == record.name]
         fitting = [m for m in found if len(m.parameters) == len(arguments)]
         if len(fitting) != 1:
@@ -114,7 +117,7 @@ class StructReader(CallReader):
 
     def _listed(self, key: str, kind: Kind, items: Sequence[n.Expr]) -> bool:
         """Fields set in order; False when there are more items than fields, or a constructor."""
-        record = self.meant(kind) or self.library.records(kind.record)[0]
+        record = self._record(kind)
         names = self.divided[key][1]
         if len(items) > len(names) or any(m.name == record.name for m in record.methods):
             return False

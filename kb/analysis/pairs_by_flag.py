@@ -43,18 +43,17 @@ def _paired(graph: Graph, node: Node) -> bool:
     """A number with its last bit turned, or what a number is of two."""
     if node.op.kind == OpKind.BIT_XOR:
         return any(_number(graph, v) == 1 for v in node.op.inputs[:2])
-    return node.op.kind in _DIVIDES and _number(graph, node.op.inputs[1]) == 2 and _own(graph, node)
+    return _by_two(graph, node) and _own(graph, node)
 
 
 def _halved(graph: Graph, node: Node) -> bool:
     """What a number is beyond half of another, or less than it."""
-    if node.op.kind not in (OpKind.MOD, OpKind.LT):
-        return False
-    made = graph.producer(graph.core(node.op.inputs[1]))
-    half = made is not None and made.op.kind in _DIVIDES
-    return (
-        half and made is not None and _number(graph, made.op.inputs[1]) == 2 and _own(graph, node)
-    )
+    half = graph.producer(graph.core(node.op.inputs[1]))
+    return half is not None and _by_two(graph, half) and _own(graph, node)
+
+
+def _by_two(graph: Graph, node: Node) -> bool:
+    return node.op.kind in _DIVIDES and _number(graph, node.op.inputs[1]) == 2
 
 
 def _own(graph: Graph, node: Node) -> bool:
