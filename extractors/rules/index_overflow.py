@@ -276,13 +276,14 @@ class IndexOverflow(Rule):
                 late,
             )
         if found:
-            first = next(iter(found))
-            text = " * ".join(f"({facts.values.expr(v)})" for v in first.op.inputs[:2])
+            factors = ([facts.values.expr(v) for v in node.op.inputs[:2]] for node in found)
+            text = min((" * ".join(f"({one})" for one in pair) for pair in factors), key=len)
+            text = f" ({text})" if len(text) <= 100 else ""  # the lines point to longer ones
             unread = subject.host.material is None
             asked = "no host code was followed that keeps out" if unread else "the host accepts"
             yield self.finding(
                 subject,
-                f"offsets into {', '.join(arrays)} are computed in 32 bits ({text[:160]}); {asked} "
+                f"offsets into {', '.join(arrays)} are computed in 32 bits{text}; {asked} "
                 "arrays of more than 2147483647 elements, where they wrap around",
                 "widen the block index to 64 bits before it is multiplied, or check the number of "
                 "elements on the host",
