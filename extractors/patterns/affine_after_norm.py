@@ -33,7 +33,8 @@ from kb.ops import READS, OpKind
 _THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKind.INSERT,
                              OpKind.COPY, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
                              OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.DIV, OpKind.FLOOR,
-                             OpKind.CEIL}  # fmt: skip
+                             OpKind.CEIL, OpKind.TANH, OpKind.SIGMOID, OpKind.ERF, OpKind.EXP,
+                             OpKind.NEG}  # fmt: skip
 
 
 _SHIFTED = (
@@ -134,6 +135,10 @@ class AffineAfterNorm(Pattern):
         Case(ROW_NORM, "weight"),
         Case(NORM_PERSISTENT, "weight"),
         Case(LAYER_NORM_POINTER, "weight and bias"),
+        Case(
+            vary(LAYER_NORM_POINTER, ("(c * r * g + h)", "tl.sigmoid(c * r * g + h)")),
+            "weight and bias",
+        ),
         Case(vary(ROW_NORM, ("v * r * g", "v * r * (1.0 + g)")), "weight + offset"),
         Case(vary(ROW_NORM, ("v * r * g", "v * r")), "none"),
         Case(ROW_NORM_THREADS, "weight"),

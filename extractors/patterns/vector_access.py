@@ -85,6 +85,14 @@ _COPIED = """__global__ void stage(const float* x, float* out, int n) {
     out[threadIdx.x] = part[threadIdx.x];
 }
 """
+_SIZED = """template <typename T, int W> __global__ void stage(const T* x, T* out) {
+    __shared__ T part[1024];
+    __pipeline_memcpy_async(part + threadIdx.x * W, x + threadIdx.x * W, sizeof(T) * W);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    for (int k = 0; k < W; ++k) out[threadIdx.x * W + k] = part[threadIdx.x * W + k] * (T)2;
+}
+"""
 _TRAITS = """template <typename T, int N> struct Vec {
     using Whole = typename Bytes<N * sizeof(T)>::Type;
     using Held = union { Whole all; T each[N]; };
@@ -135,6 +143,7 @@ class VectorAccess(Pattern):
         Case(_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
         Case(_COPIED, "128-bit"),
+        Case(_SIZED, "W elements"),
         Case(_APART, "128-bit"),
         Case(_APART, "scalar"),
         Case(_MOVED, "W elements"),
@@ -150,6 +159,15 @@ class VectorAccess(Pattern):
             value="scalar",
         ),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
+        NearMiss(
+            vary(
+                _SIZED,
+                ("int W>", "typename U>"),
+                ("const T* x, T* out", "const T* x, T* out, int W"),
+            ),
+            why="how many elements move is known at run time alone",
+            value="W elements",
+        ),
         NearMiss(
             vary(_FIELDS, ("fminf(static_cast<float>(given.x[i]), 6.f)", "given.x[i]")),
             why="nothing tells what an element is",
@@ -325,8 +343,14 @@ def _neighbours(index: Expr) -> bool:
 
 
 def _copied(facts: Facts, node: Node) -> str:
-    """The bits of a copy past the registers; empty when its bytes are not written as a number, or
-    lanes of a whole tile copy together."""
+    """The bits of a copy past the registers, or the elements where their type is open; empty when
+    nothing says how many, or lanes of a whole tile copy together."""
     made = facts.threads.producer(node.op.operand("bytes"))
+    if made is not None and made.op.kind == OpKind.MUL:
+        for size, several in (made.op.inputs[:2], made.op.inputs[1::-1]):
+            width = facts.threads.producer(facts.threads.core(size))
+            number = facts.thread_values.expr(several).atom
+            if width is not None and width.op.kind == OpKind.SIZE_OF and number is not None:
+                return f"{number.value} elements" if number.value in facts.constexprs else ""
     count = made.op.attribute("value") if made is not None else None
     return f"{8 * count}-bit" if isinstance(count, int) else ""

@@ -27,10 +27,11 @@ _MOVING = frozenset({OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST})
 
 @dataclass(frozen=True, slots=True)
 class WholeVectors:
-    """A size that must be a multiple of the `elements` that move at once."""
+    """A size that must be a multiple of the `elements` that move at once, a number or the name of
+    one."""
 
     size: str
-    elements: int
+    elements: int | str
     lines: Lines
 
 
@@ -74,7 +75,7 @@ _PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE)
 def vector_ends(facts: Facts) -> Iterator[WholeVectors]:
     """Sizes that only the first element of a vector is held below: the last vector goes on past
     them where they are no multiple of it."""
-    told: set[tuple[str, int]] = set()
+    told: set[tuple[str, int | str]] = set()
     for vector in vectors(facts):
         values = facts.thread_values
         place = values.expr(vector.cast.op.inputs[0])
@@ -82,6 +83,46 @@ def vector_ends(facts: Facts) -> Iterator[WholeVectors]:
             if (size, vector.elements) not in told:
                 told.add((size, vector.elements))
                 yield WholeVectors(size, vector.elements, vector.accesses[0].lines)
+    for found in _taken_together(facts) if facts.of_threads else ():
+        if (found.size, found.elements) not in told:
+            told.add((found.size, found.elements))
+            yield found
+
+
+def _taken_together(facts: Facts) -> Iterator[WholeVectors]:
+    """Sizes that a loop ends at in steps of several elements, which a loop in it takes one by one
+    without asking again."""
+    graph, values = facts.threads, facts.thread_values
+    loops = [loop for loop in loops_of(graph, values) if loop.induction and loop.high]
+    for outer in loops:
+        size, step = values.expr(outer.high).atom, values.expr(outer.step)
+        if size is None or size.kind is not AtomKind.PARAMETER or outer.step is None:
+            continue
+        asked = graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
+        for inner in (one for one in loops if one.node.inside(outer.node)):
+            count, item = values.expr(inner.high), values.expr(inner.induction)
+            several = count.constant or (count.atom.value if count.atom is not None else 1)
+            begins = values.expr(inner.low).constant == 0
+            if several == 1 or not begins or not _in_steps_of(step, several):
+                continue
+            if any(item.atom in values.expr(v).atoms() for n in asked for v in n.op.inputs[:2]):
+                continue
+            together = {*values.expr(outer.induction).terms, *item.terms}
+            moved = [
+                n
+                for n in graph.of(OpKind.LOAD, OpKind.STORE)
+                if n.inside(inner.node) and n.op.attribute("space") != "shared"
+                if together <= {*values.expr(n.op.operand("pointer") or n.op.inputs[0]).terms}
+            ]
+            if moved:
+                yield WholeVectors(size.value, several, moved[0].lines)
+
+
+def _in_steps_of(step: Expr, several: int | str) -> bool:
+    """Whether a step is a number of times so many elements."""
+    if isinstance(several, int):
+        return _multiple(step, several)
+    return bool(step.terms) and all(any(a.value == several for a in f) for f, _ in step.terms)
 
 
 def _held_below(facts: Facts, values: Values, vector: Vector, place: Expr) -> Iterator[str]:

@@ -11,7 +11,7 @@ from kb.analysis.facts import Facts
 HEAD = "__global__ void k(const float* x, float4* out, int n, int m) {\n"
 
 
-def sizes(body: str) -> set[tuple[str, int]]:
+def sizes(body: str) -> set[tuple[str, int | str]]:
     (kernel,) = read_cuda(f"{HEAD}{body}}}\n", "k.cu").kernels
     return {(found.size, found.elements) for found in whole_vectors(Facts(kernel))}
 
@@ -41,12 +41,17 @@ def sizes(body: str) -> set[tuple[str, int]]:
         ),
     ],
 )
-def test_sizes_that_move_vectors(body: str, expected: set[tuple[str, int]]) -> None:
+def test_sizes_that_move_vectors(body: str, expected: set[tuple[str, int | str]]) -> None:
     assert sizes(body) == expected
 
 
 GUARDED = """int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
 if (i < n) { out[i / 4] = *reinterpret_cast<const float4*>(x + i); }"""
+
+TOGETHER = """float v = 0.f;
+for (int i = threadIdx.x * 8; i < n; i += blockDim.x * 8)
+    for (int j = 0; j < 8; ++j) v += x[i + j];
+out[threadIdx.x] = make_float4(v, v, v, v);"""
 
 
 @pytest.mark.parametrize(
@@ -66,9 +71,17 @@ if (i < n) { out[i / 4] = *reinterpret_cast<const float4*>(x + i); }"""
             set(),
             id="the loop counts vectors",
         ),
+        pytest.param(TOGETHER, {("n", 8)}, id="elements that an inner loop takes"),
+        pytest.param(
+            TOGETHER.replace("v += x[i + j]", "if (i + j < n) v += x[i + j]"),
+            set(),
+            id="each of them is compared",
+        ),
+        pytest.param(TOGETHER.replace("blockDim.x * 8", "blockDim.x"), set(), id="rounds overlap"),
+        pytest.param(TOGETHER.replace("x[i + j]", "x[j]"), set(), id="another place"),
     ],
 )
-def test_sizes_that_end_within_a_vector(body: str, expected: set[tuple[str, int]]) -> None:
+def test_sizes_that_end_within_a_vector(body: str, expected: set[tuple[str, int | str]]) -> None:
     (kernel,) = read_cuda(f"{HEAD}{body}}}\n", "k.cu").kernels
     assert {(found.size, found.elements) for found in vector_ends(Facts(kernel))} == expected
 
