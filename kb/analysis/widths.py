@@ -189,7 +189,7 @@ def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -
     the address.
     """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
-    columns = _along(left) | _along(right) == {"-1"}
+    columns = _along(left) | _along(right) == {"-1"} and not facts.of_threads
     return any(
         (_counts(one) if columns else placed(facts, one))
         and (_runtime(facts, other) or (_whole(one) and any(a.value in sizes for a in other.top())))
