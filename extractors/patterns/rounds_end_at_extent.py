@@ -56,6 +56,20 @@ _PLANES = """__global__ void scale(const float* x, const float* by, float* out, 
 """
 
 
+_STAGED = """__global__ void total(const float* x, float* out, int n) {
+    extern __shared__ float row[];
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        __pipeline_memcpy_async(row + i, x + blockIdx.x * n + i, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    float v = 0.f;
+    for (int i = 0; i < n; ++i) v += row[i];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = v;
+}
+"""
+
+
 class RoundsEndAtExtent(Pattern):
     """A loop that begins at the own thread and goes on by the number of threads accesses memory at
     its index, up to a bound that is known at run time; and nothing else is asked of positions."""
@@ -69,6 +83,7 @@ class RoundsEndAtExtent(Pattern):
         Case(_DIAGONAL, "loop bound"),
         Case(_HELD, "loop bound"),
         Case(_BESIDE, "loop bound"),
+        Case(_STAGED, "loop bound"),
     )
     near_misses = (
         NearMiss(_HELD.replace("at < n && i < 4", "i < 4"), why="a number of rounds, no bound"),
@@ -97,7 +112,7 @@ class RoundsEndAtExtent(Pattern):
         if loops:
             touching = [
                 n
-                for n in facts.threads.of(*READS, *WRITES, *ATOMICS)
+                for n in facts.threads.of(*READS, *WRITES, *ATOMICS, OpKind.ASYNC_COPY)
                 if n.op.attribute("space") != "shared"
             ]
             found = [
