@@ -27,6 +27,19 @@ _FILLED = vary(
     ("tile[threadIdx.y + i][threadIdx.x] = x", "tile[threadIdx.x][threadIdx.y + i] = x"),
     ("= tile[threadIdx.x][threadIdx.y + i]", "= tile[threadIdx.y + i][threadIdx.x]"),
 )
+_VECTORS = """__global__ void turn(const float* x, float* out, int n) {
+    __shared__ float tile[32][36];
+    int at = threadIdx.x % 8, row = threadIdx.x / 8;
+    float4 v = *reinterpret_cast<const float4*>(x + row * n + at * 4);
+    tile[at * 4][row] = v.x;
+    tile[at * 4 + 1][row] = v.y;
+    tile[at * 4 + 2][row] = v.z;
+    tile[at * 4 + 3][row] = v.w;
+    __syncthreads();
+    out[threadIdx.x] = tile[threadIdx.x / 32][threadIdx.x % 32];
+}
+"""
+_SEEN = frozenset({OpKind.POINTER_CAST})
 
 
 class TurnedInShared(Pattern):
@@ -39,6 +52,7 @@ class TurnedInShared(Pattern):
     matches = (
         Case(TURNED_THREADS, "transposed through shared memory"),
         Case(_FILLED, "transposed through shared memory"),
+        Case(_VECTORS, "transposed through shared memory"),
         Case(PRODUCT_BLOCKED_THREADS, "transposed through shared memory"),
     )
     near_misses = (
@@ -83,13 +97,18 @@ def _moved(facts: Facts, store: Node) -> list[Node]:
 def _turned(facts: Facts, one: Node, other: Node) -> bool:
     """True when threads that are neighbours along a row of one place lie rows apart in the other,
     and the other way round."""
-    left, right = (facts.thread_values.expr(n.op.inputs[0]) for n in (one, other))
+    left, right = (_place(facts, n) for n in (one, other))
     first, second = _along(facts, left), _along(facts, right)
     return any(
         a != b and _apart(left.coefficient(b), a_step) and _apart(right.coefficient(a), b_step)
         for a, a_step in first.items()
         for b, b_step in second.items()
     )
+
+
+def _place(facts: Facts, access: Node) -> Expr:
+    """The address of an access, whatever it is seen as a pointer to."""
+    return facts.thread_values.expr(facts.threads.through(access.op.inputs[0], _SEEN))
 
 
 def _along(facts: Facts, place: Expr) -> dict[Atom, int]:

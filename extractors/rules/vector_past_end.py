@@ -24,6 +24,14 @@ void run(const float* x, float* out, int n) {
   twice<<<(n + 1023) / 1024, 256>>>(x, out, n);
 }
 """
+_COMPILED = vary(
+    _ENDS,
+    ("__global__", "template <int N> __global__"),
+    (", int n) {\n  int", ") {\n  int"),
+    ("i < n", "i < N"),
+    ("twice<<<", "twice<1022><<<"),
+    ("(x, out, n);", "(x, out);"),
+)
 _ROWS = """
 __global__ void rows(const float* x, float4* out, int n) {
   out[threadIdx.x] = reinterpret_cast<const float4*>(x + blockIdx.x * n)[threadIdx.x];
@@ -42,7 +50,7 @@ class VectorPastEnd(Rule):
 
     name = "vector-past-end"
     dialects = ("cuda",)
-    matches = (Case(_ENDS, "`n`"), Case(_ROWS, "`n`"))
+    matches = (Case(_ENDS, "`n`"), Case(_ROWS, "`n`"), Case(_COMPILED, "`N`"))
     near_misses = (
         NearMiss(
             vary(_ENDS, ("  twice<<<", "  if (n % 4 != 0) throw 1;\n  twice<<<")),
@@ -52,6 +60,10 @@ class VectorPastEnd(Rule):
         NearMiss(
             vary(_ROWS, ("  out[thr", "  assert(n % 4 == 0);\n  out[thr")),
             why="the kernel asserts it",
+        ),
+        NearMiss(
+            vary(_COMPILED, ("twice<1022>", "twice<1024>")),
+            why="every size that it is compiled for is a multiple",
         ),
         NearMiss(
             vary(_ENDS, ("  if (i < n) {", "  if (i < n && n % 4 == 0) {")),
@@ -74,6 +86,8 @@ class VectorPastEnd(Rule):
             name = re.compile(rf"\b{re.escape(found.size)}\b[^=<>]*%")
             if found.size in told or any(map(name.search, asked)) or _known(subject, found.size):
                 continue
+            if found.size in subject.facts.constexprs and not _compiled(subject, found):
+                continue
             told.add(found.size)
             yield self.finding(
                 subject,
@@ -90,6 +104,13 @@ def _relied_on(subject: Subject) -> Iterator[tuple[WholeVectors, str]]:
         yield found, "the last vector is read or written past the end"
     for found in whole_vectors(subject.facts):
         yield found, "rows of another size begin at addresses that a vector may not have"
+
+
+def _compiled(subject: Subject, found: WholeVectors) -> bool:
+    """Whether a launch has the kernel compiled for a size that is no multiple."""
+    given = (b for one in subject.host.launches for b in one.bindings if b.parameter == found.size)
+    numbers = [int(b.expression) for b in given if b.expression.isdigit()]
+    return isinstance(found.elements, int) and any(one % found.elements for one in numbers)
 
 
 def _known(subject: Subject, size: str) -> bool:

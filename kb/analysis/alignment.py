@@ -69,7 +69,9 @@ def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
                 yield WholeVectors(sizes[0], vector.elements, vector.accesses[0].lines)
 
 
-_PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE)
+_PLACES = (
+    AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE, AtomKind.FLOOR_DIV,
+)  # fmt: skip
 
 
 def vector_ends(facts: Facts) -> Iterator[WholeVectors]:
@@ -168,20 +170,26 @@ def aligned_arrays(facts: Facts) -> dict[str, tuple[int, Lines]]:
     """Arrays that are read or written in vectors, with the bytes of the largest and its lines."""
     arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
     found: dict[str, tuple[int, Lines]] = {}
-    for vector in vectors(facts):
-        name = _base(facts.threads, vector.cast.op.inputs[0])
+    several = list(vectors(facts))
+    loops = loops_of(facts.threads, facts.thread_values) if several else ()
+    begun = {c.argument: c.init for loop in loops for c in loop.carried}
+    for vector in several:
+        name = _base(facts.threads, begun, vector.cast.op.inputs[0])
         if name in arrays and vector.size > found.get(name, (0,))[0]:
             found[name] = vector.size, vector.accesses[0].lines
     return found
 
 
-def _base(graph: Graph, pointer: str) -> str:
-    """The parameter that a pointer begins at."""
+def _base(graph: Graph, begun: dict[str, str], pointer: str) -> str:
+    """The parameter that a pointer begins at; `begun` says what those start as that loops move."""
     for _ in range(MAX_STEPS):
         node = graph.producer(pointer)
-        if node is None or node.op.kind not in _MOVING or not node.op.inputs:
+        if pointer in begun:
+            pointer = begun[pointer]
+        elif node is None or node.op.kind not in _MOVING or not node.op.inputs:
             return pointer
-        pointer = node.op.inputs[0]
+        else:
+            pointer = node.op.inputs[0]
     return ""
 
 

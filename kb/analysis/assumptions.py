@@ -101,6 +101,38 @@ def whole_steps(facts: Facts) -> Iterator[tuple[Access, str, str]]:
                 yield access, size, step
 
 
+def whole_rounds(facts: Facts) -> Iterator[tuple[Access, str, str]]:
+    """Accesses that the threads of a block make side by side, unasked, in a loop over a size in
+    steps of several elements: access, size, step."""
+    scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
+    for access in _bare(facts) if facts.of_threads else ():
+        for loop in facts.loops:
+            if loop.low is None or loop.step is None or not access.node.inside(loop.node):
+                continue
+            size, step = facts.values.expr(loop.high).atom, facts.values.expr(loop.step)
+            named = step.atom is not None and step.atom.value in facts.constexprs
+            if size is None or size.value not in scalars or not (named or (step.constant or 0) > 1):
+                continue
+            if facts.values.expr(loop.low).constant == 0 and _along_lanes(facts, access, loop):
+                yield access, size.value, str(step)
+
+
+def _along_lanes(facts: Facts, access: Access, loop: Loop) -> bool:
+    """Whether a place goes along with a loop, element by element, and lanes lie between."""
+    counter, step = facts.values.expr(loop.induction).atom, facts.values.expr(loop.step)
+    between = goes = False
+    for factors, number in access.index[0].terms:
+        sized = any(
+            a.kind is AtomKind.PARAMETER and a.value not in facts.constexprs for a in factors
+        )
+        lanes = any(a.kind in (AtomKind.LANE, AtomKind.MOD) for a in factors)
+        between = between or (lanes and not sized and number < (step.constant or number + 1))
+        kept = [a for a in factors if a.kind is not AtomKind.COUNT]
+        by_count = len(kept) < len(factors) and ((tuple(kept), number),) == step.terms
+        goes = goes or (factors == (counter,) and number == 1) or by_count
+    return between and goes
+
+
 def _counted(facts: Facts, loop: Loop) -> tuple[str, str]:
     """The size that a loop covers and the extent of its steps, empty when it is another loop."""
     if loop.high is None or (loop.low is not None and facts.values.expr(loop.low).constant != 0):

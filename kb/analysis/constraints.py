@@ -82,6 +82,8 @@ def _ordered(facts: Facts) -> list[str]:
 def _powers(facts: Facts) -> Iterator[Constraint]:
     """Extents of tiles, those of operands of matrix products among them."""
     products = _operand_extents(facts)
+    if facts.of_threads:
+        return  # what one thread holds may have any extent
     for name in dict.fromkeys((*_ordered(facts), *products)):
         yield implied(
             f"is_power_of_two({name})",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kb.analysis.accesses import BULK, Access, Mode
-from kb.analysis.assumptions import unit_strides
+from kb.analysis.assumptions import unit_strides, whole_rounds
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
 from kb.analysis.idioms import against_extent, between_lanes, masks, sides
@@ -29,6 +29,7 @@ def contracts(facts: Facts) -> Iterator[Constraint]:
     yield from _first_contents(facts)
     yield from _one_per_tile(facts)
     yield from _counted_in_32_bits(facts)
+    yield from _whole_rounds(facts)
     yield from _same_lengths(facts)
     yield from _strides_of_blocks(facts)
 
@@ -162,6 +163,17 @@ def _flat(facts: Facts, widths: Widths, access: Access) -> bool:
 
 
 _PLACES = (AtomKind.BLOCK, AtomKind.MOD, AtomKind.FLOOR_DIV)
+
+
+def _whole_rounds(facts: Facts) -> Iterator[Constraint]:
+    """A size that a loop of threads goes over in steps, without asking within them."""
+    for access, size, step in whole_rounds(facts):
+        yield implied(
+            f"{size} % {step} == 0",
+            f"threads take {step} elements in a round, and nothing asks whether they are there",
+            "check the size on the host, or mask the rest",
+            access.node.lines,
+        )
 
 
 def _same_lengths(facts: Facts) -> Iterator[Constraint]:

@@ -86,8 +86,19 @@ def test_sizes_that_end_within_a_vector(body: str, expected: set[tuple[str, int 
     assert {(found.size, found.elements) for found in vector_ends(Facts(kernel))} == expected
 
 
-def test_arrays_that_begin_at_whole_vectors() -> None:
-    (kernel,) = read_cuda(f"{HEAD}{GUARDED}}}\n", "k.cu").kernels
+MOVED = """for (int i = 0; i < m; ++i) {
+    out[i] = *reinterpret_cast<const float4*>(x + threadIdx.x * 4); x += 64; }"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(GUARDED, id="where it is given"),
+        pytest.param(MOVED, id="moved on in every round"),
+    ],
+)
+def test_arrays_that_begin_at_whole_vectors(body: str) -> None:
+    (kernel,) = read_cuda(f"{HEAD}{body}}}\n", "k.cu").kernels
     assert {k: size for k, (size, _) in aligned_arrays(Facts(kernel)).items()} == {"x": 16}
 
 
