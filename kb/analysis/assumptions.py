@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
-from kb.analysis.loops import Loop
+from kb.analysis.loops import Loop, loops_of
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import ParameterKind
@@ -102,18 +102,25 @@ def whole_steps(facts: Facts) -> Iterator[tuple[Access, str, str]]:
 
 
 def whole_rounds(facts: Facts) -> Iterator[tuple[Access, str, str]]:
-    """Accesses that the threads of a block make side by side, unasked, in a loop over a size in
-    steps of several elements: access, size, step."""
+    """Accesses that the threads of a block make side by side, unasked, in a loop that all of them
+    begin at zero, over a size in steps of several elements: access, size, step."""
     scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
-    for access in _bare(facts) if facts.of_threads else ():
+    own = facts.thread_values
+    alike = {
+        loop.node.op.span
+        for loop in (loops_of(facts.threads, own) if facts.of_threads else ())
+        if loop.low is not None and own.expr(loop.low).constant == 0
+    }
+    for access in _bare(facts) if alike else ():
         for loop in facts.loops:
-            if loop.low is None or loop.step is None or not access.node.inside(loop.node):
+            begun = loop.node.op.span in alike and loop.step is not None
+            if not begun or not access.node.inside(loop.node):
                 continue
             size, step = facts.values.expr(loop.high).atom, facts.values.expr(loop.step)
             named = step.atom is not None and step.atom.value in facts.constexprs
             if size is None or size.value not in scalars or not (named or (step.constant or 0) > 1):
                 continue
-            if facts.values.expr(loop.low).constant == 0 and _along_lanes(facts, access, loop):
+            if _along_lanes(facts, access, loop):
                 yield access, size.value, str(step)
 
 

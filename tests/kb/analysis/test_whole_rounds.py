@@ -27,6 +27,11 @@ SUMS = """template <int T> __global__ void k(const float* x, float* out, int n) 
             id="every place is compared",
         ),
         pytest.param(SUMS.replace("i += T", "i += 1"), set(), id="one by one"),
+        pytest.param(
+            SUMS.replace("i = 0", "i = threadIdx.x").replace(" + threadIdx.x % T", ""),
+            set(),
+            id="every thread ends by itself",
+        ),
         pytest.param(SUMS.replace(" + threadIdx.x % T", ""), set(), id="all threads take one"),
         pytest.param(SUMS.replace("+ i +", "+ i * 8 +"), set(), id="rounds lie apart"),
     ],
