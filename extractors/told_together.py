@@ -96,7 +96,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         d
         for d in facts.decisions
         if d.axis in RULED
-        and (d.axis != TILES or d.subject in extents)
+        and (d.axis != TILES or not d.subject or d.subject in extents)
         and (d.axis != "vector_width" or _moves(detection, d.subject))
     ]
     dummies = {d.operand for d in facts.decisions if isinstance(d, OptionalOperand) if d.stands_in}

@@ -28,11 +28,13 @@ def warps_of_blocks(
     where they are made and launched."""
     values: list[str] = []
     lines: set[Lines] = set()
+    shares: set[Lines] = set()
     for block, names, launch in launches:
         made, places = followed(block, names)
         extents = _parts(made)
         if not extents:
             continue
+        shares.update(_shares(extents, names))
         numbers = [_number(extent, names, places) for extent in extents]
         known = [number for number in numbers if number is not None]
         whole = len(known) == len(extents)
@@ -47,7 +49,29 @@ def warps_of_blocks(
         axis="num_warps", value=" or ".join(kept[:MAX_VALUES]), pattern="worker-warp-count-hint",
         lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
     )  # fmt: skip
-    return (found,)
+    if not shares:
+        return (found,)
+    tile = Decision(
+        axis="tile_selection", value="heuristic(shape)", pattern="closed-form-tile-heuristic",
+        lines=tuple(sorted(shares)), kind=AxisKind.TUNING,
+    )  # fmt: skip
+    return (found, tile)
+
+
+def _shares(extents: Sequence[n.Expr], names: Names) -> list[Lines]:
+    """Where the extents of a block are worked out that has several, at least one of them by a
+    division: how the threads of a block are shared out over what it works on."""
+    lines: list[Lines] = []
+    wide = [extent for extent in extents if _number(extent, names, []) != 1]
+    made = [followed(extent, names)[0] for extent in wide]
+    if len(wide) > 1 and any(isinstance(one, n.Expr) and _divides(one) for one in made):
+        for extent in wide:
+            _number(extent, names, lines)
+    return lines
+
+
+def _divides(made: n.Expr) -> bool:
+    return any(isinstance(one, n.Binary) and one.operator == "/" for one in n.inside(made))
 
 
 def one_block(

@@ -12,7 +12,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind, Expr, only_bounds, scale
+from kb.analysis.symbolic import ONE, AtomKind, Expr, only_bounds, scale, sub
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -96,6 +96,17 @@ _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, fl
 """
 
 
+_BEGUN = vary(
+    _STATE,
+    (
+        "tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))",
+        "begin = tl.load(ids + own)\n"
+        "    if tl.load(ids + own + 1) - begin == 1:\n"
+        "        tl.store(out + own * s + at, tl.load(x + begin * s + at))",
+    ),
+)
+
+
 class IndirectAccess(Pattern):
     """A loaded number is part of the address of another access: a start that positions are added
     to, a row or an element that it chooses, or a page."""
@@ -112,6 +123,7 @@ class IndirectAccess(Pattern):
         Case(_SLOT, _ROW),
         Case(_LABEL, _ELEMENT),
         Case(_ROWS_THREADS, _OFFSET),
+        Case(_BEGUN, _OFFSET),
     )
     near_misses = (
         NearMiss(_SLOT, why="a place in a page is no start of a segment", value=_OFFSET),
@@ -127,6 +139,7 @@ class IndirectAccess(Pattern):
             why="a stride is loaded",
         ),
         NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
+        NearMiss(_BEGUN, why="a segment begins at the row", value=_ROW),
         NearMiss(_LABEL, why="one element is picked", value=_OFFSET),
         NearMiss(ADD_POINTER, why="addresses are computed from block ids"),
         NearMiss(FLASH_THREADS, why="addresses are computed from block ids"),
@@ -185,12 +198,23 @@ class IndirectAccess(Pattern):
         if access.mode is not Mode.POINTER or access.array in self._tables(facts):
             return _OFFSET
         if steps and all(_chosen(e, s, node.result) for e in own for s in _steps(e, node.result)):
+            if _begins(facts, node):
+                return _OFFSET
             return _ROW if any(s.constant is None for s in steps) else _ELEMENT
         return _OFFSET
 
     def _tables(self, facts: Facts) -> set[str | None]:
         """Arrays of numbers that say where other accesses are."""
         return {a.array for a in facts.loads if a.value in facts.offset_loads}
+
+
+def _begins(facts: Facts, node: Node) -> bool:
+    """True for a number whose next one in its array is loaded, too: a segment begins there."""
+    own = facts.access(node)
+    if own is None or own.array is None or not own.index:
+        return False
+    beside = [a for a in facts.loads if a.array == own.array and a.index]
+    return any(sub(a.index[-1], own.index[-1]) == ONE for a in beside)
 
 
 def _is_loaded(index: Expr) -> bool:

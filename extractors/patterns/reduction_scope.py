@@ -25,7 +25,12 @@ from kb.analysis.stages import partials_joined, second_stage, steps, tree_steps
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_GRID = NORM_BACKWARD_THREADS.replace(
+_GRID = """__global__ void total(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) atomicAdd(out + at % 4, x[at]);
+}
+"""
+_PARTS = NORM_BACKWARD_THREADS.replace(
     "parts[blockIdx.x * n + at] = acc", "atomicAdd(parts + at, acc)"
 )
 _GROUP = """#include <cooperative_groups.h>
@@ -119,6 +124,7 @@ class ReductionScope(Pattern):
     )
     near_misses = (
         NearMiss(COPY, why="nothing is reduced"),
+        NearMiss(_PARTS, why="a row is a block's; what blocks add up is told apart", value="grid"),
         NearMiss(_HELD_THREADS.replace("sum += v[i]", "sum = v[i]"), why="nothing is added up"),
         NearMiss(
             _HANDED.replace("v[i] = op(v[i], other)", "v[0] = op(v[1], other)"),
@@ -160,7 +166,7 @@ class ReductionScope(Pattern):
             for a in facts.stores
             if a.node.op.kind == OpKind.ATOMIC_ADD and facts.feeding(a.value)
         ]
-        if adds:
+        if adds and not found and not second:
             yield self.decide(facts, "grid", adds)
         elif (
             not found

@@ -15,7 +15,7 @@ from kb.analysis.block_steps import steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import blocked, persistent
+from kb.analysis.loops import Role, blocked, persistent
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.stream_k import streams
 from kb.analysis.symbolic import AtomKind
@@ -147,7 +147,8 @@ class SeparateGridAxes(Pattern):
 
 def _decoded(facts: Facts) -> list[Node]:
     """The divisions that take the number of an item of a persistent loop apart."""
-    steps = {x.induction for x in facts.loops if persistent(x, facts.values)} - {None}
+    walks = [x for x in facts.loops if persistent(x, facts.values)]
+    steps = {x.induction for x in walks} | {c.argument for x in walks for c in x.of(Role.COUNTER)}
     return [
         n
         for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)

@@ -17,6 +17,7 @@ from kb.ops import COMPARISONS, OWN_THREAD, REDUCTIONS, OpKind
 _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 _LOGIC = (OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT)
+_HANDING = (OpKind.IF, OpKind.FOR)
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
 
 
@@ -191,14 +192,26 @@ def _added(facts: Facts, load: Node, shared: SharedMemory) -> Iterator[Node]:
 
 
 def _readers(facts: Facts, load: Node) -> Iterator[Node]:
-    """Operations that could repeat as a reduction and read a load, perhaps through casts."""
+    """Operations that could repeat as a reduction and read a load, perhaps through casts, or out of
+    the registers that a branch or a loop puts its elements into."""
     pending = [load.result]
     for value in pending:
         for user in facts.threads.users(value):
             if reduction_kind(user.op.kind) is not None:
                 yield user
-            elif user.op.kind in _LOOKS and user.result not in pending:
-                pending.append(user.result)
+                continue
+            new = [user.result] if user.op.kind in _LOOKS | {OpKind.INSERT} else _left(user, value)
+            pending += [v for v in new if v not in pending]
+
+
+def _left(end: Node, value: str) -> list[str]:
+    """What a branch, or a loop that is entered once for each element, hands on of what its end
+    gives."""
+    owner = end.parent
+    if end.op.kind != OpKind.YIELD or owner is None or owner.op.kind not in _HANDING:
+        return []
+    rows = zip(end.op.inputs, owner.op.results, strict=False)
+    return [row.name for given, row in rows if given == value]
 
 
 def of_elements(facts: Facts, store: Access) -> bool:
