@@ -22,6 +22,7 @@ from extractors.patterns.cases_rows_pointer import DELTA, ROW_NORM_POINTER, SCAN
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
     BACKWARD_REGISTERS_THREADS,
+    OWN_ROW_THREADS,
     ROW_NORM_CHUNKS_THREADS,
     ROW_NORM_THREADS,
     SORT_THREADS,
@@ -39,6 +40,7 @@ from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | CONTRACTIONS
 _WHOLE = (OpKind.SORT, OpKind.SCAN, OpKind.CUMSUM, OpKind.CUMPROD)
+_REGISTERS = "single tile, row cached in registers"
 _ONCE = "row read once, in chunks"
 _REDUCING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
@@ -140,45 +142,45 @@ class RowResidency(Pattern):
 
     name = "row-residency-register-cached-single-tile-vs-multi-pass-reload"
     axis = "row_residency"
-    source = (
-        "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), memory passes"
-    )
+    source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018): passes"
     matches = (
         Case(ADDED_THREADS, "multi-pass reload (3 passes)"),
         Case(CENTRED_TILES, "multi-pass reload (2 passes)"),
         Case(_EITHER, _ONCE),
         Case(_REGIMES, "multi-pass reload (2 passes), or one tile in registers"),
-        Case(ROW_NORM, "single tile, row cached in registers"),
-        Case(NORM_PERSISTENT, "single tile, row cached in registers"),
-        Case(SOFTMAX, "single tile, row cached in registers"),
+        Case(ROW_NORM, _REGISTERS),
+        Case(NORM_PERSISTENT, _REGISTERS),
+        Case(SOFTMAX, _REGISTERS),
         Case(ROW_NORM_CHUNKS, "multi-pass reload (2 passes)"),
         Case(SOFTMAX_CHUNKS, "multi-pass reload (3 passes)"),
-        Case(ROW_NORM_POINTER, "single tile, row cached in registers"),
-        Case(ROW_NORM_THREADS, "single tile, row cached in registers"),
-        Case(SORT_THREADS, "single tile, row cached in registers"),
+        Case(ROW_NORM_POINTER, _REGISTERS),
+        Case(ROW_NORM_THREADS, _REGISTERS),
+        Case(SORT_THREADS, _REGISTERS),
         Case(ATTENTION, "tile kept over the loop"),
         Case(FLASH_POINTER, "tile kept over the loop"),
-        Case(DELTA, "single tile, row cached in registers"),
-        Case(DELTA_TILE, "single tile, row cached in registers"),
+        Case(DELTA, _REGISTERS),
+        Case(DELTA_TILE, _REGISTERS),
         Case(_SUMMED, _ONCE),
         Case(_ALONE, "multi-pass reload (3 passes)"),
         Case(
-            _SUMMED.replace("row * n + at", "(row * n + at) * by").replace(
-                "out, n,", "out, n, by,"
-            ),
+            vary(_SUMMED, ("row * n + at", "(row * n + at) * by"), ("out, n,", "out, n, by,")),
             _ONCE,
         ),
-        Case(SCANNED_POINTER, "single tile, row cached in registers"),
+        Case(SCANNED_POINTER, _REGISTERS),
         Case(_STAGED, "row staged in shared memory"),
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
-        Case(BACKWARD_REGISTERS_THREADS, "single tile, row cached in registers"),
-        Case(_GROUPS, "single tile, row cached in registers"),
+        Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
+        Case(_GROUPS, _REGISTERS),
+        Case(OWN_ROW_THREADS, _REGISTERS),
     )
     near_misses = (
         NearMiss(
             vary(BACKWARD_REGISTERS_THREADS, ("= kept[j] - part", "= x[at + j] - part")),
             why="what was put away is not taken out later",
-            value="single tile, row cached in registers",
+            value=_REGISTERS,
+        ),
+        NearMiss(
+            OWN_ROW_THREADS.replace("= v[i] /", "= x[at + i] /"), why="read again", value=_REGISTERS
         ),
         NearMiss(_EITHER, why="one pass on either side", value="multi-pass reload (2 passes)"),
         NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
@@ -233,7 +235,7 @@ class RowResidency(Pattern):
         row: list[Where] = [*kept, *kept_in_registers(facts, kept or facts.loads)]
         if row:
             row += [a for a in facts.loads if kept and self._shared(facts, a)]
-            yield self.decide(facts, "single tile, row cached in registers", row)
+            yield self.decide(facts, _REGISTERS, row)
         else:
             yield from self._unreduced(facts)
 
@@ -247,9 +249,10 @@ class RowResidency(Pattern):
             value = _NUMBERS.get(len({a.loop for a in again}), "multi-pass reload")
             yield self.decide(facts, value, again)
             return
-        put = [a for a in facts.loads if self._sorted(facts, a)]
-        if put:
-            yield self.decide(facts, "single tile, row cached in registers", put)
+        if held := kept_in_registers(facts, facts.loads):
+            yield self.decide(facts, _REGISTERS, held)
+        elif put := [a for a in facts.loads if self._sorted(facts, a)]:
+            yield self.decide(facts, _REGISTERS, put)
         elif once := self._once(facts):
             yield self.decide(facts, _ONCE, once)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Graph, Node
+from kb.analysis.held_sums import held_sums
 from kb.ops import READS, REDUCTIONS, OpKind
 
 _HANDS = frozenset({OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.IF_EXPRESSION}) | COPIES | CASTS
@@ -18,19 +19,20 @@ MAX_STEPS = 64
 
 def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     """Where elements that rest on loads are put into an array of registers, and where another loop
-    takes them out after threads have met."""
+    takes them out after threads have met, or after the first one has reduced them by itself."""
     if not facts.of_threads:
         return []
     graph = facts.threads
     sources = {n for a in loads if (n := graph.producer(a.value)) is not None}
     written: dict[str, list[Node]] = {}
     found: dict[Node, None] = {}
+    sums = {made.loop for _, made in held_sums(facts)}
     for taken in graph.of(OpKind.EXTRACT):
         array = taken.op.inputs[0]
         if array not in written:
             puts = _put(graph, array)
             written[array] = [n for n in puts if sources & _from(graph, n)]
-        others = [n for n in written[array] if _met(graph, n, taken)]
+        others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         if others:
             found.update(dict.fromkeys([*others, taken]))
     return list(found)
@@ -45,6 +47,11 @@ def _met(graph: Graph, put: Node, taken: Node) -> bool:
     if any(n.inside(loop) for loop in apart for n in meetings):
         return False
     return any(put.index < n.index < taken.index for n in meetings)
+
+
+def _alone(put: Node, taken: Node, sums: set[Node | None]) -> bool:
+    """Whether the loop that fills the array reduces what it loads, and a later one takes it out."""
+    return put.loop in sums and taken.loop not in put.loops and put.index < taken.index
 
 
 def _put(graph: Graph, array: str) -> list[Node]:

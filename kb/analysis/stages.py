@@ -107,6 +107,20 @@ def _rounds(values: Values, access: Node) -> bool:
     return any(atom.kind is AtomKind.INDUCTION for atom in atoms)
 
 
+def _over_rounds(values: Values, load: Node, node: Node) -> bool:
+    """Whether what was loaded is joined as it is; or, where it comes out of registers, is added or
+    compared in the rounds that move the load, each element of them in every round."""
+    sides = [values.graph.producer(v) for v in node.op.inputs[:2]]
+    if any(values.graph.through(v, _LOOKS) == load.result for v in node.op.inputs[:2]):
+        return True
+    index = [n.op.operand("index") or "" for n in sides if n and n.op.kind == OpKind.EXTRACT]
+    held = {a for v in index for a in values.expr(v).atoms()}
+    steps = (x.op.regions[-1].arguments[:1] for x in node.loops if load.inside(x))
+    moved = {values.expr(one.name).atom for step in steps for one in step}
+    atoms = values.expr(load.op.inputs[0]).atoms()
+    return node.op.kind != OpKind.MUL and any(a in moved and a not in held for a in atoms)
+
+
 def _carries(graph: Graph, node: Node) -> bool:
     """Whether an operation takes what a loop carries, perhaps through casts."""
     return any(graph.through(v, _LOOKS) in graph.arguments for v in node.op.inputs[:2])
@@ -182,6 +196,8 @@ def _added(facts: Facts, load: Node, shared: SharedMemory) -> Iterator[Node]:
     element of the same array."""
     graph = facts.threads
     for node in _readers(facts, load):
+        if not _over_rounds(facts.thread_values, load, node):
+            continue
         for side in (graph.through(v, _LOOKS) for v in node.op.inputs[:2]):
             other = graph.producer(side)
             beside = other is not None and other is not load and shared.holds(other.op)
