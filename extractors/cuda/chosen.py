@@ -3,7 +3,7 @@ or the same kernel over another grid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
@@ -13,7 +13,10 @@ from kb.evidence import AxisKind, Decision, Lines
 
 
 def by_the_host(
-    launches: Sequence[LaunchSite], every: Sequence[LaunchSite], led: Iterable[Lines] = ()
+    launches: Sequence[LaunchSite],
+    every: Sequence[LaunchSite],
+    behind: Callable[[n.Expr], set[Lines]],
+    led: Iterable[Lines] = (),
 ) -> tuple[Decision, ...]:
     """The decision that launches of one kernel stand under a condition whose opposite runs another
     of `every`; with the lines of the condition and of the launches on both of its sides, and those
@@ -27,7 +30,7 @@ def by_the_host(
             if apart and (flagged or _differs(mine, other, grids)):
                 test = _parted(mine, other)
                 if test is not None and (not flagged or _measures(mine, test)):
-                    lines |= {place(test.at), place(mine.at), place(other.at)}
+                    lines |= {place(test.at), place(mine.at), place(other.at), *behind(test)}
     if not lines:
         return ()
     found = Decision(

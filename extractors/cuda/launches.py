@@ -59,7 +59,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     launched = frozenset(one.kernel.text.rpartition("::")[2] for one in walker.found)
     path = found.definitions[0].at.path if found.definitions else ""
     callable_ = _functions(unit)
-    forks = Routes(callable_, launched, path).forks() if launched else ()
+    routes = Routes(callable_, launched, path)
+    forks = routes.forks() if launched else ()
     origins = BlockOrigins(callable_, path)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
@@ -83,8 +84,10 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         parts = parts_by_count(mine, found.library, counters)
-        led = {line for fork in forks for line in fork.lines(definition.name)} if mine else ()
-        others = by_the_host(mine, walker.found, led)
+        taken = [fork for fork in forks if mine and fork.lines(definition.name)]
+        led = {line for fork in taken for line in fork.lines(definition.name)}
+        led |= {line for fork in taken for line in routes.behind(fork.test)}
+        others = by_the_host(mine, walker.found, routes.behind, led)
         compiled = by_compilation(kernel, found.targets)
         kept = [
             *block_limits(definition, kernel),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import DEVICE
@@ -14,6 +15,7 @@ from kb.evidence import Lines
 MAX_ROUNDS = 6
 """Functions that call functions that launch a kernel."""
 
+_SAME = ("==", "!=", "&&", "||")
 MAX_FUNCTIONS = 400
 """Host functions of one file that are looked at."""
 
@@ -22,7 +24,7 @@ MAX_FUNCTIONS = 400
 class Fork:
     """What a branch asks, and what each side runs, with the place where that stands."""
 
-    at: n.Place
+    test: n.Expr
     sides: tuple[tuple[frozenset[str], n.Place], ...]
 
     def lines(self, kernel: str) -> set[Lines]:
@@ -32,7 +34,7 @@ class Fork:
         rest = [side for side, _ in self.sides if kernel not in side]
         if not any(side - own for own, _ in ours for side in rest):
             return set()
-        return {place(self.at), *(place(at) for _, at in ours)}
+        return {place(self.test.at), *(place(at) for _, at in ours)}
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Routes:
             one
             for many in self.functions.values()
             for one in many
-            if one.at.path == self.path and not one.words & DEVICE and one.name not in self.kernels
+            if self._here(one) and one.name not in self.kernels
         ][:MAX_FUNCTIONS]
         parted = [one for one in hosts if any(isinstance(x, n.If | n.Switch) for x in _within(one))]
         if not parted:
@@ -61,6 +63,22 @@ class Routes:
             fork for one in parted if self._leads[one.name] & self.kernels
             for fork in self._of(one.body)
         )  # fmt: skip
+
+    def behind(self, test: n.Expr) -> set[Lines]:
+        """Where the answer to a test is found: the function that gives it; branches of the own
+        function, further up, that set what is asked for."""
+        asked = set(_asked(test))
+        every = [one for many in self.functions.values() for one in many if self._here(one)]
+        answers = {place(f.at) for f in every if f.name in asked and f.result.name == "bool"}
+        own = (f for f in every if f.at.line <= test.at.line <= f.at.end_line)
+        for node in (x for f in own for x in _within(f) if isinstance(x, n.If)):
+            sets = [x for x in n.inside((node.then, node.other)) if _sets(x, asked)]
+            if sets and node.at.line < test.at.line:
+                answers |= {place(node.condition.at), *(place(x.at) for x in sets)}
+        return answers
+
+    def _here(self, one: n.Definition) -> bool:
+        return one.at.path == self.path and not one.words & DEVICE
 
     def _follow(self, hosts: Sequence[n.Definition]) -> None:
         """What each function leads to: kernels, or itself where it takes arrays and leads to
@@ -104,7 +122,7 @@ class Routes:
     def _of(self, block: n.Block) -> Iterator[Fork]:
         for node in n.inside(block):
             if isinstance(node, n.Switch):
-                yield Fork(node.value.at, tuple(self._cases(node)))
+                yield Fork(node.value, tuple(self._cases(node)))
             elif isinstance(node, n.Block):
                 yield from self._ifs(node.body)
 
@@ -118,12 +136,32 @@ class Routes:
             if isinstance(node, n.If) and not node.static:
                 after = body[index + 1 :] if _leaves(node.then) else ()
                 sides = (node.then.body, (*node.other.body, *after))
-                yield Fork(node.condition.at, tuple((self._runs(s), s[0].at) for s in sides if s))
+                yield Fork(node.condition, tuple((self._runs(s), s[0].at) for s in sides if s))
 
 
 def _leaves(block: n.Block) -> bool:
     last = block.body[-1] if block.body else None
     return isinstance(last, n.Leave) and last.word == "return"
+
+
+def _asked(test: n.Expr) -> Iterator[str]:
+    """What a test asks by itself, or compares for being the same: names and functions."""
+    pending: list[n.Expr] = [test]
+    for one in pending:
+        if isinstance(one, n.Name):
+            yield one.text.rpartition("::")[2]
+        elif isinstance(one, n.Call):
+            pending.append(one.function)
+        elif isinstance(one, n.Unary) and one.operator == "!":
+            pending.append(one.operand)
+        elif isinstance(one, n.Binary) and one.operator in _SAME:
+            pending += [one.left, one.right]
+
+
+def _sets(node: object, names: set[str]) -> TypeGuard[n.Assign]:
+    if not isinstance(node, n.Assign) or not isinstance(node.target, n.Name):
+        return False
+    return node.target.text in names
 
 
 def _within(function: n.Definition) -> Iterator[object]:

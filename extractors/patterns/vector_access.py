@@ -16,7 +16,7 @@ from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import TileType, TypeKind
-from kb.ops import OWN_THREAD, OpKind
+from kb.ops import OWN_THREAD, REDUCTIONS, OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
          "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
@@ -209,7 +209,8 @@ class VectorAccess(Pattern):
             wide = {value: [*_seen_wide(facts, nodes), *nodes] for value, nodes in wide.items()}
             found = {**wide, "scalar": beside} if beside else wide
         for value, nodes in found.items():
-            yield self.decide(facts, value, nodes)
+            walked = _walked(facts, nodes) if value == "scalar" else []
+            yield self.decide(facts, value, [*nodes, *walked])
 
     def _unknown(self, facts: Facts) -> bool:
         """Whether the loads of threads at places of their own move what nobody knows the type of:
@@ -326,11 +327,28 @@ def _streamed(facts: Facts, nodes: list[Node], wide: dict[str, list[Node]]) -> l
 
 
 def _passes(facts: Facts, one: Access, other: Access) -> bool:
-    """Whether what one access loads is in what the other one stores."""
+    """Whether what one access loads is in what the other one stores, element by element: no sum and
+    nothing that other threads left in shared memory, in between."""
     if one.is_store == other.is_store:
         return False
     load, store = (other, one) if one.is_store else (one, other)
-    return facts.graph.rests_on(store.value, load.node)
+    shared = {n.op.span for n in facts.threads.of(OpKind.LOAD) if _is_shared(n)}
+
+    def gathered(node: Node) -> bool:
+        left = node.op.kind == OpKind.COPY and node.op.span in shared
+        return left or node.op.kind in REDUCTIONS
+
+    return load.node in facts.graph.upstream(store.value or "", gathered)
+
+
+def _is_shared(node: Node) -> bool:
+    return node.op.attribute("space") == "shared"
+
+
+def _walked(facts: Facts, nodes: list[Node]) -> list[Node]:
+    """The loops in which every thread begins at its own element."""
+    loops = dict.fromkeys(n.loop for n in nodes if n.loop is not None)
+    return [x for x in loops if any(facts.threads.roots(v, *OWN_THREAD) for v in x.op.inputs)]
 
 
 def _neighbours(index: Expr) -> bool:

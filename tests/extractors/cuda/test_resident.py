@@ -153,6 +153,19 @@ ONE_EACH = (
             id="a function that is left early",
         ),
         pytest.param(
+            ONE_EACH + "bool wide(int n) {\n  return n > 9;\n}\n"
+            "void go(float* x, int n) {\n  if (wide(n)) {\n    one(x, n);\n  } else {\n"
+            "    two(x, n);\n  }\n}\n",
+            [((3, 3), (4, 4), (5, 7), (9, 9), (10, 10))],
+            id="a function that answers",
+        ),
+        pytest.param(
+            ONE_EACH + "void go(int v, float* x, int n) {\n  if (n > 9) {\n    v = 1;\n  }\n"
+            "  if (v == 1) {\n    one(x, n);\n  } else {\n    two(x, n);\n  }\n}\n",
+            [((3, 3), (4, 4), (6, 6), (7, 7), (9, 9), (10, 10))],
+            id="a branch further up that sets what is asked",
+        ),
+        pytest.param(
             ONE_EACH + "void go(int v, float* x, int n) {\n  if (v > 1) {\n    two(x, n);\n"
             "  }\n  one(x, n);\n}\n",
             [],
