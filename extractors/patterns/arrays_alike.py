@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION_LSE, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.jobs_by_block import parted_jobs
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import HELD, Facts
@@ -239,7 +240,7 @@ class ArraysAlike(Pattern):
                 return
         apart = _apart(facts)
         if apart:
-            yield self.decide(facts, _APART, apart)
+            yield self.decide(facts, _APART, [*parted_jobs(facts), *apart])
 
 
 def _apart(facts: Facts) -> list[Access]:

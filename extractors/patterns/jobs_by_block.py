@@ -14,7 +14,7 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_JOBS = """__global__ void rotate(const float* q, const float* k, const float* by, float* qo,
+JOBS_THREADS = """__global__ void rotate(const float* q, const float* k, const float* by, float* qo,
                        float* ko, int heads, int width) {
     int head = blockIdx.y;
     int at = threadIdx.x;
@@ -38,29 +38,34 @@ class JobsByBlock(Pattern):
     name = "jobs-by-the-block-id"
     axis = "work_decomposition"
     source = "Li et al., HFuse (2022): horizontal fusion, kernels side by side in one grid"
-    matches = (Case(_JOBS, "roles by the block id"),)
+    matches = (Case(JOBS_THREADS, "roles by the block id"),)
     near_misses = (
-        NearMiss(_JOBS.replace("head < heads)", "at < heads)"), why="threads are told apart"),
-        NearMiss(_JOBS.replace("ko[(", "qo[(").replace("k[(", "q[("), why="the same arrays"),
+        NearMiss(
+            JOBS_THREADS.replace("head < heads)", "at < heads)"), why="threads are told apart"
+        ),
+        NearMiss(JOBS_THREADS.replace("ko[(", "qo[(").replace("k[(", "q[("), why="the same arrays"),
         NearMiss(ADD_THREADS, why="no block is told apart"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.of_threads:
-            return
-        found: list[Node] = []
-        for branch in facts.graph.of(OpKind.IF):
-            tests = [n for n in comparisons(facts, branch.op.inputs[0]) if _of_block(facts, n)]
-            jobs = [_moved(facts, branch, side) for side in (0, 1)] if tests else []
-            if jobs and all(jobs) and jobs[0] - jobs[1] and jobs[1] - jobs[0]:
-                made = [facts.graph.producer(v) for n in tests for v in n.op.inputs[:2]]
-                ends = [n for n in made if n is not None and n.op.kind in (OpKind.ADD, OpKind.MUL)]
-                found += [branch, *tests, *ends]
-        if found:
+        if found := parted_jobs(facts):
             yield self.decide(facts, "roles by the block id", found)
 
 
-def _of_block(facts: Facts, test: Node) -> bool:
+def parted_jobs(facts: Facts) -> list[Node]:
+    """Branches between jobs on different arrays, with what they ask of the block."""
+    found: list[Node] = []
+    for branch in facts.graph.of(OpKind.IF) if facts.of_threads else ():
+        tests = [n for n in comparisons(facts, branch.op.inputs[0]) if of_block(facts, n)]
+        jobs = [_moved(facts, branch, side) for side in (0, 1)] if tests else []
+        if jobs and all(jobs) and jobs[0] - jobs[1] and jobs[1] - jobs[0]:
+            made = [facts.graph.producer(v) for n in tests for v in n.op.inputs[:2]]
+            ends = [n for n in made if n is not None and n.op.kind in (OpKind.ADD, OpKind.MUL)]
+            found += [branch, *tests, *ends]
+    return found
+
+
+def of_block(facts: Facts, test: Node) -> bool:
     """A block id by itself, compared with what all blocks share."""
     both = sides(facts, test)
     block = [e.has(AtomKind.BLOCK) for e in both]

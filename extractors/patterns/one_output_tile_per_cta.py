@@ -24,6 +24,7 @@ from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import COLUMNS_THREADS
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
+from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
@@ -178,6 +179,7 @@ class OneOutputTilePerCta(Pattern):
         Case(vary(COLUMNS_THREADS, ("blockIdx.x * 32 + lane", "blockIdx.x")), "one column per CTA"),
     )
     near_misses = (
+        NearMiss(JOBS_THREADS, why="blocks have different jobs"),
         NearMiss(
             vary(DECODE_PART, ("range(low, high, T)", "range(0, count, T)"), ("< high", "< count")),
             why="every block walks all keys",
@@ -243,7 +245,7 @@ class OneOutputTilePerCta(Pattern):
             return
         if any(self._moves(facts, loop) for loop in facts.graph.of(OpKind.WHILE)):
             return
-        if problem_walk(facts):
+        if problem_walk(facts) or parted_jobs(facts):
             return
         placed = [a for a in facts.stores if _by_block(facts, a)]
         stores = [a for a in placed if not a.is_atomic]

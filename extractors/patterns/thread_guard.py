@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_bounds import ROUNDS_THREADS
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.jobs_by_block import of_block
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -78,6 +80,11 @@ class ThreadGuard(Pattern):
             value="rounds past the end left out",
         ),
         NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
+        NearMiss(
+            ADD_THREADS.replace("at < n", "at < n && blockIdx.y < 3 * n"),
+            why="blocks of one job are told apart",
+            value="access under a branch",
+        ),
         NearMiss(ROW_NORM_THREADS, why="lanes outside have a value: told with their padding"),
         NearMiss(PRODUCT_THREADS, why="lanes outside have a value: told with their padding"),
     )
@@ -105,9 +112,17 @@ class ThreadGuard(Pattern):
             yield self.decide(facts, "branch around the work", around)
         masked = [a for a in facts.loads if a.mask is not None and not a.padding]
         masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
+        masked = [
+            a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))
+        ]
         tested = [(a, t) for a in masked for t in _bounds(facts, a.mask)]
         if tested:
             yield self.decide(facts, "access under a branch", [n for pair in tested for n in pair])
+
+
+def _of_job(facts: Facts, access: Access) -> bool:
+    """Whether only blocks with one of several jobs make an access."""
+    return any(of_block(facts, n) for n in comparisons(facts, access.mask))
 
 
 def _leaves(op: Op, *by: OpKind) -> bool:
