@@ -65,5 +65,5 @@ class IntermediateDowncast(Pattern):
         found = narrowing(facts)
         if found.casts:
             yield self.decide(facts, "cast P to input dtype", [*found.casts, *found.into])
-        elif found.kept:
+        if found.kept:
             yield self.decide(facts, "keep fp32/tf32", found.kept)

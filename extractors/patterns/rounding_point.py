@@ -8,8 +8,13 @@ from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from kb.analysis.accesses import Access
+from kb.analysis.derivatives import differentiated, logistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
+from kb.analysis.idioms import is_wide
+from kb.analysis.normalisations import normalisations
+from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -59,10 +64,17 @@ _LARGEST_TILE = vary(
 )
 
 
+_WIDE_GATE = vary(
+    _GATE,
+    ("(v * tl.sigmoid(v)).to(w.dtype) * w", "(v * tl.sigmoid(v) * w.to(tl.float32)).to(w.dtype)"),
+)
+_TO_THE_END = "fp32 to the end"
+
+
 class RoundingPoint(Pattern):
     """A computed 32-bit value is narrowed, and the narrowed value is multiplied by a loaded one or
     goes through another step; or a finished product is narrowed, and a function takes it before it
-    is stored."""
+    is stored. Or a normalised row meets its weight, an activation its gate, in 32 bits."""
 
     name = "rounding-point-selection"
     axis = "intermediate_dtype"
@@ -79,9 +91,29 @@ class RoundingPoint(Pattern):
         Case(_ACTED, "rounded before the activation"),
         Case(_ADDED, "rounded before the activation"),
         Case(_ACTED_TILE, "rounded before the activation"),
+        Case(ROW_NORM, _TO_THE_END),
+        Case(_WIDE_GATE, _TO_THE_END),
+        Case(ROW_NORM_THREADS, _TO_THE_END),
     )
     near_misses = (
-        NearMiss(ROW_NORM, why="the product is rounded once, right before the store"),
+        NearMiss(_GATE, why="the activation is rounded first", value=_TO_THE_END),
+        NearMiss(
+            vary(_WIDE_GATE, (" * w.to(tl.float32)).to", ").to")),
+            why="the activation meets nothing",
+        ),
+        NearMiss(
+            vary(
+                _WIDE_GATE,
+                ("    tl.store(out", "    s = tl.sigmoid(v)\n    tl.store(out"),
+                ("v * tl.sigmoid(v) * w", "s * (1 - s) * w"),
+            ),
+            why="a backward pass",
+        ),
+        NearMiss(
+            ROW_NORM,
+            why="the product is rounded once, right before the store",
+            value="rounded before the multiplication",
+        ),
         NearMiss(
             vary(_LARGEST, ("(v * tl.sigmoid(v)).to(w.dtype)", "(v * tl.sigmoid(v))")),
             why="32 bits go on into the next step",
@@ -93,7 +125,11 @@ class RoundingPoint(Pattern):
             vary(_ACTED, ("    acc = acc.to(tl.float16)\n", "")),
             why="the function takes 32 bits, what it gives is rounded",
         ),
-        NearMiss(ROW_NORM_THREADS, why="the product is rounded once, right before the store"),
+        NearMiss(
+            ROW_NORM_THREADS,
+            why="the product is rounded once, right before the store",
+            value="rounded before the multiplication",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -107,6 +143,8 @@ class RoundingPoint(Pattern):
         onward = [n for n in rounded if n not in found and self._computed_on(facts, n)]
         if onward:
             yield self.decide(facts, "rounded before the next step", onward)
+        if not found and not onward and (kept := _met_wide(facts)):
+            yield self.decide(facts, _TO_THE_END, kept)
 
     def _computed_on(self, facts: Facts, cast: Node) -> bool:
         """What was rounded is reduced, or goes through more arithmetic, before it is stored."""
@@ -199,3 +237,43 @@ class RoundingPoint(Pattern):
                 if any(facts.feeding(v) for v in others):
                     return True
         return False
+
+
+def _met_wide(facts: Facts) -> list[Node | Access]:
+    """Products of a normalised row and its weight, or of an activation and its gate, all in 32-bit
+    floats, and the stores that round what is made of them."""
+    starts = [norm.root for norm in normalisations(facts) if norm.sums]
+    starts += facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
+    starts += [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
+    if not starts or differentiated(facts):
+        return []
+    met = [n for n in facts.graph.of(OpKind.MUL) if _meets(facts, n, starts)]
+    stores = [
+        store
+        for store in facts.stores
+        if any(facts.graph.rests_on(store.value, n) for n in met) and _rounds(facts, store)
+    ]
+    return [*met, *stores] if stores else []
+
+
+def _meets(facts: Facts, product: Node, starts: list[Node]) -> bool:
+    """A product of what one of the functions gave and of a loaded tile that it did not take."""
+    if not is_wide(facts, product.result) or facts.types.dtype(product.result) != "f32":
+        return False
+    for one, other in (product.op.inputs[:2], product.op.inputs[1::-1]):
+        took = {a.array for s in starts if facts.graph.rests_on(one, s) for a in facts.feeding(one)}
+        if took and not any(facts.graph.rests_on(other, s) for s in starts):
+            own = [a for a in facts.feeding(other) if facts.types.shape(a.value)]
+            if own and not took & {a.array for a in own}:
+                return True
+    return False
+
+
+def _rounds(facts: Facts, store: Access) -> bool:
+    """A cast right before a store, or a store that casts by itself."""
+    if store.is_atomic or not is_wide(facts, store.value):
+        return False
+    ends = facts.graph.ends(store.value, VIEWS | TURNS)
+    if any(n.op.kind in CASTS and not facts.types.wide(n.result) for n in ends):
+        return True
+    return facts.types.dtype(store.value) == "f32" and stores_cast(facts.kernel.dialect)

@@ -53,7 +53,7 @@ def _weight(facts: Facts, total: Node, value: str, found: Narrowing) -> None:
 
 
 def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
-    cores = facts.graph.ends(value, _LOOKS)
+    cores = [n for core in facts.graph.ends(value, _LOOKS) for n in _below_mask(facts, core)]
     casts = [core for core in cores if core.op.kind in CASTS]
     if not any(_before(p, product) for p in _made(facts, product, value)):
         casts = [core for core in casts if _rounded(facts, core)]
@@ -62,6 +62,13 @@ def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
     if casts:
         found.casts += casts
         found.into.append(product)
+
+
+def _below_mask(facts: Facts, core: Node) -> list[Node]:
+    """What a selection leaves where it does not put a number; any other operation itself."""
+    if core.op.kind != OpKind.SELECT or facts.number(core.op.inputs[2]) is None:
+        return [core]
+    return facts.graph.ends(core.op.inputs[1], _LOOKS)
 
 
 def _before(made: Node, product: Node) -> bool:
