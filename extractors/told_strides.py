@@ -4,10 +4,11 @@ belongs to."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
+from extractors.patterns.argument_strides import ArgumentStrides
 from extractors.patterns.transposed_operand import ADDRESSED, TransposedOperand, joined
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -19,6 +20,10 @@ _STRIDE = re.compile(r"(\w+)\.stride\[(\d+)\]")
 Axes = dict[str, tuple[str, int]]
 """Parameters that are a stride: of which array, and of which of its axes."""
 
+CONTIGUOUS = "host-contiguity-alignment-normalisation"
+"""The pattern of a host that makes arrays contiguous, or demands that they are."""
+
+ANY_ORDER = "any order of the axes, by strides"
 OTHER_ORDER = "axes in another order in the output"
 
 
@@ -40,6 +45,32 @@ def laid_out(detection: Detection, host: HostFacts) -> Iterator[Decision]:
                 yield _decision(ADDRESSED, tuple(n.lines for n in nodes), turned[0].array)
     if not (facts.contractions or told):
         yield from _reordered(facts, axes)
+
+
+def in_any_order(
+    detection: Detection, host: HostFacts, told: Sequence[Decision]
+) -> Iterator[Decision]:
+    """Operands of products that are taken as they lie, in whatever order: rows and columns of each
+    have a stride that is handed in, nothing else is told of how they lie, and the host does not
+    put them in order."""
+    facts = detection.facts
+    given = next((d for d in told if d.pattern == ArgumentStrides.name), None)
+    laid = any(d.axis == TransposedOperand.axis or d.pattern == CONTIGUOUS for d in told)
+    if given is None or facts.of_threads or laid:
+        return
+    axes = _axes(host)
+    operands = [
+        facts.held_loads(product.op.operand(role))
+        for product in facts.contractions
+        for role in ("lhs", "rhs")
+    ]
+    if operands and all(any(_both_ways(a, axes) for a in loads) for loads in operands):
+        yield _decision(ANY_ORDER, given.lines, given.subject)
+
+
+def _both_ways(access: Access, axes: Axes) -> bool:
+    """True where rows and columns of a tile have strides of their own."""
+    return {"-1", "-2"} <= {a.value for a, _ in _order(access, axes) if a.kind is AtomKind.LANE}
 
 
 def _axes(host: HostFacts) -> Axes:

@@ -12,12 +12,13 @@ from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.patterns.parameter_gradient import OWNED
+from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, with_branches
 from extractors.told_optional import told_once
 from extractors.told_splits import counted, of_workers
-from extractors.told_strides import laid_out
+from extractors.told_strides import CONTIGUOUS, in_any_order, laid_out
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -64,9 +65,6 @@ COMPACT = frozenset({
 
 STRIDED = COMPACT | {"strides-of-every-axis-handed-in", "one-set-of-strides-for-several-arrays"}
 """Patterns of arrays whose layout the host settles where it makes them contiguous."""
-
-CONTIGUOUS = "host-contiguity-alignment-normalisation"
-"""The pattern of a host that makes arrays contiguous."""
 
 OPTIONAL = "optional_inputs"
 """Operands that may be missing."""
@@ -115,6 +113,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = told_once(program, detection.facts.of_threads)
     program = [*with_stand_ins(program, rest, detection)]
     program = [_strided(d, rest, facts) for d in program]
+    program = [*program, *in_any_order(detection, facts, [*program, *rest])]
+    program = [*program, *kept_apart(detection, facts, [*program, *rest])]
     rest = [_relied(d, relied) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]

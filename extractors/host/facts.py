@@ -24,6 +24,7 @@ from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
 from extractors.host.render import Names, mentions_memo
+from extractors.host.tree import spread_at
 from extractors.host.values import Choice, Expr, Value
 from extractors.syntax.nodes import each
 from kb.evidence import Decision, Diagnostic, Lines
@@ -134,7 +135,11 @@ class Material:
         names = [param for param, _ in self.signature.params]
         if call is None or self.origins is None or name not in names:
             return ()
-        value = self.origins.argument(call, name, names.index(name), self.row(launch))
+        place = names.index(name)
+        value = self.origins.argument(call, name, place, self.row(launch))
+        if value is None:
+            handed = [param for param, constant in self.signature.params if not constant]
+            value = spread_at(call, name, handed)
         return (lines_of(value), *self._bound(launch, name)) if value is not None else ()
 
     def handed(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:

@@ -31,6 +31,25 @@ def handed_over(
     return row[-behind] if known and 0 < behind < len(row) - spread[-1] else None
 
 
+def spread_at(call: ast.Call, name: str, names: list[str]) -> ast.expr | None:
+    """The piece spread into a call that a parameter belongs to, where pieces share alike the
+    parameters that nothing else is handed over for: `*a.stride(), *b.stride()`."""
+    row = call.args
+    pieces = [item for item in row if isinstance(item, ast.Starred)]
+    named = {key.arg for key in call.keywords}
+    left = [one for one in names if one not in named]
+    free = len(left) - (len(row) - len(pieces))
+    if not pieces or free <= 0 or free % len(pieces):
+        return None
+    places = [
+        item
+        for item in row
+        for _ in range(free // len(pieces) if isinstance(item, ast.Starred) else 1)
+    ]
+    found = dict(zip(left, places, strict=False)).get(name)
+    return found if isinstance(found, ast.Starred) else None
+
+
 def applies(func: ast.expr, name: str) -> bool:
     """`Function.apply` of torch.autograd: it runs `forward`, with a context before its own
     arguments."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -242,12 +242,16 @@ class RoundingPoint(Pattern):
 def _met_wide(facts: Facts) -> list[Node | Access]:
     """Products of a normalised row and its weight, or of an activation and its gate, all in 32-bit
     floats, and the stores that round what is made of them."""
-    starts = [norm.root for norm in normalisations(facts) if norm.sums]
-    starts += facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
-    starts += [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
-    if not starts or differentiated(facts):
+    roots = [norm.root for norm in normalisations(facts) if norm.sums]
+    curves = facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
+    curves += [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
+    if not (roots or curves) or differentiated(facts):
         return []
-    met = [n for n in facts.graph.of(OpKind.MUL) if _meets(facts, n, starts)]
+    met = [
+        n
+        for n in facts.graph.of(OpKind.MUL)
+        if _meets(facts, n, roots, lambda a: a.array) or _meets(facts, n, curves, lambda a: a.node)
+    ]
     stores = [
         store
         for store in facts.stores
@@ -256,15 +260,17 @@ def _met_wide(facts: Facts) -> list[Node | Access]:
     return [*met, *stores] if stores else []
 
 
-def _meets(facts: Facts, product: Node, starts: list[Node]) -> bool:
-    """A product of what one of the functions gave and of a loaded tile that it did not take."""
+def _meets(
+    facts: Facts, product: Node, starts: list[Node], source: Callable[[Access], object]
+) -> bool:
+    """A product of what one of the functions gave and of a loaded tile of another source."""
     if not is_wide(facts, product.result) or facts.types.dtype(product.result) != "f32":
         return False
     for one, other in (product.op.inputs[:2], product.op.inputs[1::-1]):
-        took = {a.array for s in starts if facts.graph.rests_on(one, s) for a in facts.feeding(one)}
-        if took and not any(facts.graph.rests_on(other, s) for s in starts):
-            own = [a for a in facts.feeding(other) if facts.types.shape(a.value)]
-            if own and not took & {a.array for a in own}:
+        took = {source(a) for a in facts.feeding(one)}
+        if not any(facts.graph.rests_on(other, s) for s in starts):
+            own = {source(a) for a in facts.feeding(other) if facts.types.shape(a.value)}
+            if own - took and any(facts.graph.rests_on(one, s) for s in starts):
                 return True
     return False
 

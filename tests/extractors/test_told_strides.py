@@ -6,7 +6,7 @@ import pytest
 
 from extractors.detect import detect
 from extractors.host.samples import vary
-from extractors.told_strides import OTHER_ORDER, laid_out
+from extractors.told_strides import ANY_ORDER, OTHER_ORDER, in_any_order, laid_out
 from tests.extractors.rules.support import subject
 
 _PRODUCT = """import torch
@@ -48,6 +48,9 @@ def run(x, out):
     )
     return out
 """
+_STORED = vary(
+    _PRODUCT, ("col[None, :] * t0 + row[:, None] * t1", "row[:, None] * t0 + col[None, :] * t1")
+)
 _ADDRESSED = "transposed by the addresses of the load"
 
 
@@ -74,3 +77,28 @@ def test_order_of_axes_by_the_strides_of_the_launch(
     decisions = [*laid_out(detect(found.facts.kernel, found.host), found.host)]
     assert {(d.value, d.subject) for d in decisions} == told
     assert all(d.axis == "operand_layout" and d.lines for d in decisions)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        pytest.param(_STORED, [ANY_ORDER], id="every axis of both operands has a stride"),
+        pytest.param(_PRODUCT, [], id="an operand that is read turned"),
+        pytest.param(
+            vary(_STORED, ("    out = ", "    a = a.contiguous()\n    out = ")),
+            [],
+            id="the host puts an operand in order",
+        ),
+        pytest.param(
+            vary(_STORED, ("col[None, :] * t1", "col[None, :]"), ("t0, t1,", "t0,"),
+                 ("b.stride(0), b.stride(1)", "b.stride(0)")),
+            [],
+            id="columns lie side by side",
+        ),
+    ],
+)  # fmt: skip
+def test_any_order_of_axes(source: str, told: list[str]) -> None:
+    found = subject(source)
+    detection = detect(found.facts.kernel, found.host)
+    program = [*detection.decisions, *laid_out(detection, found.host), *found.host.decisions]
+    assert [d.value for d in in_any_order(detection, found.host, program)] == told

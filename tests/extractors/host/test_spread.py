@@ -3,8 +3,11 @@ checks of what PyTorch was built for."""
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
+from extractors.host.tree import spread_at
 from extractors.patterns.cases import POINTER, vary
 from tests.extractors.rules.support import subject
 
@@ -104,3 +107,20 @@ def test_a_check_of_the_build_does_not_hide_the_launch(check: str) -> None:
 def test_a_launch_keeps_the_keywords_that_are_written(change: tuple[str, str]) -> None:
     given = bound(vary(_STRIDED, change))
     assert given["W"] == "64"
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "piece"),
+    [
+        pytest.param("x, *x.stride(), *y.stride()", "sc", "y.stride()", id="two each"),
+        pytest.param("x, *x.stride(), *y.stride()", "x", None, id="a place of its own"),
+        pytest.param("x, *x.stride(), 4", "sc", "x.stride()", id="the rest"),
+        pytest.param("x, 3, *x.stride(), *y.stride()", "sc", None, id="three for two"),
+        pytest.param("x, *x.stride(), sd=1", "sb", "x.stride()", id="named aside"),
+    ],
+)
+def test_the_piece_that_a_parameter_belongs_to(row: str, name: str, piece: str | None) -> None:
+    call = ast.parse(f"rows({row})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    found = spread_at(call, name, ["x", "sa", "sb", "sc", "sd"])
+    assert (ast.unparse(found)[1:] if found is not None else None) == piece

@@ -1,0 +1,74 @@
+"""Whether an output that lies as an input does is an array of its own is the host's to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.detect import detect
+from extractors.host.samples import vary
+from extractors.told_apart import OUT_OF_PLACE, kept_apart
+from tests.extractors.rules.support import subject
+
+_TWICE = """import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def twice(x, out, s, t, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * s + at, mask=at < n, other=0.0)
+    tl.store(out + row * t + at, v * 2.0, mask=at < n)
+
+def run(x):
+    out = torch.empty_like(x)
+    twice[(4,)](x, out, x.stride(0), out.stride(0), x.shape[1], T=16)
+    return out
+"""
+_CLASS = vary(
+    _TWICE,
+    (
+        "def run(x):",
+        "class Twice(torch.autograd.Function):\n  @staticmethod\n  def forward(ctx, x):",
+    ),
+    (
+        "    return out\n",
+        "    return out\n  @staticmethod\n  def backward(ctx, g):\n    return g\n",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        pytest.param(_TWICE, [OUT_OF_PLACE], id="a tensor made for the output"),
+        pytest.param(
+            vary(_TWICE, ("torch.empty_like(x)", "x.view(-1, 16)")), [], id="a view of the input"
+        ),
+        pytest.param(
+            vary(_TWICE, ("def run(x):\n    out = torch.empty_like(x)", "def run(x, out):")),
+            [],
+            id="the caller says which tensor",
+        ),
+        pytest.param(_CLASS, [], id="the inputs of a differentiable function must stay"),
+        pytest.param(
+            vary(_TWICE, ("out + row * t + at, v", "out + at * t + row, v")),
+            [],
+            id="the output lies otherwise",
+        ),
+        pytest.param(
+            vary(_TWICE, ("tl.store(out + row", "tl.store(x + row")), [], id="the input overwritten"
+        ),
+    ],
+)
+def test_out_of_place(source: str, told: list[str]) -> None:
+    found = subject(source)
+    detection = detect(found.facts.kernel, found.host)
+    told_before = [*detection.decisions, *found.host.decisions]
+    assert [d.value for d in kept_apart(detection, found.host, told_before)] == told
+
+
+def test_out_of_place_stands_where_it_is_stored_and_made() -> None:
+    found = subject(_TWICE)
+    (decision,) = kept_apart(detect(found.facts.kernel, found.host), found.host, ())
+    assert decision.lines == ((10, 10), (13, 13))
