@@ -50,26 +50,26 @@ def _is_forward(material: Material) -> bool:
 
 def _beside_input(facts: Facts, store: Access) -> bool:
     """Whether one of the tiles that a stored one is computed from lies in its array as it does."""
-    if store.is_atomic or not is_wide(facts, store.value):
+    narrow = facts.types.dtype(store.value).startswith(("f8", "i", "u", "bool"))
+    if store.is_atomic or not is_wide(facts, store.value) or narrow:
         return False
     shape = facts.types.shape(store.value)
-    return any(
-        load.array != store.array
-        and load.mode is store.mode
-        and facts.types.shape(load.value) == shape
-        and _moving(load) == _moving(store)
-        for load in facts.feeding(store.value)
-    )
+    ways: dict[str | None, list[bool]] = {}
+    for load in facts.feeding(store.value):
+        lies = load.mode is store.mode and _moving(load) == _moving(store)
+        ways.setdefault(load.array, []).append(lies and facts.types.shape(load.value) == shape)
+    return any(all(alike) for array, alike in ways.items() if array != store.array)
 
 
 def _moving(access: Access) -> list[Counter[tuple[bool, tuple[str, ...]]]]:
     """What moves the place of an access, and whether by single elements; not by how much rows lie
-    apart."""
+    apart. Numbers tell neighbours from each other."""
     return [
         Counter(
-            (len(moved) == len(factors), moved)
-            for factors, _ in expr.terms
+            (len(moved) == len(factors), moved or (str(number),))
+            for factors, number in expr.terms
             if (moved := tuple(sorted(str(a) for a in factors if a.kind not in _FIXED)))
+            or not factors
         )
         for expr in access.index
     ]

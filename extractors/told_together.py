@@ -292,13 +292,14 @@ def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> 
     if (made := facts.material) is not None:
         lines += [made.given(site, name) for site in made.sites() for name in names]
     if decision.pattern in STRIDED:
-        lines += [other.lines for other in rest if other.pattern == CONTIGUOUS]
+        made_so = [d for d in rest if d.pattern == CONTIGUOUS and d.axis == CONTRACT]
+        lines += [other.lines for other in made_so]
     return replace(decision, lines=_united(decision.lines, *lines))
 
 
 def _relied(decision: Decision, relied: Sequence[Decision]) -> Decision:
     """Where the host makes arrays contiguous, with the places of the program that rely on it."""
-    if decision.pattern != CONTIGUOUS or decision.file is not None:
+    if (decision.pattern, decision.axis) != (CONTIGUOUS, CONTRACT) or decision.file is not None:
         return decision
     return replace(decision, lines=_united(decision.lines, *(d.lines for d in relied)))
 

@@ -24,6 +24,8 @@ MAX_DEPTH = 2
 _ANSWERS = frozenset({"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in", "not in"})
 """What gives back yes or no."""
 
+_COLUMNS = "column-major operand demanded"
+
 MAX_PARTS = 256
 """Parts of a condition that are looked at."""
 
@@ -258,12 +260,13 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
             if isinstance(event, CheckRecord) and (value := _demand(event.cond, bound)):
                 found.setdefault(value, set()).add(event.lines)
     for value, lines in found.items():
+        turned = value == _COLUMNS
         yield Decision(
-            axis="layout_contract",
+            axis="operand_layout" if turned else "layout_contract",
             value=value,
             pattern="host-contiguity-alignment-normalisation",
             lines=tuple(sorted(lines)),
-            kind=AxisKind.HOST,
+            kind=AxisKind.DESIGN if turned else AxisKind.HOST,
         )
 
 
@@ -276,7 +279,8 @@ def _demand(cond: Value, bound: set[Value]) -> str:
     compared = [v for v in found if v.op in ("==", "%")]
     strides = [arg for v in compared for arg in v.args if _is_stride(arg)]
     if any(v.op == "==" and 1 in v.args for v in compared) and strides:
-        return "contiguous tensors demanded"
+        last = {one.args[1] for one in strides if isinstance(one, Expr)}
+        return _COLUMNS if last == {-2} else "contiguous tensors demanded"
     ours = any(isinstance(one, Expr) and one.args[0] in bound for one in strides)
     return "strides demanded" if ours else ""
 
