@@ -54,11 +54,13 @@ def _beside_input(facts: Facts, store: Access) -> bool:
     if store.is_atomic or not is_wide(facts, store.value) or narrow:
         return False
     shape = facts.types.shape(store.value)
-    ways: dict[str | None, list[bool]] = {}
-    for load in facts.feeding(store.value):
-        lies = load.mode is store.mode and _moving(load) == _moving(store)
-        ways.setdefault(load.array, []).append(lies and facts.types.shape(load.value) == shape)
-    return any(all(alike) for array, alike in ways.items() if array != store.array)
+    return any(
+        load.array != store.array
+        and load.mode is store.mode
+        and facts.types.shape(load.value) == shape
+        and _moving(load) == _moving(store)
+        for load in facts.feeding(store.value)
+    )
 
 
 def _moving(access: Access) -> list[Counter[tuple[bool, tuple[str, ...]]]]:

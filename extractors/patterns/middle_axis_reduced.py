@@ -67,7 +67,8 @@ class MiddleAxisReduced(Pattern):
         for axis, loads in ways.items():
             apart = [a for a in loads if _apart(a, str(axis), str(-3 - axis))]
             if not {a.array for a in apart} & {a.array for a in ways[-3 - axis]}:
-                found += [n for a in apart for n in (a, *joined(facts, a))]
+                found += apart
+                found += [n for a in apart for n in joined(facts, a)]
         if found:
             yield self.decide(facts, "reduced axis strided, as it lies", dict.fromkeys(found))
 
