@@ -152,6 +152,8 @@ class DegenerateRowGuard(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        asked = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF) if _asks_maximum(facts, n)]
+        asked += [n for n in _infinite(facts) if facts.graph.roots(n.op.inputs[0], *_LARGEST)]
         for loop in facts.loops:
             tops = loop.of(Role.RUNNING_MAXIMUM)
             sums = loop.of(Role.RUNNING_SUM)
@@ -159,12 +161,12 @@ class DegenerateRowGuard(Pattern):
                 continue
             first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
             value, where = self._guard(facts, loop, first, start)
+            if value == _NONE and asked:
+                continue
             open_rows = facts.of_threads and value == _NONE and not _asks_infinity(facts)
-            if facts.contractions or value in (_FINITE, _ZERO) or open_rows:
+            weighed = facts.contractions or len(sums) > 1
+            if weighed or value in (_FINITE, _ZERO) or open_rows:
                 yield self.decide(facts, value, where)
-
-        asked = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF) if _asks_maximum(facts, n)]
-        asked += [n for n in _infinite(facts) if facts.graph.roots(n.op.inputs[0], *_LARGEST)]
         if asked:
             yield self.decide(facts, "asked for by its maximum", asked)
         absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
@@ -187,7 +189,12 @@ class DegenerateRowGuard(Pattern):
                 return _FINITE, _made(facts, value)
             if first == 0:
                 return _ZERO, _made(facts, value)
-        return _NONE, [n for v in tops for n in _made(facts, v)]
+        zeroed = _zeroed(facts, loop)
+        if zeroed:
+            return "re-zero P", zeroed
+        totals = {c.result for c in loop.of(Role.RUNNING_SUM)}
+        over = [n for n in facts.graph.of(OpKind.DIV) if facts.graph.core(n.op.inputs[1]) in totals]
+        return _NONE, [*(n for v in (*tops, *sums) for n in _made(facts, v)), *over]
 
     def _clamps(self, facts: Facts, loop: Loop) -> list[Node]:
         """maximum(sum, number), or a select on the sum, after the loop; not of a sum that goes on
@@ -200,6 +207,18 @@ class DegenerateRowGuard(Pattern):
             and any(facts.graph.core(v) in results for v in n.op.inputs)
             and not all(facts.graph.rests_on(v, loop.node) for v in n.op.inputs[-2:])
         ]
+
+
+def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
+    """Choices of zero instead of an exponential, in a loop."""
+    powers = {e.node for e in facts.exponentials if not e.rescale}
+    return [
+        n
+        for n in facts.graph.of(OpKind.SELECT)
+        if n.inside(loop.node)
+        and any(facts.graph.producer(facts.graph.core(v)) in powers for v in n.op.inputs[1:])
+        and any(facts.number(v) == 0 for v in n.op.inputs[1:])
+    ]
 
 
 def _asks_infinity(facts: Facts) -> bool:

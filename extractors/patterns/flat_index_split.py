@@ -12,7 +12,7 @@ from extractors.patterns.prepared_divisor import PREPARED_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.prepared_quotients import prepared_quotients
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -67,6 +67,32 @@ def channel(x, w, out, n, size, count, T: tl.constexpr):
 """
 )
 
+_TAPS = (
+    POINTER
+    + """
+@triton.jit
+def taps(x, w, out, n, wide, high, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for k in range(high * wide):
+        r = k // wide
+        s = k % wide
+        acc += tl.load(x + at + r * n + s) * tl.load(w + k)
+    tl.store(out + at, acc)
+"""
+)
+_SLOT = (
+    POINTER
+    + """
+@triton.jit
+def keep(x, slots, out, size, page, row, T: tl.constexpr):
+    slot = tl.load(slots + tl.program_id(0))
+    at = tl.arange(0, T)
+    place = out + slot // size * page + slot % size * row
+    tl.store(place + at, tl.load(x + tl.program_id(0) * row + at))
+"""
+)
+
 _BIAS = """__global__ void shifted(const float* x, const float* bias, float* out, int m, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < m * n) out[at] = x[at] + bias[at % n];
@@ -78,11 +104,13 @@ _TRIPLES = """__global__ void colours(const float* x, const float* by, float* ou
 }
 """
 _WARPS = (32, 64)
+_SIZES = (AtomKind.PARAMETER, AtomKind.EXTENT)
 
 
 class FlatIndexSplit(Pattern):
-    """Positions of lanes are divided by an extent, and both quotient and remainder address memory,
-    or the remainder of the quotient does; or the quotient of a loop's positions."""
+    """Positions of lanes, rounds or loaded places are divided by an extent, and both quotient and
+    remainder address memory, or the remainder of the quotient does; or the quotient of a loop's
+    positions."""
 
     name = "flat-index-taken-apart-by-division"
     axis = "index_derivation"
@@ -97,6 +125,8 @@ class FlatIndexSplit(Pattern):
         Case(_CHANNEL, "recomputed div"),
         Case(_TILES, "recomputed div"),
         Case(PREPARED_THREADS, "recomputed div"),
+        Case(_TAPS, "recomputed div"),
+        Case(_SLOT, "recomputed div"),
     )
     near_misses = (
         NearMiss(
@@ -118,6 +148,11 @@ class FlatIndexSplit(Pattern):
         NearMiss(
             vary(_TILES, ("range(0, n, T)", "range(n)"), ("i // T", "i")), why="tiles are counted"
         ),
+        NearMiss(
+            vary(_TAPS, ("k // wide", "k"), ("k % wide", "tl.program_id(1)")),
+            why="rounds are counted",
+        ),
+        NearMiss(vary(_SLOT, ("slot % size * row", "row")), why="a page, and no place in it"),
         NearMiss(ADD_POINTER, why="the flat index is the address"),
         NearMiss(ADD_THREADS, why="the flat index is the address"),
         NearMiss(PRODUCT, why="tiles are placed by block ids"),
@@ -155,11 +190,25 @@ class FlatIndexSplit(Pattern):
         """A quotient or remainder of positions by a number that the program is given; or by a
         constant that is no number of threads of a warp, of positions in the whole grid."""
         over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
-        if not over.has(AtomKind.LANE) or under.has(AtomKind.LANE):
+        if under.has(AtomKind.LANE):
             return False
+        if not over.has(AtomKind.LANE):
+            return under.constant is None and not facts.of_threads and self._single(facts, over)
         return under.constant is None or (
             under.constant > 1 and under.constant not in _WARPS and over.has(AtomKind.BLOCK)
         )
+
+    def _single(self, facts: Facts, over: Expr) -> bool:
+        """A loaded place, or the number of a round; that of a loop over work items stands for a
+        block."""
+        items = {facts.values.expr(x.induction).atom for x in facts.item_loops}
+        places = [a for a in over.atoms() if not a.args and a.kind not in _SIZES]
+        rounds = all(a.kind is AtomKind.INDUCTION and a not in items for a in places)
+        return bool(places) and (rounds or (over.atom is not None and _loaded(places)))
+
+
+def _loaded(places: list[Atom]) -> bool:
+    return all(a.kind is AtomKind.LOADED for a in places)
 
 
 def _within(facts: Facts, parts: list[Node]) -> list[Node]:

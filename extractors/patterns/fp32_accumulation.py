@@ -253,24 +253,17 @@ class Fp32Accumulation(Pattern):
             yield "f32" if widened else dtype, [*casts, *self._own(facts, node), node]
         for node in self._begun_in_shared(facts):
             made = facts.threads.producer(node.op.operand("value"))
-            kind = made.op.results[0].type if made is not None else None
-            if kind is not None and kind.dtype in ("f32", "f64"):
-                yield kind.dtype, [node]
+            if made is not None and (kept := _written(made)) in ("f32", "f64"):
+                yield kept, [node]
         for role, node in held_sums(facts):
-            kind = node.op.results[0].type
-            if (
-                role is not Role.RUNNING_MAXIMUM
-                and kind is not None
-                and kind.dtype in ("f32", "f64")
-            ):
-                yield kind.dtype, [node]
+            if role is not Role.RUNNING_MAXIMUM and _written(node) in ("f32", "f64"):
+                yield _written(node), [node]
         merge = merge_of(facts)
         if merge is not None and merge.form is Form.PAIRWISE:
             yield facts.types.dtype(merge.totals[0].result), [*merge.totals, *merge.weighted]
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
-                fills = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS)
-                begun = [n for n in fills if n.op.kind in _FILLS]
+                begun = _filled(facts, state.init)
                 steps = updates(facts.graph, state.argument, state.next)
                 added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
                 if state.result in given:
@@ -308,7 +301,7 @@ class Fp32Accumulation(Pattern):
             state.result
             for loop in ([] if facts.of_threads else facts.loops)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM)
-            if self._given(facts, facts.graph.ends(state.init, VIEWS))
+            if self._given(facts, _filled(facts, state.init))
         }
 
     def _as_stored(self, facts: Facts, begin: str) -> Node | None:
@@ -349,11 +342,12 @@ class Fp32Accumulation(Pattern):
         return found
 
     def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
-        """A literal with a type of its own, which a sum of one thread begins with."""
+        """A literal with a type of its own, which a sum begins with: of one thread, or a number
+        that a type is written around."""
         node = facts.graph.producer(facts.graph.through(value, COPIES))
-        if node is None or node.op.kind != OpKind.CONST or node.op.results[0].type is None:
+        if node is None or facts.graph.kind_of(facts.graph.core(value)) != OpKind.CONST:
             return None
-        dtype = node.op.results[0].type.dtype
+        dtype = facts.types.dtype(node.result) if node.op.kind in CASTS else _written(node)
         return (dtype, node) if dtype.startswith(("f", "bf")) else None
 
     def _narrowing(self, facts: Facts) -> list[Node]:
@@ -391,4 +385,16 @@ _NAMES = {
 
 
 def _stop(node: Node) -> bool:
-    return node.op.kind in READS
+    return node.op.kind in READS or node.op.kind in CASTS
+
+
+def _written(node: Node) -> str:
+    """The type that a literal has by itself."""
+    kind = node.op.results[0].type
+    return kind.dtype if kind is not None else ""
+
+
+def _filled(facts: Facts, value: str) -> list[Node]:
+    """Constant tiles that a carried sum begins with."""
+    found = facts.graph.upstream(value, lambda n: n.op.kind in _FILLS)
+    return [n for n in found if n.op.kind in _FILLS]

@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.graph import CASTS, COPIES, LOOPS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
@@ -19,6 +19,7 @@ _WIDE = frozenset({"i64", "u64"})
 _NARROW = frozenset({"i32", "u32"})
 _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 _SUMMED = CASTS | COPIES | {OpKind.ADD, OpKind.SUB}
+_OFFSETS = _SUMMED | VIEWS | LOOPS | {OpKind.IF, OpKind.POINTER_CAST}
 _COMPUTED = frozenset({OpKind.ADD, OpKind.MUL, OpKind.SUB, OpKind.FLOOR_DIV, OpKind.MOD,
                        OpKind.SHIFT_LEFT, OpKind.BIT_AND, OpKind.BIT_XOR})  # fmt: skip
 
@@ -89,13 +90,18 @@ class IndexWidth(Pattern):
         wide = [n for n in facts.graph.of(*CASTS) if self._widens(facts, n)]
         wide += [n for n in self._lanes(facts) if facts.types.dtype(n.result) in _WIDE]
         asked = [p.name for p in facts.kernel.entry.parameters if p.annotation == "indexed_i64"]
-        if wide or asked:
-            yield self.decide(facts, "int64 opt-in", [*wide, *facts.declared(*asked)])
+        factors = self._factors(facts)
+        given = [p.name for p in facts.kernel.entry.parameters if p.annotation == "i64"]
+        given = [name for name in given if name in factors]
+        if wide or asked or given:
+            wide += [n for name in given for n in factors[name]]
+            yield self.decide(facts, "int64 opt-in", [*wide, *facts.declared(*asked, *given)])
             return
         lanes = [n for n in self._lanes(facts) if facts.types.dtype(n.result) in ("i32", "u32")]
         if lanes:
             ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._placed(facts, n)]
             where = [*lanes, *ids, *self._positions(facts), *self._narrowed(facts)]
+            where += [n for products in factors.values() for n in products]
             yield self.decide(facts, "int32", where)
         elif self._narrowed(facts) or self._coordinates(facts):
             yield self.decide(facts, "int32", [*self._narrowed(facts), *self._coordinates(facts)])
@@ -141,6 +147,21 @@ class IndexWidth(Pattern):
 
     def _lanes(self, facts: Facts) -> list[Node]:
         return facts.graph.of(OpKind.ARANGE)
+
+    def _factors(self, facts: Facts) -> dict[str, list[Node]]:
+        """The products in addresses, by the number that positions are multiplied with: where an
+        offset of 32 bits would overflow first."""
+        names = {p.name for p in facts.kernel.entry.parameters} - facts.constexprs
+        found: dict[str, list[Node]] = {}
+        seen: set[Node] = set()
+        for pointer in {a.node.op.operand("pointer") for a in facts.accesses}:
+            for node in facts.graph.upstream(pointer or "", lambda n: n.op.kind not in _OFFSETS):
+                if node.op.kind == OpKind.MUL and node not in seen:
+                    seen.add(node)
+                    for value in node.op.inputs[:2]:
+                        if (factor := facts.graph.core(value)) in names:
+                            found.setdefault(factor or "", []).append(node)
+        return found
 
     def _positions(self, facts: Facts) -> list[Node]:
         """The additions that complete linear positions."""

@@ -57,6 +57,10 @@ def rows(x, starts, out, n, T: tl.constexpr):
     tl.store(out + own * T + tl.arange(0, T), total)
 """
 )
+Found = tuple[Node, Node]
+"""What loads a number, and an access that it places."""
+
+_GATHER = "token-level gather"
 _OFFSET = "cu_seqlens pointer offset"
 _POSITIONS = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 _ROW = "row by a loaded id"
@@ -146,16 +150,29 @@ class IndirectAccess(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found: dict[str, list[Node]] = {}
+        found: dict[str, list[Found]] = {}
         for access in facts.accesses:
             for node in self._loaded(facts, access):
                 if value := self._value(facts, access, node):
-                    found.setdefault(value, []).extend((node, access.node))
+                    found.setdefault(value, []).append((node, access.node))
         bounds = [n for loop in facts.loops for n in self._bounds(facts, loop)]
+        gathered = _GATHER in found and facts.contractions
+        apart = self._problems(facts, found) if gathered else set()
+        for value, pairs in found.items():
+            if nodes := [n for pair in pairs if pair[0] not in apart for n in pair]:
+                yield self.decide(facts, value, nodes)
         if bounds:
-            found.setdefault("loop bounds loaded", []).extend(bounds)
-        for value, nodes in found.items():
-            yield self.decide(facts, value, nodes)
+            yield self.decide(facts, "loop bounds loaded", bounds)
+
+    def _problems(self, facts: Facts, found: dict[str, list[Found]]) -> set[Node]:
+        """Beside gathered rows, the one number per block that chooses a matrix: it says to which
+        problem the tile of a block belongs."""
+        chosen = {node for value in (_ROW, _ELEMENT) for node, _ in found.get(value, ())}
+        return {
+            node
+            for node in chosen
+            if not node.loops and not set(facts.types.shape(node.result)) - {"1"}
+        }
 
     def _bounds(self, facts: Facts, loop: Loop) -> list[Node]:
         """Loads of both ends of a loop that reads from place to place."""
@@ -173,7 +190,7 @@ class IndirectAccess(Pattern):
             for a in facts.feeding(v)
             if not a.node.inside(loop.node) and any(i.has(*placed) for i in a.index)
         ]
-        return [*loads, loop.node] if loads else []
+        return [*loads, loop.node] if len({*loads}) > 1 else []
 
     def _loaded(self, facts: Facts, access: Access) -> list[Node]:
         names = {a.value for e in access.index for a in e.atoms() if a.kind is AtomKind.LOADED}
@@ -181,7 +198,7 @@ class IndirectAccess(Pattern):
 
     def _value(self, facts: Facts, access: Access, node: Node) -> str:
         if set(facts.types.shape(node.result)) - {"1"}:
-            return "token-level gather"
+            return _GATHER
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
         if own and all(only_bounds(e, node.result) for e in own):
             return ""

@@ -204,7 +204,9 @@ class LayoutByFlag(Pattern):
                 where = [node.head, *(facts.graph.producer(end) for end in ends)]
                 if len(sides[0]) > 1:
                     turned += where
-                elif any(step.constant for side in sides for step in side.values()):
+                elif any(step.constant for side in sides for step in side.values()) and _known(
+                    facts, ends
+                ):
                     apart += where
         if turned:
             yield self.decide(facts, "order of the axes by a flag", turned)
@@ -264,6 +266,12 @@ def _ends(facts: Facts, node: Node) -> Iterable[list[str]]:
     for position, _ in enumerate(node.op.results):
         handed = (facts.graph.handed(node, region) for region in range(len(node.op.regions)))
         yield [value for values in handed for value in values[position : position + 1]]
+
+
+def _known(facts: Facts, ends: list[str]) -> bool:
+    """True for positions of which every part has a meaning."""
+    exprs = map(facts.values.expr, ends)
+    return not any(expr.has(AtomKind.OPAQUE) for expr in exprs)
 
 
 def _enters(facts: Facts, node: Node) -> bool:

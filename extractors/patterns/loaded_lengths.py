@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind, Expr, only_bounds
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
@@ -97,13 +98,14 @@ class LoadedLengths(Pattern):
         if not numbers:
             return
         placing = {a.array for a in facts.loads if self._places(facts, a)}
-        if self._paged(facts) and not any(a.array in placing and not a.loop for a in numbers):
+        walked = self._paged(facts)
+        if walked and not any(a.array in placing and not a.loop for a in numbers):
             return
         ends = [
             (facts.values.expr(v), x.node)
             for x in facts.loops
             for v in (x.low, x.high)
-            if v is not None
+            if v is not None and not (walked and self._listed(facts, x))
         ]
         ends += [
             (end, n) for n in facts.graph.of(*_ORDERS) for end in self._ends(facts, n.op.inputs)
@@ -136,6 +138,13 @@ class LoadedLengths(Pattern):
             for a in facts.loads
             if facts.types.shape(a.value)
         )
+
+    def _listed(self, facts: Facts, loop: Loop) -> bool:
+        """Whether a loop goes over a list, of which every entry says where its round reads."""
+        step = facts.values.expr(loop.induction).atom
+        inside = [a for a in facts.loads if a.node.inside(loop.node)]
+        reads = [a for a in inside if any(step in e.atoms() for e in a.index)]
+        return bool(reads) and all(a.value in facts.offset_loads for a in reads)
 
     def _chosen(self, facts: Facts, access: Access) -> bool:
         """A load of one number from a place that the block id chooses."""

@@ -94,7 +94,8 @@ class MathFunctions(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        caps = {node.op.kind for node in capped(facts)}
+        bounded = capped(facts)
+        caps = {node.op.kind for node in bounded}
         for kind, value in _NAMES.items():
             used = [
                 node
@@ -104,6 +105,7 @@ class MathFunctions(Pattern):
                 and not (kind == OpKind.LOG and facts.score_products)
                 and (kind != OpKind.POW or facts.of_threads or facts.types.shape(node.result))
                 and kind not in caps
+                and not any(facts.graph.rests_on(cap.result, node) for cap in bounded)
             ]
             if used:
                 yield self.decide(facts, value, used)

@@ -16,6 +16,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons
 from kb.evidence import Decision
 
+_NOT_GIVEN = "masked load, other not given"
 _VALUES = {
     "zero": "ZERO",
     "neg_inf": "NEG_INF",
@@ -120,7 +121,11 @@ class PaddingPolicy(Pattern):
         if ahead:
             found = {v: found[v] for v in ahead}
         may_lack = optional_arrays(facts) if len(found) > 1 else set()
-        main = {v: some for v, some in found.items() if {a.array for a in some} - may_lack}
+        main = {
+            v: some
+            for v, some in found.items()
+            if v == _NOT_GIVEN or {a.array for a in some} - may_lack
+        }
         found = main or found
         masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
         for value, loads in found.items():
@@ -208,7 +213,7 @@ def _unchecked(facts: Facts, access: Access) -> bool:
 def _value(access: Access) -> str:
     if access.mode is Mode.POINTER:
         if access.padding == "undetermined":
-            return "masked load, other not given"
+            return _NOT_GIVEN
         return (
             "masked load other="
             if access.padding == "zero"

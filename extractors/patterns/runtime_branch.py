@@ -94,6 +94,14 @@ class RuntimeBranch(Pattern):
             tests = [n for n in tests_of(facts, branch) if past_extent(facts, n)]
             if tests and self._one_side(facts, branch):
                 found += [branch, *tests]
+            elif rounds := [n for n in tests_of(facts, branch) if _in_fixed_rounds(facts, n)]:
+                read = [a for a in facts.loads if _side(a.node, branch) == [0]]
+                stays = all(
+                    r.terminator is not None and r.terminator.kind == OpKind.YIELD
+                    for r in branch.op.regions
+                )
+                if stays and any(facts.types.shape(a.value) for a in read):
+                    found += [branch, *rounds]
         if found:
             yield self.decide(facts, "runtime branch", found)
         whole = [n for branch in facts.graph.of(OpKind.IF) for n in self._whole(facts, branch)]
@@ -150,6 +158,20 @@ def past_extent(facts: Facts, test: Node) -> bool:
     placed = [e for e in sides if e.has(AtomKind.BLOCK) and not e.has(AtomKind.LANE)]
     extents = [e for e in sides if _extent(e)]
     return len(placed) == len(extents) == 1
+
+
+def _in_fixed_rounds(facts: Facts, test: Node) -> bool:
+    """The number of a round, of rounds that are compiled in, below a count that is handed in."""
+    if test.op.kind not in (OpKind.LT, OpKind.GT, OpKind.LE, OpKind.GE):
+        return False
+    sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
+    fixed = [
+        facts.values.expr(x.induction)
+        for x in facts.loops
+        if x.range is not None and x.range.op.kind == OpKind.STATIC_RANGE
+    ]
+    counts = [e for e in sides if _extent(e) and not facts.values.compile_time(e)]
+    return len(counts) == 1 and any(e in fixed for e in sides)
 
 
 def _extent(expr: Expr) -> bool:

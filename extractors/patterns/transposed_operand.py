@@ -20,6 +20,7 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, PRODUCT_THR
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, TURNS, Node
+from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -83,7 +84,6 @@ class TransposedOperand(Pattern):
     source = "NVIDIA, PTX ISA, ldmatrix .trans and wgmma descriptors: a transpose may cost nothing"
     matches = (
         Case(ATTENTION, "transpose in the load view (order=)"),
-        Case(BACKWARD_KEYS, "permute/transpose the loaded tile"),
         Case(ATTENTION_POINTER, "permute/transpose the loaded tile"),
         Case(TURN, "permute/transpose the loaded tile"),
         Case(FLASH_POINTER, ADDRESSED),
@@ -100,7 +100,7 @@ class TransposedOperand(Pattern):
         Case(_WEIGHED, _RESULT),
         Case(_DECAYED, ADDRESSED),
         Case(vary(PRODUCT, ("mma(x, y", "mma(ct.transpose(x) * 2, y")), _LOADED),
-        Case(BACKWARD_KEYS_THREADS, "permute/transpose the loaded tile"),
+        Case(vary(BACKWARD_KEYS_THREADS, ("tq[i][threadIdx.x]", "to[i][threadIdx.x]")), _LOADED),
     )
     near_misses = (
         NearMiss(
@@ -140,6 +140,8 @@ class TransposedOperand(Pattern):
             value=ADDRESSED,
         ),
         NearMiss(COPY, why="the tile is stored as it was loaded"),
+        NearMiss(BACKWARD_KEYS, why="one tile for two uses: reuse, no layout"),
+        NearMiss(BACKWARD_KEYS_THREADS, why="one tile for two uses: reuse, no layout"),
         NearMiss(
             PRODUCT_POINTER,
             why="both operands are loaded as they lie",
@@ -167,19 +169,15 @@ class TransposedOperand(Pattern):
     ) -> None:
         loads, turn = facts.held_loads(value), facts.turned(value)
         if not loads:
-            if turn is not None:
-                found.setdefault((_RESULT, None), []).append(turn)
-            elif value is not None:
+            if value is not None:
                 self._computed(facts, value, found)
+        elif self._addressed(facts, loads, found):
             return
-        if turn is not None:
-            key = (_LOADED, loads[0].array)
-            found.setdefault(key, []).extend((turn, *loads, *(a.made for a in loads)))
-            return
-        if self._addressed(facts, loads, found):
-            return
-        viewed = [a for a in loads if a.transposed]
-        if viewed:
+        elif turn is not None:
+            if not _both_ways(facts, turn):
+                key = (_LOADED, loads[0].array)
+                found.setdefault(key, []).extend((turn, *loads, *(a.made for a in loads)))
+        elif viewed := [a for a in loads if a.transposed]:
             key = (_VIEWED, loads[0].array)
             found.setdefault(key, []).extend((*viewed, *(a.made for a in viewed)))
 
@@ -204,8 +202,9 @@ class TransposedOperand(Pattern):
             return
         for turn in sorted((n for n in above if n.op.kind in TURNS), key=lambda n: n.index):
             held = facts.held_loads(turn.op.inputs[0])
-            key = (_LOADED, held[0].array) if held else (_RESULT, None)
-            found.setdefault(key, []).extend((turn, *held))
+            if not _both_ways(facts, turn) and not _by_flag(facts, turn):
+                key = (_LOADED, held[0].array) if held else (_RESULT, None)
+                found.setdefault(key, []).extend((turn, *held))
 
     def _reversed(self, facts: Facts, access: Access) -> bool:
         """True when rows and columns have the strides that columns and rows have in a store."""
@@ -227,6 +226,27 @@ class TransposedOperand(Pattern):
         turns = [] if found else [n for n in facts.graph.of(*TURNS) if n.result]
         if turns:
             found[_RESULT, None] = [*turns]
+
+
+def _both_ways(facts: Facts, turn: Node) -> bool:
+    """True for a tile that another product, which runs as well, takes as it is: one tile for two
+    uses."""
+    tile = facts.graph.core(turn.op.inputs[0])
+    return any(
+        facts.graph.core(product.op.operand(role)) == tile and not product.excludes(turn)
+        for product in facts.contractions
+        for role in ("lhs", "rhs")
+    )
+
+
+def _by_flag(facts: Facts, turn: Node) -> bool:
+    """True on one side of a branch on compile-time parameters with a product on either side: the
+    tile itself is the other way round."""
+    flagged = [b.node for b in branches(facts)]
+    return any(
+        guard in flagged and {p.branch for p in facts.contractions if p.parent is guard} == {0, 1}
+        for guard in facts.guards(turn)
+    )
 
 
 def joined(facts: Facts, access: Access) -> list[Node]:

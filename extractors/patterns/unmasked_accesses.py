@@ -166,7 +166,7 @@ class UnmaskedAccesses(Pattern):
 
 def _beside(facts: Facts, wide: list[Access]) -> list[Access]:
     """Data that is loaded by pointers without a mask, from arrays that no access masks, where other
-    loads and stores are masked."""
+    loads and stores are masked; and what is stored so beside it."""
     pointed = [a for a in wide if a.mode is Mode.POINTER and a.array is not None]
     masked = {a.array for a in pointed if not _bare(a)}
     bare = [
@@ -186,13 +186,15 @@ def _beside(facts: Facts, wide: list[Access]) -> list[Access]:
         for a in facts.values.expr(v).atoms()
         if a.kind is AtomKind.LOADED
     }
-    return [
+    found = [
         a
         for a in bare
         if a.array not in written
         and a.value not in placing
         and not any(_wrapped(atom) for e in a.index for atom in e.atoms())
     ]
+    stores = [a for a in pointed if a.is_store and not a.is_atomic and a.array not in masked]
+    return [*found, *stores] if found else []
 
 
 def _wrapped(atom: Atom) -> bool:
