@@ -164,7 +164,7 @@ class DegenerateRowGuard(Pattern):
             if value == _NONE and asked:
                 continue
             open_rows = facts.of_threads and value == _NONE and not _asks_infinity(facts)
-            weighed = facts.contractions or len(sums) > 1
+            weighed = facts.contractions or (len(sums) > 1 and not facts.of_threads)
             if weighed or value in (_FINITE, _ZERO) or open_rows:
                 yield self.decide(facts, value, where)
         if asked:
@@ -189,7 +189,7 @@ class DegenerateRowGuard(Pattern):
                 return _FINITE, _made(facts, value)
             if first == 0:
                 return _ZERO, _made(facts, value)
-        zeroed = _zeroed(facts, loop)
+        zeroed = [] if facts.of_threads else _zeroed(facts, loop)
         if zeroed:
             return "re-zero P", zeroed
         totals = {c.result for c in loop.of(Role.RUNNING_SUM)}

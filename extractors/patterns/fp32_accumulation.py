@@ -71,6 +71,7 @@ def means(x, out, n, T: tl.constexpr):
     tl.store(out + lanes, total / held)
 """
 )
+_PROMOTED = "fp32 by promotion in the reduction"
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 _STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const T* w, T* out, int n, int k) {
@@ -107,12 +108,13 @@ class Fp32Accumulation(Pattern):
         Case(PRODUCT_WIDE, "fp32"),
         Case(ATTENTION, "fp32, one narrowing cast before the store"),
         Case(SOFTMAX, "fp32, one narrowing cast before the store"),
-        Case(SOFTMAX_BARE, "fp32 by promotion in the reduction"),
+        Case(SOFTMAX_BARE, _PROMOTED),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
         Case(_BY_CALLER, "type given by the caller"),
         Case(BY_FLAG, "type given by the caller"),
         Case(_WHOLE_NUMBERS, "int32"),
         Case(_COUNTED, "int32"),
+        Case(vary(_COUNTED, ("total = 0", "total = tl.float32(0)")), _PROMOTED),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
         Case(MERGE_PAIR_THREADS, "fp32"),
     )
@@ -134,11 +136,7 @@ class Fp32Accumulation(Pattern):
             why="the type is written in the kernel",
             value="type given by the caller",
         ),
-        NearMiss(
-            _COUNTED,
-            why="whole numbers are not widened to floats",
-            value="fp32 by promotion in the reduction",
-        ),
+        NearMiss(_COUNTED, why="whole numbers stay whole", value=_PROMOTED),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
         NearMiss(COPY_THREADS, why="nothing is summed"),
@@ -174,7 +172,7 @@ class Fp32Accumulation(Pattern):
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)
             elif dtype in promoted:
-                yield self.decide(facts, "fp32 by promotion in the reduction", nodes)
+                yield self.decide(facts, _PROMOTED, nodes)
 
     def _given(self, facts: Facts, nodes: list[Node]) -> bool:
         """A product or the fill of its accumulator that takes its type from a parameter."""
@@ -238,13 +236,13 @@ class Fp32Accumulation(Pattern):
         sums."""
         if facts.contractions:
             return
-        given = self._of_given_type(facts)
+        given, stop = self._of_given_type(facts), _read if facts.of_threads else _cast
         for node in facts.reductions:
             if facts.graph.core(node.op.inputs[0]) in given:
                 yield _GIVEN, [node]
                 continue
             dtype = facts.types.dtype(node.op.inputs[0])
-            above = facts.graph.upstream(node.op.inputs[0], _stop)
+            above = facts.graph.upstream(node.op.inputs[0], _read if facts.of_threads else _cast)
             casts = [n for n in above if n.op.kind in CASTS]
             whole = dtype.startswith(("i", "u"))
             casts = [c for c in casts if facts.types.dtype(c.result)[:1] not in _SHORT or whole]
@@ -342,8 +340,7 @@ class Fp32Accumulation(Pattern):
         return found
 
     def _number(self, facts: Facts, value: str) -> tuple[str, Node] | None:
-        """A literal with a type of its own, which a sum begins with: of one thread, or a number
-        that a type is written around."""
+        """A literal with a type of its own, or with one around it, which a sum begins with."""
         node = facts.graph.producer(facts.graph.through(value, COPIES))
         if node is None or facts.graph.kind_of(facts.graph.core(value)) != OpKind.CONST:
             return None
@@ -384,8 +381,12 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _stop(node: Node) -> bool:
-    return node.op.kind in READS or node.op.kind in CASTS
+def _read(node: Node) -> bool:
+    return node.op.kind in READS
+
+
+def _cast(node: Node) -> bool:
+    return node.op.kind in READS | CASTS
 
 
 def _written(node: Node) -> str:

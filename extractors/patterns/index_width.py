@@ -69,6 +69,7 @@ class IndexWidth(Pattern):
         Case(LAYER_NORM_POINTER, "int64 opt-in"),
         Case(vary(TURN, ("turn(x, ", "turn(x: ct.IndexedWithInt64, ")), "int64 opt-in"),
         Case(FLASH_THREADS, "int32"),
+        Case(vary(_SINGLE, ("x, out, n", "x, out, n: tl.int64")), "int64 opt-in"),
         Case(_SINGLE, "int32"),
         Case(PRODUCT_DESCRIPTOR, "int32"),
         Case(_ROW_THREADS, "int64 opt-in"),

@@ -40,6 +40,19 @@ def twice(x, out, n: int, per: Int, T: Int):
             ct.store(out, index=(row, 0), tile=v * 2)
 """
 )
+_FIXED = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, s, MOST: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, T)
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for i in tl.static_range(0, MOST):
+        if i < n:
+            acc += tl.load(x + i * s + at)
+    tl.store(out + at, acc)
+"""
+)
 _MOVES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.LOADED)
 
 
@@ -68,6 +81,7 @@ class RuntimeBranch(Pattern):
     matches = (
         Case(_HEADS, "runtime branch"),
         Case(_ROWS, "runtime branch"),
+        Case(_FIXED, "runtime branch"),
         Case(_WHOLE, "runtime branch between whole and checked tiles"),
     )
     near_misses = (
@@ -80,6 +94,7 @@ class RuntimeBranch(Pattern):
         NearMiss(vary(_HEADS, ("head < n", "s < n"), ("head < m", "s < m")), why="a switch"),
         NearMiss(vary(_WHOLE, ("    if (i + 1) * T <= n:", "    if n <= 64:")),
                  why="the size of the problem is asked for, no tile"),
+        NearMiss(vary(_FIXED, ("i < n", "i < MOST")), why="every round runs"),
         NearMiss(ADD_POINTER, why="the tail is masked"),
         NearMiss(ADD_THREADS, why="one element of a thread, a mask of the block"),
         NearMiss(ATTENTION, why="branches choose bounds"),
