@@ -236,13 +236,14 @@ class Fp32Accumulation(Pattern):
         sums."""
         if facts.contractions:
             return
-        given, stop = self._of_given_type(facts), _read if facts.of_threads else _cast
+        given = self._of_given_type(facts)
+        stops = READS if facts.of_threads else READS | CASTS
         for node in facts.reductions:
             if facts.graph.core(node.op.inputs[0]) in given:
                 yield _GIVEN, [node]
                 continue
             dtype = facts.types.dtype(node.op.inputs[0])
-            above = facts.graph.upstream(node.op.inputs[0], _read if facts.of_threads else _cast)
+            above = facts.graph.upstream(node.op.inputs[0], lambda n: n.op.kind in stops)
             casts = [n for n in above if n.op.kind in CASTS]
             whole = dtype.startswith(("i", "u"))
             casts = [c for c in casts if facts.types.dtype(c.result)[:1] not in _SHORT or whole]
@@ -371,7 +372,7 @@ MAX_TERMS = 16
 _GIVEN = "type given by the caller"
 _STORED = "type of the arrays"
 _WHOLE = frozenset({"i32", "i64"})
-_SHORT = frozenset({"i", "u"})
+_SHORT = {"i", "u"}
 _HELD = _WHOLE | {_GIVEN}
 """Types of products that what adds them up shows: a matrix product without one may be of whole
 numbers."""
@@ -379,14 +380,6 @@ _NAMES = {
     _GIVEN: _GIVEN, _STORED: "storage dtype",
     "f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i32": "int32", "i64": "int64",
 }  # fmt: skip
-
-
-def _read(node: Node) -> bool:
-    return node.op.kind in READS
-
-
-def _cast(node: Node) -> bool:
-    return node.op.kind in READS | CASTS
 
 
 def _written(node: Node) -> str:
