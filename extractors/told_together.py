@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
@@ -11,6 +11,7 @@ from extractors.host.facts import HostFacts
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
+from extractors.host.stand_ins import STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
@@ -184,24 +185,19 @@ def _with_launches(
 
 def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
     """Operands that may be missing: those that the program reads and writes under their flag alone,
-    one decision per way, with the branches that ask for them."""
+    or not at all, one decision per way, with the branches that ask for them."""
     kept: list[Decision] = []
+    unread = {p.name for p in detection.parameters if p.role is ParameterRole.UNUSED}
     for decision in decisions:
         if decision.axis != OPTIONAL:
             yield decision
-        elif lines := _asked(detection.facts, *_operand(decision)):
-            lines = _united(decision.lines, lines)
-            kept.append(
-                Decision(
-                    axis=decision.axis,
-                    value=decision.value,
-                    pattern=decision.pattern,
-                    lines=lines,
-                    kind=decision.kind,
-                    subject=decision.subject,
-                    file=decision.file,
-                )
-            )
+            continue
+        operand, flag = _operand(decision)
+        asked = _asked(detection.facts, operand, flag)
+        if asked or (operand in unread and decision.pattern == STAND_IN):
+            lines = _united(decision.lines, asked)
+            plain = {one.name: getattr(decision, one.name) for one in fields(Decision)}
+            kept.append(Decision(**plain | {"lines": lines}))
     yield from _one(kept)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from extractors.host.backends import asks
+from extractors.host.backwards import back, same_array
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
 from extractors.host.facts import Material, functions_of
@@ -225,12 +226,14 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
     them it writes."""
     constexprs = {name for name, flag in material.signature.params if flag}
     for launch in material.launches:
-        given = [(n, _tensors(material, v)) for n, v in launch.args if n not in constexprs]
-        for (one, left), (other, right) in combinations(given, 2):
+        given = [(n, v, _tensors(material, v)) for n, v in launch.args if n not in constexprs]
+        for (one, first, left), (other, second, right) in combinations(given, 2):
             if left & right:
                 lines = {*material.bound(launch, one), *material.bound(launch, other)}
                 if not lines:
                     continue
+                for name, value in ((one, first), (other, second)):
+                    lines |= _either(material, launch, name) if isinstance(value, Choice) else set()
                 yield Decision(
                     axis="aliasing",
                     value="in place (same array loaded and stored)",
@@ -241,13 +244,28 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
                 )
 
 
+def _either(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
+    """Where the tensors are written of which a launch hands over one or the other."""
+    call = material.origins.call_at(launch.lines) if material.origins else None
+    if call is None or material.origins is None:
+        return set()
+    position = [param for param, _ in material.signature.params].index(name)
+    given = material.origins.argument(call, name, position, material.row(launch))
+    made = [*back(material, given, same_array)] if given is not None else []
+    inside = material.origins.owner(call)
+    return {lines_of(one) for one in made[1:] if material.origins.owner(one) is inside}
+
+
 def _tensors(material: Material, value: Value) -> set[Value]:
+    """The tensors that a value may be, in whatever shape."""
     known = material.machine.tensors
-    return {
-        leaf
-        for leaf in leaves(value)
-        if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor"))
-    }
+    found = set[Value]()
+    for leaf in leaves(value):
+        while (fact := known.get(leaf)) is not None and fact.reshaped:
+            leaf = fact.base
+        if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor")):
+            found.add(leaf)
+    return found
 
 
 def demanded_layout(material: Material) -> Iterator[Decision]:

@@ -18,12 +18,14 @@ from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unkn
 @dataclass(slots=True)
 class TensorFact:
     """What is known of a tensor the host made: its name, extents, fill value, element type, what it
-    was made from, and whether it holds random numbers."""
+    was made from, whether it is all of that in another shape, and whether it holds random
+    numbers."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
     like: Value = None
     base: Value = None
+    reshaped: bool = False
     fill: Value = None
     rank: int | None = None
     partly_copied: bool = False

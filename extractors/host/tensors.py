@@ -70,9 +70,9 @@ class Tensors(Launching):
                 else dims
             )
             dims = spread if isinstance(spread, tuple) else ()
+        value = self.new_tensor(TensorFact(base=tensor, reshaped=True))
         if not dims:
-            return self.new_tensor(TensorFact(base=tensor))
-        value = self.new_tensor(TensorFact(base=tensor))
+            return value
         known = tuple(make("dim", value, at) if one == -1 else one for at, one in enumerate(dims))
         self.machine.tensors[value].dims = known
         return value

@@ -24,6 +24,7 @@ from kb.ops import OpKind
 _LOOKS = VIEWS | TURNS
 _STORED = "as they are stored"
 _ROUNDED = "computed, rounded to a storage type"
+_WIDE = "fp32"
 _NAMED = vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")'))
 
 
@@ -69,6 +70,18 @@ class OperandsAsStored(Pattern):
         stored = [p for p in facts.contractions if self._loaded(facts, p)]
         if stored:
             yield self.decide(facts, _STORED, stored)
+            return
+        wide = [n for p in facts.contractions for n in self._widened(facts, p)]
+        if wide:
+            yield self.decide(facts, _WIDE, wide)
+
+    def _widened(self, facts: Facts, product: Node) -> list[Node]:
+        """A product of two tiles in 32 bits, with the casts that make them so."""
+        sides = [facts.graph.through(product.op.operand(r), _LOOKS) for r in ("lhs", "rhs")]
+        made = [facts.graph.producer(one) for one in sides]
+        casts = [n for n in made if n is not None and n.op.kind in CASTS]
+        wide = all(one is not None and facts.types.dtype(one) == "f32" for one in sides)
+        return [product, *casts] if wide and casts else []
 
     def _loaded(self, facts: Facts, product: Node) -> bool:
         """Operands that are loaded, and turned at most."""

@@ -52,6 +52,7 @@ _SKIP = vary(
     ("    v = ct.mma(x, ct.load(c, index=(0, 0), shape=(T, T)), zero)\n", ""),
     ("u * v", "u + x"),
 )
+_SUMMED = vary(_SKIP, ("u + x", "u * ct.rsqrt(ct.sum(x * x, axis=1, keepdims=True))"))
 _CHOSEN = vary(
     PRODUCT,
     (
@@ -87,9 +88,9 @@ def part(x, one, two, H, T: tl.constexpr):
 
 
 class SharedLoads(Pattern):
-    """A tile is an operand of several products, or of one and of what is stored beside it; what
-    was loaded once is stored several times; or an element of what was loaded, chosen by a loaded
-    index, is loaded again."""
+    """A tile is an operand of several products, or of one and of what is stored or summed beside
+    it; what was loaded once is stored several times; or an element of what was loaded, chosen by a
+    loaded index, is loaded again."""
 
     name = "one-load-for-several-uses"
     axis = "load_reuse"
@@ -98,6 +99,7 @@ class SharedLoads(Pattern):
         Case(_LABEL, _AGAIN),
         Case(_GATED, _PRODUCTS),
         Case(_SKIP, _BESIDE),
+        Case(_SUMMED, _BESIDE),
         Case(_SPREAD, _STORED),
         Case(_PARTS, _STORED),
     )
@@ -152,15 +154,23 @@ class SharedLoads(Pattern):
         if several:
             yield self.decide(facts, _PRODUCTS, _with_products(several))
         direct = {a for s in facts.stores for a in _reached(facts, s.value)}
-        beside = {a: ps for a, ps in free.items() if a in direct and a not in several}
+        rest = {a: ps for a, ps in free.items() if a not in several}
+        sums = [r for r in facts.reductions if _kept(facts, r)] if rest else []
+        summed = {a: [r for r in sums if a in _reached(facts, r.op.inputs[0])] for a in rest}
+        beside = {a: ps + summed[a] for a, ps in rest.items() if a in direct or summed[a]}
         if beside:
             yield self.decide(facts, _BESIDE, _with_products(beside))
+
+
+def _kept(facts: Facts, reduction: Node) -> bool:
+    """Whether what a reduction finds reaches a store."""
+    return any(facts.graph.rests_on(store.value, reduction) for store in facts.stores)
 
 
 def _both(products: list[Node]) -> bool:
     """True when two products of different statements run, not one or the other."""
     return any(
-        a.lines != b.lines and not a.excludes(b)
+        (a.lines, a.op.span.call) != (b.lines, b.op.span.call) and not a.excludes(b)
         for at, a in enumerate(products)
         for b in products[at + 1 :]
     )

@@ -9,7 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import queries_first, recomputed
 from kb.evidence import Decision
@@ -98,10 +98,10 @@ class ThinOperandSwap(Pattern):
                 yield self.decide(facts, "(B^T@A^T)^T", dict.fromkeys(turned))
 
     def _turned(self, facts: Facts, product: Node) -> list[Node]:
-        """A product of two turned tiles that is turned back on its way to a store."""
-        turns = [facts.turned(product.op.operand(role)) for role in ("lhs", "rhs")]
-        first, second = turns
-        if first is None or second is None or first is second:
+        """A product of two turned tiles that is turned back on its way to a store; or one of a
+        turned tile on the right whose outcome itself is turned."""
+        first, second = (facts.turned(product.op.operand(role)) for role in ("lhs", "rhs"))
+        if second is None or first is second:
             return []
         back = [
             n
@@ -109,4 +109,6 @@ class ThinOperandSwap(Pattern):
             if facts.graph.rests_on(n.result, product)
             and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
         ]
-        return [product, first, second, *back] if back else []
+        if first is None:
+            back = [n for n in back if facts.graph.through(n.op.inputs[0], HELD) == product.result]
+        return [product, *(n for n in (first, second) if n), *back] if back else []

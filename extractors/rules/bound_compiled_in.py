@@ -60,6 +60,17 @@ class BoundCompiledIn(Rule):
     matches = (
         Case(_ROWS, "`n`"),
         Case(_KEYS, "`KEYS`"),
+        Case(
+            vary(
+                _KEYS,
+                (
+                    "        acc = acc + ct.load",
+                    "        if j * T >= KEYS // T * T:\n            acc = acc * 0.5\n"
+                    "        acc = acc + ct.load",
+                ),
+            ),
+            "`KEYS`",
+        ),
         Case(vary(_ROWS, ("rows, n = x.shape", "rows, n = x.shape[0], x.numel()")), "`n`"),
         Case(vary(_ROWS, ("rows, n = x.shape", "rows, n = x.shape[0], x.shape[1] // 2")), "`n`"),
         Case(

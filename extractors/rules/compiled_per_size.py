@@ -113,6 +113,12 @@ class CompiledPerSize(Rule):
             ),
             "`ROWS`",
         ),
+        Case(
+            vary(
+                _ROWS, ("def run(x):", "def run(x, rows):"), ("rows, n = x.shape", "n = x.shape[1]")
+            ),
+            "`ROWS`",
+        ),
         Case(_TURNED, "`SEQ`"),
         Case(
             vary(
@@ -230,6 +236,8 @@ def shares_work(
     """Whether a value counts rows or tiles that the grid follows, or shares them out."""
     sizes = leaves(value)
     counted = set(_counted(launch.grid)) if counted is None else counted
+    if value in counted and not _innermost(material, value):
+        return True
     rows = all(one in counted for one in sizes)
     return (rows and not all(_innermost(material, one) for one in sizes)) or _shared(value)
 
@@ -300,6 +308,9 @@ def _counted(grid: Value) -> Iterator[Expr]:
     elif isinstance(grid, Expr) and grid.op == "dim":
         if grid.args[1] != -1:
             yield grid
+    elif isinstance(grid, Expr) and grid.op in ("sym", "-"):
+        if not is_sms(grid):
+            yield grid
     elif isinstance(grid, Expr) and grid.op in ("min", "*"):
         for part in grid.args:
             yield from _counted(part)
@@ -355,8 +366,8 @@ def _reaches(facts: Facts, value: str, name: str) -> bool:
     pending, seen = [value], {value}
     for current in pending:
         node = facts.graph.producer(current)
-        if node is not None and node.op.kind in _AT_RUN_TIME:
-            return False
+        if current in facts.graph.arguments or (node and node.op.kind in _AT_RUN_TIME):
+            return False  # what a round of a loop brings is not known at compile time, either
         for feed in facts.graph.feeds(current):
             if feed not in seen and len(seen) < 200:
                 seen.add(feed)

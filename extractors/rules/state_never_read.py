@@ -40,17 +40,34 @@ class Scale(torch.autograd.Function):
 )
 
 
+_SAVED = ("saved_tensors", "saved_variables", "saved_for_backward")
+
+
 class StateNeverRead(Rule):
-    """An attribute that a forward pass writes to its context, and that no code of the module
-    reads."""
+    """An attribute that a forward pass writes to its context, or arrays that it saves there, and
+    that no code of the module reads."""
 
     name = "state-never-read"
     dialects = ("triton",)
-    matches = (Case(_KEPT, "`width`"),)
+    matches = (
+        Case(_KEPT, "`width`"),
+        Case(vary(_KEPT, ("ctx.width = x.shape[-1]", "ctx.save_for_backward(x, f)")), "the arrays"),
+    )
     near_misses = (
         NearMiss(
             vary(_KEPT, ("return run(dy, ctx.f)", "return run(dy[: ctx.width], ctx.f)")),
             why="the backward pass reads it",
+        ),
+        NearMiss(
+            vary(
+                _KEPT,
+                ("ctx.width = x.shape[-1]", "ctx.save_for_backward(x)"),
+                (
+                    "return run(dy, ctx.f)",
+                    "x, = ctx.saved_tensors\n        return run(dy * x, ctx.f)",
+                ),
+            ),
+            why="the backward pass reads what is saved",
         ),
         NearMiss(
             vary(_KEPT, ("return run(dy, ctx.f), None", "return finish(ctx, dy), None")),
@@ -68,7 +85,7 @@ class StateNeverRead(Rule):
                     told.add(owner)
                     unread = _unread(owner, material.tree)
                     if unread:
-                        names = ", ".join(f"`{name}`" for name in unread)
+                        names = ", ".join(unread)
                         yield self.finding(
                             subject,
                             f"`{owner.name}` keeps {names} on its context, and nothing reads "
@@ -94,8 +111,20 @@ def _unread(owner: ast.ClassDef, tree: ast.Module) -> dict[str, list[int]]:
     for node in each(forward, ast.Attribute):
         if isinstance(node.ctx, ast.Store) and node.attr not in read:
             if isinstance(node.value, ast.Name) and node.value.id == context:
-                found.setdefault(node.attr, []).append(node.lineno)
+                found.setdefault(f"`{node.attr}`", []).append(node.lineno)
+    saved = [c for c in each(forward, ast.Call) if _is_of(c.func, context, "save_for_backward")]
+    if not any(_is_of(n, "", *_SAVED) for m in methods.values() for n in each(m, ast.Attribute)):
+        for call in saved:
+            names = ", ".join(f"`{ast.unparse(one)}`" for one in call.args)
+            found.setdefault(f"the arrays {names}", []).append(call.lineno)
     return found
+
+
+def _is_of(node: ast.expr, owner: str, *names: str) -> bool:
+    """Whether a node reads one of the attributes of a name; of any owner when none is given."""
+    if not isinstance(node, ast.Attribute) or node.attr not in names:
+        return False
+    return not owner or (isinstance(node.value, ast.Name) and node.value.id == owner)
 
 
 def _hands_on(method: ast.FunctionDef) -> bool:

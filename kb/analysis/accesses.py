@@ -212,7 +212,7 @@ class AccessReader:
         for factors, number in offset.terms:
             if number != 1 or len(factors) != 1 or factors[0].kind is not AtomKind.CHOICE:
                 continue
-            sides = [side for side in factors[0].args if not self._unset(side)]
+            sides = [one for one in factors[0].args if not (one.atom and self._unset(one.atom.value))]
             bases = [self._candidates(self._moved(side)) for side in sides]
             if not bases or any(len(base) != 1 or base != bases[0] for base in bases):
                 continue
@@ -223,11 +223,6 @@ class AccessReader:
             chosen = rest[0] if all(one == rest[0] for one in rest) else moved
             return s.add(s.sub(offset, s.of(factors[0])), s.add(base, chosen))
         return offset
-
-    def _unset(self, side: Expr) -> bool:
-        """True for a name that a side of a branch gives no value."""
-        made = self.graph.producer(side.atom.value) if side.atom is not None else None
-        return made is not None and made.op.kind == OpKind.UNDEF
 
     def _listed(self, address: str) -> str | None:
         """The parameter that is a list of pointers, one of which an offset is added to."""
@@ -240,13 +235,23 @@ class AccessReader:
         return named[0] if len(named) == 1 else None
 
     def _array(self, value: str | None) -> str | None:
-        """The parameter below slices, views and elements of a list of arrays."""
+        """The parameter below slices, views and elements of a list of arrays; of a branch, below
+        every side that gives the name a value."""
         for _ in range(32):
             node = self.graph.producer(value)
+            if node is not None and node.op.kind == OpKind.IF:
+                sides = [one for one in self.graph.feeds(value or "") if not self._unset(one)]
+                below = {self._array(one) for one in sides}
+                return below.pop() if len(below) == 1 else None
             if node is None or node.op.kind not in _VIEWS_OF_ARRAYS:
                 break
             value = node.op.inputs[0]
         return value if value in self.graph.function.parameter_names else None
+
+    def _unset(self, value: str) -> bool:
+        """True for a name that a side of a branch gives no value."""
+        made = self.graph.producer(value)
+        return made is not None and made.op.kind == OpKind.UNDEF
 
     # -- one access
 
