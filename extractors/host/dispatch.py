@@ -228,7 +228,8 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
     for launch in material.launches:
         given = [(n, v, _tensors(material, v)) for n, v in launch.args if n not in constexprs]
         for (one, first, left), (other, second, right) in combinations(given, 2):
-            if left & right:
+            either = isinstance(first, Choice) or isinstance(second, Choice)
+            if any(not either or _given(material, one) for one in left & right):
                 lines = {*material.bound(launch, one), *material.bound(launch, other)}
                 if not lines:
                     continue
@@ -242,6 +243,16 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
                     kind=AxisKind.DESIGN,
                     subject=f"{one}, {other}",
                 )
+
+
+def _given(material: Material, tensor: Value) -> bool:
+    """False for an array that the host makes: one that two parameters may get is a stand-in."""
+    fact = material.machine.tensors.get(tensor)
+    return (
+        fact is None
+        or fact.base is not None
+        or not (isinstance(tensor, Expr) and tensor.op == "tensor")
+    )
 
 
 def _either(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:

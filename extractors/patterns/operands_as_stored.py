@@ -25,12 +25,17 @@ _LOOKS = VIEWS | TURNS
 _STORED = "as they are stored"
 _ROUNDED = "computed, rounded to a storage type"
 _WIDE = "fp32"
+_WIDENED = vary(
+    PRODUCT,
+    ("ct.mma(x, y, acc)", "ct.mma(ct.astype(x, ct.float32), ct.astype(y, ct.float32), acc)"),
+)
 _NAMED = vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")'))
 
 
 class OperandsAsStored(Pattern):
     """Both operands of a product are loaded tiles without a cast; or one is computed and cast to
-    the type of an array. Nothing else is said of their precision."""
+    the type of an array; or they are cast to 32-bit floats. Nothing else is said of their
+    precision."""
 
     name = "operands-of-a-product-in-a-storage-type"
     axis = "mma_operand_precision"
@@ -39,8 +44,14 @@ class OperandsAsStored(Pattern):
         Case(PRODUCT_POINTER, _STORED),
         Case(PRODUCT, _STORED),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, (y * 2.0).to(x.dtype))")), _ROUNDED),
+        Case(_WIDENED, _WIDE),
     )
     near_misses = (
+        NearMiss(
+            vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(ct.astype(x, ct.float32), y, acc)")),
+            why="the other operand may be narrower",
+            value=_WIDE,
+        ),
         NearMiss(_NAMED, why="the product names the precision of its operands"),
         NearMiss(
             vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot((x * 2.0).to(tl.float16), y)")),

@@ -155,16 +155,25 @@ class SharedLoads(Pattern):
             yield self.decide(facts, _PRODUCTS, _with_products(several))
         direct = {a for s in facts.stores for a in _reached(facts, s.value)}
         rest = {a: ps for a, ps in free.items() if a not in several}
-        sums = [r for r in facts.reductions if _kept(facts, r)] if rest else []
-        summed = {a: [r for r in sums if a in _reached(facts, r.op.inputs[0])] for a in rest}
+        summed = {a: _summed(facts, a, ps) for a, ps in rest.items()}
         beside = {a: ps + summed[a] for a, ps in rest.items() if a in direct or summed[a]}
         if beside:
             yield self.decide(facts, _BESIDE, _with_products(beside))
 
 
-def _kept(facts: Facts, reduction: Node) -> bool:
-    """Whether what a reduction finds reaches a store."""
-    return any(facts.graph.rests_on(store.value, reduction) for store in facts.stores)
+def _summed(facts: Facts, load: Access, products: list[Node]) -> list[Node]:
+    """Of a tile that is an operand itself, the reductions of it that run beside the products and
+    reach a store."""
+    operands = [p.op.operand(role) for p in products for role in ("lhs", "rhs")]
+    if not any(load in facts.held_loads(value) for value in operands):
+        return []
+    return [
+        r
+        for r in facts.reductions
+        if load in _reached(facts, r.op.inputs[0])
+        and not any(r.excludes(p) for p in products)
+        and any(facts.graph.rests_on(store.value, r) for store in facts.stores)
+    ]
 
 
 def _both(products: list[Node]) -> bool:

@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.either_orientation import EitherOrientation
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import queries_first, recomputed
@@ -59,8 +60,18 @@ def thin(a, b, out, K, N, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr):
 )
 
 
+_SWAPPED_STEP = vary(
+    _SWAPPED_PRODUCT,
+    ("b + k[:, None] * N + n[None, :]", "b + n[:, None] * K + k[None, :]"),
+    ("acc = tl.dot(tl.trans(y), tl.trans(x), acc)", "acc += tl.trans(tl.dot(y, tl.trans(x)))"),
+    ("tl.zeros((TN, TM)", "tl.zeros((TM, TN)"),
+    ("tl.trans(acc))", "acc)"),
+)
+
+
 class ThinOperandSwap(Pattern):
-    """In a forward pass the statistic belongs to the columns of the score tile."""
+    """In a forward pass the statistic belongs to the columns of the score tile; or a product is
+    turned back on its way to a store."""
 
     name = "operand-swap-for-thin-m"
     axis = "mma_orientation"
@@ -69,10 +80,15 @@ class ThinOperandSwap(Pattern):
         Case(_SWAPPED, "(B^T@A^T)^T"),
         Case(_SWAPPED_POINTER, "(B^T@A^T)^T"),
         Case(_SWAPPED_PRODUCT, "(B^T@A^T)^T"),
+        Case(_SWAPPED_STEP, "(B^T@A^T)^T"),
     )
     near_misses = (
         NearMiss(
             vary(_SWAPPED_PRODUCT, ("tl.trans(acc)", "acc")), why="the tile is not turned back"
+        ),
+        NearMiss(
+            vary(_SWAPPED_STEP, ("tl.trans(tl.dot(y, tl.trans(x)))", "tl.dot(x, tl.trans(y))")),
+            why="one operand turned, as weights are that lie along the other axis",
         ),
         NearMiss(ATTENTION, why="queries are the rows of the scores"),
         NearMiss(BACKWARD_KEYS, why="a backward pass that keeps keys"),
@@ -110,5 +126,7 @@ class ThinOperandSwap(Pattern):
             and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
         ]
         if first is None:
+            if any(True for _ in EitherOrientation().find(facts)):
+                return []
             back = [n for n in back if facts.graph.through(n.op.inputs[0], HELD) == product.result]
         return [product, *(n for n in (first, second) if n), *back] if back else []
