@@ -270,13 +270,11 @@ def _either(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
 def _tensors(material: Material, value: Value) -> set[Value]:
     """The tensors that a value may be, in whatever shape."""
     known = material.machine.tensors
-    found = set[Value]()
-    for leaf in leaves(value):
-        while (fact := known.get(leaf)) is not None and fact.reshaped:
-            leaf = fact.base
-        if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor")):
-            found.add(leaf)
-    return found
+    return {
+        leaf
+        for leaf in map(material.machine.unshaped, leaves(value))
+        if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor"))
+    }
 
 
 def demanded_layout(material: Material) -> Iterator[Decision]:

@@ -145,6 +145,12 @@ class Machine:
         """The facts of a tensor, created empty on first sight."""
         return self.tensors.setdefault(value, TensorFact())
 
+    def unshaped(self, tensor: Value) -> Value:
+        """The tensor that another one is in another shape."""
+        while (fact := self.tensors.get(tensor)) is not None and fact.reshaped:
+            tensor = fact.base
+        return tensor
+
     def forget_ranks(self) -> None:
         """Forget how many axes arguments have: another function has others of the same name. What
         was said stays in `ranks`, None where functions say different things."""
