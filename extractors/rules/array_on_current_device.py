@@ -112,6 +112,7 @@ def _made(material: Material, launch: LaunchRecord) -> dict[str, Lines]:
     """Arrays of the current device that a launch hands over, under the names that the host has for
     them."""
     call = material.origins.call_at(launch.lines) if material.origins is not None else None
+    inside = leading(material, launch)
     found: dict[str, Lines] = {}
     for position, (name, constant) in enumerate(material.signature.params):
         if call is None or constant or material.origins is None:
@@ -120,7 +121,7 @@ def _made(material: Material, launch: LaunchRecord) -> dict[str, Lines]:
         shown = name
         for one in back(material, given, same_array) if given is not None else ():
             shown = one.id if isinstance(one, ast.Name) else shown
-            if _current(one):
+            if _current(one) and material.origins.owner(one) in inside:
                 found[shown] = lines_of(one)
     return found
 

@@ -115,7 +115,9 @@ class CompiledPerSize(Rule):
         ),
         Case(
             vary(
-                _ROWS, ("def run(x):", "def run(x, rows):"), ("rows, n = x.shape", "n = x.shape[1]")
+                _ROWS,
+                ("def run(x):", "def run(x, end):"),
+                ("rows, n = x.shape", "rows, n = end - x.shape[0], x.shape[1]"),
             ),
             "`ROWS`",
         ),
@@ -308,9 +310,8 @@ def _counted(grid: Value) -> Iterator[Expr]:
     elif isinstance(grid, Expr) and grid.op == "dim":
         if grid.args[1] != -1:
             yield grid
-    elif isinstance(grid, Expr) and grid.op in ("sym", "-"):
-        if not is_sms(grid):
-            yield grid
+    elif isinstance(grid, Expr) and grid.op == "-":
+        yield grid
     elif isinstance(grid, Expr) and grid.op in ("min", "*"):
         for part in grid.args:
             yield from _counted(part)
