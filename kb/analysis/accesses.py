@@ -212,7 +212,8 @@ class AccessReader:
         for factors, number in offset.terms:
             if number != 1 or len(factors) != 1 or factors[0].kind is not AtomKind.CHOICE:
                 continue
-            sides = [one for one in factors[0].args if not (one.atom and self._unset(one.atom.value))]
+            args = factors[0].args
+            sides = [one for one in args if one.atom is None or not self._unset(one.atom.value)]
             bases = [self._candidates(self._moved(side)) for side in sides]
             if not bases or any(len(base) != 1 or base != bases[0] for base in bases):
                 continue
