@@ -213,7 +213,7 @@ class AccessReader:
             if number != 1 or len(factors) != 1 or factors[0].kind is not AtomKind.CHOICE:
                 continue
             args = factors[0].args
-            sides = [one for one in args if one.atom is None or not self._unset(one.atom.value)]
+            sides = [one for one in args if not one.atom or not self._unset(one.atom.value)]
             bases = [self._candidates(self._moved(side)) for side in sides]
             if not bases or any(len(base) != 1 or base != bases[0] for base in bases):
                 continue
@@ -241,8 +241,8 @@ class AccessReader:
         for _ in range(32):
             node = self.graph.producer(value)
             if node is not None and node.op.kind == OpKind.IF:
-                sides = [one for one in self.graph.feeds(value or "") if not self._unset(one)]
-                below = {self._array(one) for one in sides}
+                sides = self.graph.feeds(value or "")
+                below = {self._array(one) for one in sides if not self._unset(one)}
                 return below.pop() if len(below) == 1 else None
             if node is None or node.op.kind not in _VIEWS_OF_ARRAYS:
                 break
@@ -251,8 +251,7 @@ class AccessReader:
 
     def _unset(self, value: str) -> bool:
         """True for a name that a side of a branch gives no value."""
-        made = self.graph.producer(value)
-        return made is not None and made.op.kind == OpKind.UNDEF
+        return self.graph.kind_of(value) == OpKind.UNDEF
 
     # -- one access
 
