@@ -5,7 +5,7 @@ from __future__ import annotations
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
-from kb.ops import COMPARISONS, OpKind
+from kb.ops import COMPARISONS, OWN_THREAD, OpKind
 
 
 def waived_rounds(facts: Facts) -> list[tuple[Node, Node]]:
@@ -40,7 +40,8 @@ def _tested(facts: Facts, value: str) -> bool:
 
 
 def parameters_below(facts: Facts, value: str) -> set[str]:
-    """Parameters that a value is computed from; none when a block or a round counts in it."""
+    """Parameters that a value is computed from; none when a block, a thread or a round counts in
+    it."""
     pending, seen = [value], {value}
     for current in pending:
         for feed in facts.graph.feeds(current):
@@ -48,6 +49,8 @@ def parameters_below(facts: Facts, value: str) -> set[str]:
                 seen.add(feed)
                 pending.append(feed)
     names = set(facts.graph.function.parameter_names)
-    blocks = facts.values.expr(value).has(AtomKind.BLOCK, AtomKind.INDUCTION)
+    lanes = (OpKind.ARANGE, *OWN_THREAD) if facts.of_threads else ()
+    own = facts.graph.roots(value, OpKind.BLOCK_ID, *lanes)
+    rounds = facts.values.expr(value).has(AtomKind.INDUCTION)
     held = {v for v in seen if v in facts.graph.arguments}
-    return set() if blocks or held else seen & names
+    return set() if own or rounds or held else seen & names
