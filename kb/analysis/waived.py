@@ -34,7 +34,7 @@ def _tested(facts: Facts, value: str) -> bool:
     left, right = test.op.inputs[:2]
     return any(
         facts.values.expr(own).has(AtomKind.INDUCTION)
-        and bool(parameters_below(facts, extent) - facts.constexprs)
+        and bool(_parameters(facts, extent) - facts.constexprs)
         for own, extent in ((left, right), (right, left))
     )
 
@@ -42,6 +42,13 @@ def _tested(facts: Facts, value: str) -> bool:
 def parameters_below(facts: Facts, value: str) -> set[str]:
     """Parameters that a value is computed from; none when a block, a thread or a round counts in
     it."""
+    lanes = (OpKind.ARANGE, *OWN_THREAD) if facts.of_threads else ()
+    own = facts.graph.roots(value, OpKind.BLOCK_ID, *lanes)
+    return set() if own else _parameters(facts, value)
+
+
+def _parameters(facts: Facts, value: str) -> set[str]:
+    """Parameters that a value is computed from; none when it counts blocks or rounds."""
     pending, seen = [value], {value}
     for current in pending:
         for feed in facts.graph.feeds(current):
@@ -49,8 +56,6 @@ def parameters_below(facts: Facts, value: str) -> set[str]:
                 seen.add(feed)
                 pending.append(feed)
     names = set(facts.graph.function.parameter_names)
-    lanes = (OpKind.ARANGE, *OWN_THREAD) if facts.of_threads else ()
-    own = facts.graph.roots(value, OpKind.BLOCK_ID, *lanes)
-    rounds = facts.values.expr(value).has(AtomKind.INDUCTION)
+    blocks = facts.values.expr(value).has(AtomKind.BLOCK, AtomKind.INDUCTION)
     held = {v for v in seen if v in facts.graph.arguments}
-    return set() if own or rounds or held else seen & names
+    return set() if blocks or held else seen & names
