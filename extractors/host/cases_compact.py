@@ -1,5 +1,5 @@
-"""Cases and near misses of arrays that the host makes contiguous on some way to a launch, or makes
-in place of missing ones."""
+"""Cases and near misses of arrays that the host makes contiguous on some way to a launch, makes
+in place of missing ones, or hands over twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,18 @@ FITTING = vary(
 )
 """Configurations that a function of the module leaves out before the search gets them."""
 
+_ALIAS = "one-tensor-for-input-and-output"
+_ASKED = (
+    "def host(x, w):\n    out = torch.empty_like(x)\n",
+    "def host(x, w, same=False):\n    out = x if same else torch.empty_like(x)\n",
+)
+_FLAT = ("kern, (x, w, out,", "kern, (x.view(-1, 8), w, out.view(-1, 8),")
+_FOR_W = "    w = out if w is None else w\n"
+
 CASES = (
+    HostCase(_ALIAS, vary(ROWS_POINTER, _ASKED)),
+    HostCase(_ALIAS, vary(ROWS_TILE, _ASKED)),
+    HostCase(_ALIAS, vary(ROWS_TILE, _ASKED, _FLAT)),
     HostCase(_PRUNED, FITTING, "predicate"),
     HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
     HostCase(STAND_IN, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
@@ -54,6 +65,28 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(
+        _ALIAS,
+        vary(ROWS_POINTER, (_CALL, _FOR_W + _CALL)),
+        "the array stands in for one that is missing",
+    ),
+    HostMiss(
+        _ALIAS,
+        vary(ROWS_TILE, _ASKED, (" x if same", " x.clone() if same"), _FLAT),
+        "a copy is written",
+    ),
+    HostMiss(
+        _ALIAS,
+        vary(
+            ROWS_TILE,
+            ("    ct.launch(", "    one = torch.zeros(8)\n    ct.launch("),
+            (
+                "kern, (x, w, out,",
+                "kern, (x, w if x.ndim > 1 else one, out if x.ndim > 2 else one,",
+            ),
+        ),
+        "one array stands in for two",
+    ),
     HostMiss(_PRUNED, vary(FITTING, (" if r.T <= n", "")), "every configuration is kept"),
     HostMiss(
         _PRUNED,

@@ -229,12 +229,15 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
         given = [(n, v, _tensors(material, v)) for n, v in launch.args if n not in constexprs]
         for (one, first, left), (other, second, right) in combinations(given, 2):
             either = isinstance(first, Choice) or isinstance(second, Choice)
-            if any(not either or _given(material, one) for one in left & right):
+            if any(not either or _given(material, tensor) for tensor in left & right):
                 lines = {*material.bound(launch, one), *material.bound(launch, other)}
-                if not lines:
+                made = {n: _made_of(material, launch, n) for n in (one, other)}
+                if any(_copied(part) for row in made.values() for part in row):
                     continue
                 for name, value in ((one, first), (other, second)):
-                    lines |= _either(material, launch, name) if isinstance(value, Choice) else set()
+                    lines.update(map(lines_of, made[name]) if isinstance(value, Choice) else ())
+                if not lines:
+                    continue
                 yield Decision(
                     axis="aliasing",
                     value="in place (same array loaded and stored)",
@@ -248,23 +251,41 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
 def _given(material: Material, tensor: Value) -> bool:
     """False for an array that the host makes: one that two parameters may get is a stand-in."""
     fact = material.machine.tensors.get(tensor)
+    made = isinstance(tensor, Expr) and tensor.op == "tensor"
+    return fact is None or fact.base is not None or not made
+
+
+def _made_of(material: Material, launch: LaunchRecord, name: str) -> list[ast.expr]:
+    """What a launch hands over, as the launching function makes it, with all that it may be."""
+    call = material.origins.call_at(launch.lines) if material.origins else None
+    if call is None or material.origins is None:
+        return []
+    position = [param for param, _ in material.signature.params].index(name)
+    given = material.origins.argument(call, name, position, material.row(launch))
+    made = [*back(material, given, same_array)][1:] if given is not None else []
+    return [one for one in made if material.origins.owner(one) is material.origins.owner(call)]
+
+
+def _copied(made: ast.expr) -> bool:
+    """A method that gives an array of its own."""
     return (
-        fact is None
-        or fact.base is not None
-        or not (isinstance(tensor, Expr) and tensor.op == "tensor")
+        isinstance(made, ast.Call)
+        and isinstance(made.func, ast.Attribute)
+        and made.func.attr in ("clone", "float", "half", "bfloat16", "double")
     )
 
 
-def _either(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
-    """Where the tensors are written of which a launch hands over one or the other."""
-    call = material.origins.call_at(launch.lines) if material.origins else None
-    if call is None or material.origins is None:
-        return set()
-    position = [param for param, _ in material.signature.params].index(name)
-    given = material.origins.argument(call, name, position, material.row(launch))
-    made = [*back(material, given, same_array)] if given is not None else []
-    inside = material.origins.owner(call)
-    return {lines_of(one) for one in made[1:] if material.origins.owner(one) is inside}
+def _meant(value: Value) -> Iterator[Value]:
+    """What a value may be; of a choice by whether something is None, what is not stood in for."""
+    asked = value.cond if isinstance(value, Choice) else None
+    turned = isinstance(asked, Expr) and asked.op == "not"
+    test = asked.args[0] if isinstance(asked, Expr) and turned else asked
+    if isinstance(value, Choice) and isinstance(test, Expr) and test.op == "none":
+        yield from _meant(value.then if turned else value.other)
+    elif isinstance(value, Choice):
+        yield from (*_meant(value.then), *_meant(value.other))
+    else:
+        yield from leaves(value)
 
 
 def _tensors(material: Material, value: Value) -> set[Value]:
@@ -272,7 +293,7 @@ def _tensors(material: Material, value: Value) -> set[Value]:
     known = material.machine.tensors
     return {
         leaf
-        for leaf in map(material.machine.unshaped, leaves(value))
+        for leaf in map(material.machine.unshaped, _meant(value))
         if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor"))
     }
 
