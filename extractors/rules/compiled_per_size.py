@@ -113,14 +113,6 @@ class CompiledPerSize(Rule):
             ),
             "`ROWS`",
         ),
-        Case(
-            vary(
-                _ROWS,
-                ("def run(x):", "def run(x, end):"),
-                ("rows, n = x.shape", "rows, n = end - x.shape[0], x.shape[1]"),
-            ),
-            "`ROWS`",
-        ),
         Case(_TURNED, "`SEQ`"),
         Case(
             vary(
@@ -238,8 +230,6 @@ def shares_work(
     """Whether a value counts rows or tiles that the grid follows, or shares them out."""
     sizes = leaves(value)
     counted = set(_counted(launch.grid)) if counted is None else counted
-    if value in counted and not _innermost(material, value):
-        return True
     rows = all(one in counted for one in sizes)
     return (rows and not all(_innermost(material, one) for one in sizes)) or _shared(value)
 
@@ -310,8 +300,6 @@ def _counted(grid: Value) -> Iterator[Expr]:
     elif isinstance(grid, Expr) and grid.op == "dim":
         if grid.args[1] != -1:
             yield grid
-    elif isinstance(grid, Expr) and grid.op == "-":
-        yield grid
     elif isinstance(grid, Expr) and grid.op in ("min", "*"):
         for part in grid.args:
             yield from _counted(part)

@@ -72,7 +72,7 @@ class FunctionInStorageType(Rule):
 
     def find(self, subject: Subject) -> Iterator[Finding]:
         facts, material = subject.facts, subject.host.material
-        if material is None:
+        if material is None or facts.kernel.dialect not in self.dialects:
             return
         found: dict[str, list[Node]] = {}
         read = {access.array for access in facts.loads}
