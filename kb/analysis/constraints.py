@@ -252,19 +252,33 @@ def _groups(facts: Facts) -> Iterator[Constraint]:
 
 
 def _positive_scale(facts: Facts) -> Iterator[Constraint]:
-    """max(s) * c == max(s * c) only for c > 0."""
+    """max(s) * c == max(s * c), and a masked s * c falls below all others, only for c > 0."""
+    if not facts.score_products:
+        return
     for maximum in facts.graph.of(OpKind.REDUCE_MAX):
-        for node in facts.graph.users(maximum.result):
-            if node.op.kind != OpKind.MUL or not facts.score_products:
-                continue
-            other = next((v for v in node.op.inputs[:2] if v != maximum.result), None)
-            for name in _scalars(facts, other):
-                yield implied(
-                    f"{name} > 0",
-                    "the scale follows the row maximum; a negative factor makes it a minimum",
-                    "scale the scores before the maximum when the factor may be negative",
-                    node.lines,
-                )
+        yield from _scaled(
+            facts, maximum,
+            "the scale follows the row maximum; a negative factor makes it a minimum",
+            "scale the scores before the maximum when the factor may be negative",
+        )  # fmt: skip
+    for mask in masks(facts):
+        below = facts.graph.resting(mask.node.result)
+        if mask.fill < 0 and any(below >> p.index & 1 for p in facts.score_products):
+            yield from _scaled(
+                facts, mask.node,
+                "the scale follows the mask; a negative factor lifts masked scores over the others",
+                "scale the scores before they are masked when the factor may be negative",
+            )  # fmt: skip
+
+
+def _scaled(facts: Facts, node: Node, reason: str, fix: str) -> Iterator[Constraint]:
+    """Scalars that a value is multiplied by, which must not be negative."""
+    for user in facts.graph.users(node.result):
+        if user.op.kind == OpKind.MUL:
+            other = next((v for v in user.op.inputs[:2] if v != node.result), None)
+            single = other is not None and not facts.types.shape(other)
+            for name in _scalars(facts, other) if single else ():
+                yield implied(f"{name} > 0", reason, fix, user.lines)
 
 
 def _scalars(facts: Facts, value: str | None) -> list[str]:

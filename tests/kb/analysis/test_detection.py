@@ -85,6 +85,21 @@ def test_constraints_of_attention() -> None:
     } <= found  # fmt: skip
 
 
+def test_a_scale_that_follows_the_mask_is_not_negative() -> None:
+    unscaled = ("keepdims=True) * rate)", "keepdims=True))"), ("s = s * rate - new", "s = s - new")
+    before = "        new = max(top"
+    masked = "s = ct.where(at >= 0, s, -math.inf)\n        "
+    lanes = "        at = j * TN + ct.arange(TN, dtype=ct.int32)\n        "
+    after = cases.vary(
+        cases.ATTENTION, *unscaled, (before, f"{lanes}{masked}s = s * rate\n{before}")
+    )
+    ahead = cases.vary(
+        cases.ATTENTION, *unscaled, (before, f"{lanes}s = s * rate\n        {masked}\n{before}")
+    )
+    assert "rate > 0" in said(after)
+    assert "rate > 0" not in said(ahead)
+
+
 _DOT = """import triton
 import triton.language as tl
 @triton.jit
