@@ -20,6 +20,7 @@ _NARROW = frozenset({"i32", "u32"})
 _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 _SUMMED = CASTS | COPIES | {OpKind.ADD, OpKind.SUB}
 _OFFSETS = _SUMMED | VIEWS | LOOPS | {OpKind.IF, OpKind.POINTER_CAST}
+_SETTLING = _SUMMED | {OpKind.FLOOR_DIV}
 _COMPUTED = frozenset({OpKind.ADD, OpKind.MUL, OpKind.SUB, OpKind.FLOOR_DIV, OpKind.MOD,
                        OpKind.SHIFT_LEFT, OpKind.BIT_AND, OpKind.BIT_XOR})  # fmt: skip
 
@@ -142,7 +143,9 @@ class IndexWidth(Pattern):
             return _counted(facts, facts.threads.through(node.op.inputs[1], CASTS) or "")
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
         dtypes = {n: row.type.dtype for n in products or own for row in n.op.results if row.type}
-        dtype = max(dtypes.values(), key=lambda dtype: dtype in _WIDE, default="")
+        known = [dtype for dtype in dtypes.values() if dtype in _WIDE | _NARROW]
+        dtype = max(known, key=lambda dtype: dtype in _WIDE, default="")
+        dtypes = {n: own for n, own in dtypes.items() if own in _WIDE | _NARROW}
         settling = [n for n, own in dtypes.items() if (own in _WIDE) == (dtype in _WIDE)]
         return dtype, [*_widened(facts, settling), *settling] if dtype in _WIDE else settling
 
@@ -239,5 +242,6 @@ def _narrows(node: Node) -> bool:
 
 
 def _settles(node: Node) -> bool:
-    """Where the type of a position is settled: no sum goes further down."""
-    return node.op.kind not in _SUMMED or _narrows(node)
+    """Where the type of a position is settled: no sum goes further down, and no position in
+    vectors that is a quotient of one in elements."""
+    return node.op.kind not in _SETTLING or _narrows(node)

@@ -12,6 +12,7 @@ from extractors.patterns.side_output import width
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
+from kb.analysis.register_rows import filled
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -71,7 +72,7 @@ _SAME = TURNS | VIEWS | CASTS
 
 class IntermediateStored(Pattern):
     """A value is stored, and what is computed from it is stored in another array,
-    element by element; all arrays as wide lead to one."""
+    element by element; all arrays as wide lead to one, or to all those that are the last."""
 
     name = "intermediate-stored-beside-the-output"
     axis = "side_output"
@@ -108,8 +109,16 @@ class IntermediateStored(Pattern):
         kept = [s for s in plain if any(self._onward(facts, s, other) for other in plain)]
         last = {s.array for s in plain} - {s.array for s in kept}
         found: dict[str, list[Where]] = {}
-        for store in kept if len(last) == 1 else ():
-            made = [n for n in facts.graph.ends(store.value, _SAME) if facts.access(n) is None]
+        if len(last) > 1:
+            ends = [s for s in plain if s.array in last]
+            kept = [
+                s for s in kept if {o.array for o in ends if self._onward(facts, s, o)} == last
+            ]  # fmt: skip
+        for store in kept:
+            made = [
+                n for n in facts.graph.ends(store.value, _SAME)
+                if facts.access(n) is None and n.op.kind != OpKind.UNDEF
+            ]  # fmt: skip
             if made and facts.feeding(store.value):
                 steps = [n for n in made if not n.op.regions]
                 found.setdefault(_called(facts, made), []).extend((*steps, store))
@@ -118,16 +127,19 @@ class IntermediateStored(Pattern):
 
     def _onward(self, facts: Facts, store: Access, other: Access) -> bool:
         """True when another array is given what is computed from a stored value, not in turns."""
-        one, two = (facts.graph.through(s.value, _SAME) for s in (store, other))
+        if other.array == store.array or store.node.excludes(other.node):
+            return False
+        one, two = ({*_made(facts, s), facts.graph.through(s.value, _SAME)} for s in (store, other))
         return (
-            other.array != store.array
-            and one != two
-            and one is not None
-            and two is not None
-            and not store.node.excludes(other.node)
-            and _elementwise(facts, two, one)
+            one.isdisjoint(two) and _elementwise(facts, two, one)
             and not _elementwise(facts, one, two)
-        )
+        )  # fmt: skip
+
+
+def _made(facts: Facts, store: Access) -> list[str]:
+    """What a store is given, on every side of a branch; what was never written is nothing."""
+    ends = facts.graph.ends(store.value, _SAME)
+    return [n.result for n in ends if n.op.kind not in (OpKind.UNDEF, OpKind.CONST)]
 
 
 def _called(facts: Facts, made: list[Node]) -> str:
@@ -140,19 +152,25 @@ def _called(facts: Facts, made: list[Node]) -> str:
     return "log-sum-exp" if kinds & {OpKind.LOG, OpKind.LOG2} else "intermediate result"
 
 
-def _elementwise(facts: Facts, value: str, on: str, limit: int = 2000) -> bool:
-    """True when a value is computed from another one, element by element, in one round."""
-    pending, seen = [value], {value}
+def _elementwise(
+    facts: Facts, values: set[str | None], on: set[str | None], limit: int = 2000
+) -> bool:
+    """True when values are computed from others, element by element, in one round."""
+    seen = {value for value in values if value is not None}
+    pending = list(seen)
     for current in pending:
-        if current == on:
+        if current in on:
             return True
         if len(seen) > limit:
             return False
         node = facts.graph.producer(current)
         carried = node is None and current in facts.graph.arguments
-        if carried or (node is not None and (node.op.kind in _MIXES or facts.access(node))):
+        feeds = facts.graph.feeds(current)
+        if facts.of_threads and node is not None and node.op.kind == OpKind.FOR:
+            feeds = filled(facts.graph, current)
+        elif carried or (node is not None and (node.op.kind in _MIXES or facts.access(node))):
             continue
-        new = [feed for feed in facts.graph.feeds(current) if feed not in seen]
+        new = [feed for feed in feeds if feed not in seen]
         seen.update(new)
         pending += new
     return False

@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
 from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import normalisations
 from kb.analysis.symbolic import Atom, AtomKind, of
@@ -31,6 +31,8 @@ _BEFORE_TILE = vary(
     ("    r = ct", "    v = v + ct.gather(z, (row, at), check_bounds=inside)\n    r = ct"),
 )
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
+_SCALING = HELD | {OpKind.MUL, OpKind.SELECT, OpKind.SPLIT}
+_Place = frozenset[Atom]
 _FORWARD = "residual added before the normalisation"
 _LATER = "residual added to what a reduction of the row gave"
 
@@ -62,16 +64,20 @@ class ResidualAdded(Pattern):
         if facts.contractions or not facts.reductions:
             return
         sums = [total for norm in normalisations(facts) for total in norm.sums]
-        places = [_moved(store) for store in facts.stores if facts.types.shape(store.value)]
+        places = {
+            way for s in facts.stores if facts.types.shape(s.value) for way in _moved(s)
+        }  # fmt: skip
         before: list[Where] = []
         after: list[Where] = []
-        for node in facts.graph.of(OpKind.ADD):
-            loads = self._residual(facts, node, places)
+        for node in facts.graph.of(OpKind.ADD, OpKind.FMA):
+            sides = self._residual(facts, node, places)
+            loads = [a for side in sides for a in side[:1]]
             if not loads:
                 continue
             if any(facts.graph.rests_on(total.op.inputs[0], node) for total in sums):
-                if len(loads) == len(node.op.inputs):
-                    before += [node, *loads]
+                if len(sides) > len(loads):
+                    loads = self._scaled(facts, node, sides, places)
+                before += [node, *loads] if loads else []
             elif facts.graph.roots(node.result, OpKind.REDUCE_SUM):
                 stores = facts.stored_in(node.result)
                 if stores and not any(_grows(s, load) for s in stores for load in loads):
@@ -81,16 +87,40 @@ class ResidualAdded(Pattern):
         if after:
             yield self.decide(facts, _LATER, after)
 
-    def _residual(self, facts: Facts, node: Node, places: list[frozenset[Atom]]) -> list[Access]:
-        """Loads of different arrays that an addition takes as they are and that lie as a stored
-        tile does."""
-        sides = [facts.held_loads(value) for value in node.op.inputs[:2]]
-        loads = [
-            side[0]
-            for side in sides
-            if side and facts.types.shape(side[0].value) and _moved(side[0]) in places
+    def _residual(self, facts: Facts, node: Node, places: set[_Place]) -> list[list[Access]]:
+        """Of each side of an addition the loads that it takes as they are and that lie as a stored
+        tile does; none of arrays that both sides are of."""
+        sides = [
+            [a for a in facts.held_loads(v) if facts.types.shape(a.value) and places & _moved(a)]
+            for v in node.op.inputs[-2:]
         ]
-        return loads if len({a.array for a in loads}) == len(loads) else []
+        if node.op.kind == OpKind.FMA:
+            sides[0] = []
+        loads = [a.array for side in sides for a in side[:1]]
+        return sides if len(set(loads)) == len(loads) else []
+
+    def _scaled(
+        self, facts: Facts, node: Node, sides: list[list[Access]], places: set[_Place]
+    ) -> list[Access]:
+        """The loads of both sides where one of them is a loaded tile that is scaled first, or that
+        elements are dropped of."""
+        fused = node.op.kind == OpKind.FMA
+        values = [node.op.inputs[:2], node.op.inputs[2:]] if fused else list(node.op.inputs[:2])
+        found = [a for side in sides for a in side[:1]]
+        for value, side in zip(values, sides, strict=True):
+            given = (value,) if isinstance(value, str) else value
+            above = (n for v in given for n in facts.graph.upstream(v, _goes_on))
+            loads = [a for n in above if (a := facts.access(n)) is not None and not a.is_store]
+            others = [a for a in loads if places & _moved(a) and a.array != found[0].array]
+            if not side and not others:
+                return []
+            found += [] if side else others
+        return found
+
+
+def _goes_on(node: Node) -> bool:
+    """Where what scales a tile, or leaves elements of it out, ends."""
+    return node.op.kind not in _SCALING
 
 
 def _grows(store: Access, load: Access) -> bool:
@@ -99,7 +129,13 @@ def _grows(store: Access, load: Access) -> bool:
     return store.array == load.array and store.index == load.index
 
 
-def _moved(access: Access) -> frozenset[Atom]:
-    """What moves an access: block ids and loop steps, or remainders and quotients of them."""
-    tops = (atom for index in access.index for atom in index.top())
-    return frozenset(atom for atom in tops if any(one.kind in _MOVING for one in of(atom).atoms()))
+def _moved(access: Access) -> set[_Place]:
+    """What moves an access: block ids and loop steps, or remainders and quotients of them; of
+    places that are chosen, each."""
+    chosen = [i.atom for i in access.index if i.atom is not None and i.atom.kind is AtomKind.CHOICE]
+    ways = [access.index, *([(way,) for way in chosen[0].args] if len(chosen) == 1 else [])]
+    tops = [[atom for index in way for atom in index.top()] for way in ways]
+    return {
+        frozenset(a for a in atoms if any(one.kind in _MOVING for one in of(a).atoms()))
+        for atoms in tops
+    }

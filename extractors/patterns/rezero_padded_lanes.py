@@ -133,6 +133,8 @@ class RezeroPaddedLanes(Pattern):
             made = facts.graph.producer(facts.graph.through(kept, VIEWS | CASTS))
             if made is None or not any(facts.graph.rests_on(r.op.inputs[0], node) for r in summed):
                 continue
+            if facts.of_threads and _places(facts, node):
+                continue
             if _moved(facts, kept):
                 shifted.append(node)
             elif node.op.kind == OpKind.SELECT and (access := facts.access(made)) is not None:
@@ -173,6 +175,16 @@ def _moved(facts: Facts, kept: str | None) -> bool:
         if end.op.kind == OpKind.SUB and _axes(facts, end, 1) < _axes(facts, end, 0)
     ]
     return any(n.op.kind == OpKind.SUB and facts.feeding(n.op.inputs[0]) for n in (*ends, *scaled))
+
+
+def _places(facts: Facts, node: Node) -> bool:
+    """Whether a number says where something lies."""
+    return any(
+        facts.graph.rests_on(value, node)
+        for access in facts.accesses
+        for role, value in access.node.op.operands
+        if role in ("pointer", "index", "offsets")
+    )
 
 
 def _axes(facts: Facts, node: Node, side: int) -> int:

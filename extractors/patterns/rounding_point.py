@@ -136,7 +136,10 @@ class RoundingPoint(Pattern):
         if facts.contractions:
             yield from self._of_products(facts)
             return
-        rounded = [n for n in facts.graph.of(*CASTS) if self._narrows(facts, n)]
+        casts = facts.graph.of(*CASTS)
+        own = _own_types(facts, casts) if facts.of_threads else set()
+        rounded = [n for n in casts if facts.types.dtype(n.result) not in own
+                   and self._narrows(facts, n)]  # fmt: skip
         found = [n for n in rounded if self._multiplied(facts, n)]
         if found:
             yield self.decide(facts, "rounded before the multiplication", found)
@@ -283,3 +286,16 @@ def _rounds(facts: Facts, store: Access) -> bool:
     if any(n.op.kind in CASTS and not facts.types.wide(n.result) for n in ends):
         return True
     return facts.types.dtype(store.value) == "f32" and stores_cast(facts.kernel.dialect)
+
+
+def _own_types(facts: Facts, casts: list[Node]) -> set[str]:
+    """Types that only an instantiation tells and that loaded elements of another type are cast to:
+    those that a thread computes in, from its loads on."""
+    given = {p.annotation.partition(" ")[0] for p in facts.kernel.entry.parameters}
+    found = {
+        facts.types.dtype(n.result)
+        for n in casts
+        if facts.types.dtype(n.op.inputs[0]) != facts.types.dtype(n.result)
+        and facts.held_loads(n.op.inputs[0])
+    }
+    return {dtype for dtype in found if dtype.startswith("dtypeof")} - given

@@ -11,10 +11,10 @@ from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import COPIES, Node
 from kb.analysis.loops import Carried, Role
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 _COUNTED = vary(
     PRODUCT,
@@ -56,6 +56,11 @@ _EITHER_WAY = vary(
 )
 
 
+_HANDED = COPIES | COMPARISONS | {
+    OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKind.AND, OpKind.OR,
+}  # fmt: skip
+
+
 class SecondaryInduction(Pattern):
     """A carried integer or pointer grows by the same amount every time and addresses memory."""
 
@@ -85,17 +90,20 @@ class SecondaryInduction(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        counters: list[Node | None] = []
-        pointers: list[Node | None] = []
+        counters: list[Node] = []
+        pointers: list[Node] = []
         for loop in facts.loops:
             for state in loop.of(Role.COUNTER):
                 if not self._addresses(facts, state):
                     continue
-                shaped = bool(facts.types.shape(state.argument))
+                shaped = bool(facts.types.shape(state.argument)) and not facts.of_threads
                 pointer = facts.types.of(state.argument).kind in ("pointer", "array")
-                (pointers if shaped or pointer else counters).append(
-                    facts.graph.producer(state.next)
-                )
+                steps = [
+                    n
+                    for n in facts.graph.upstream(state.next, _grown)
+                    if n.inside(loop.node) and n.op.kind not in _HANDED
+                ]  # fmt: skip
+                (pointers if shaped or pointer else counters).extend(steps)
         pointers += [n for n in facts.graph.of(OpKind.ADVANCE) if n.loops]
         if counters:
             yield self.decide(facts, "carried counter cnt += 1", counters)
@@ -115,3 +123,8 @@ class SecondaryInduction(Pattern):
             for role, value in a.node.op.operands
             if role in ("index", "pointer", "offsets")
         )
+
+
+def _grown(node: Node) -> bool:
+    """Where a carried value was grown, below the branches that leave it as it was."""
+    return node.op.kind not in COPIES | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT}

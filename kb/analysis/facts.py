@@ -250,11 +250,12 @@ class Facts:
 
     def held_loads(self, value: str | None) -> list[Access]:
         """The loads whose tile `value` is, perhaps reshaped, cast or turned, but not computed
-        with."""
+        with; of threads also what a loop puts into registers."""
         if value is None:
             return []
         found = []
-        for node in self.graph.upstream(value, lambda n: n.op.kind not in HELD):
+        kinds = HELD | {OpKind.FOR} if self.of_threads else HELD
+        for node in self.graph.upstream(value, lambda n: n.op.kind not in kinds):
             access = self._by_node.get(node)
             if access is not None and not access.is_store:
                 found.append(access)

@@ -38,6 +38,25 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     return list(found)
 
 
+def filled(graph: Graph, result: str) -> tuple[str, ...]:
+    """What the rounds of a loop put into a row that it gives, of which each round has elements of
+    its own; none where a round goes on with what the one before it left."""
+    loop = graph.producer(result)
+    if loop is None or loop.op.kind != OpKind.FOR:
+        return ()
+    place = [r.name for r in loop.op.results].index(result)
+    argument = loop.op.regions[-1].arguments[1 + place].name
+    put = [n.result for v in graph.handed(loop)[place:][:1] for n in graph.ends(v, COPIES)]
+    pending = list(put)
+    for value in pending:
+        if value == argument or len(pending) > 4 * MAX_STEPS:
+            return ()
+        made = graph.producer(value)
+        if made is not None and made.inside(loop) and made.op.kind not in READS:
+            pending += [v for v in graph.feeds(value) if v not in pending]
+    return tuple(put)
+
+
 def _met(graph: Graph, put: Node, taken: Node) -> bool:
     """Whether threads exchange something between two loops, and nothing inside of them."""
     if put.loop is None or taken.loop is None or taken.inside(put.loop):

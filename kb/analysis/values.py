@@ -12,16 +12,14 @@ from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, field_of, is_view
 from kb.analysis.of_types import compiled_in
 from kb.analysis.symbolic import Atom, AtomKind, Expr
-from kb.analysis.trips import trips
+from kb.analysis.trips import advanced, parted, trips
 from kb.ir import Literal, Region
 from kb.ops import COMPARISONS, READS, OpKind
 
 _SAME = frozenset(
-    {
-        OpKind.COPY, OpKind.CAST, OpKind.BUILTIN, OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS,
-        OpKind.MAX_CONSTANCY, OpKind.ASSUME_DIVISIBLE, OpKind.BROADCAST_TO, OpKind.BROADCAST,
-        OpKind.ITEM, OpKind.POS, OpKind.RAVEL,
-    }
+    {OpKind.COPY, OpKind.CAST, OpKind.BUILTIN, OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS,
+     OpKind.MAX_CONSTANCY, OpKind.ASSUME_DIVISIBLE, OpKind.BROADCAST_TO, OpKind.BROADCAST,
+     OpKind.ITEM, OpKind.POS, OpKind.RAVEL}
 )  # fmt: skip
 _LOGIC = frozenset({OpKind.NOT, OpKind.AND, OpKind.OR}) | COMPARISONS
 _TURNED = frozenset({OpKind.TRANSPOSE, OpKind.PERMUTE})
@@ -116,7 +114,8 @@ class Values:
         for inner in node.op.regions:
             self._region(inner)
         for argument, init, result in zip(carried, inits, node.op.results, strict=False):
-            if (step := self.increments.get(argument.name)) is not None:
+            step = self.increments.get(argument.name)
+            if step is not None and not parted(self.graph, result.name):
                 grown = s.mul(trips(self.graph, node, self.expr), step)
                 if grown is not None:
                     self.exprs[result.name] = s.add(self.exprs[init], grown)
@@ -128,6 +127,7 @@ class Values:
         for _ in range(16):
             if value == argument:
                 return total
+            value = advanced(self.graph, value, argument, loop) or value
             node = self.graph.producer(value)
             if node is None or node.op.kind not in _STEPS:
                 return None
@@ -164,6 +164,8 @@ class Values:
         if node.op.kind == OpKind.CONST:
             constant = node.op.attribute("value")
             return s.number(constant) if isinstance(constant, int) else None
+        if node.op.kind == OpKind.ATTRIBUTE:
+            return self._field(node)
         if node.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY):
             parts = node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
             known = [part for v in parts if (part := self._outer(v, loop)) is not None]
