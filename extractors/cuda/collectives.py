@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
+from extractors.cuda.combined import combined, items
 from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Slot, Val
 from kb.dialects.cuda import COLLECTIVES, COMBINERS, INDICES
 from kb.ir import Literal
@@ -40,8 +41,7 @@ class CollectiveReader(AssemblyReader):
         last = function.text.rpartition("::")[2]
         if last == "reduce" and len(node.arguments) == 3:
             value = self.read(node.arguments[1])
-            kind = self._combiner(node.arguments[2])
-            return self._reduced(kind, value, group.scope, node.at, hint, group.size)
+            return self._by(node.arguments[2], value, group.scope, node.at, hint, group.size)
         if last == "sync":
             attributes: list[tuple[str, Literal]] = [("scope", group.scope)]
             self.writer.emit(OpKind.BARRIER, (), node.at, (), attributes)
@@ -61,6 +61,46 @@ class CollectiveReader(AssemblyReader):
                 break
             name = alias.type.name
         return COMBINERS.get(name, OpKind.REDUCE)
+
+    def _by(
+        self, operator: n.Expr, value: Val, scope: str, at: n.Place, hint: str, size: str = ""
+    ) -> Val:
+        """A reduction by an operator of the library, or by one of the file: of a vector made of
+        numbers that it treats lane by lane, one reduction of each."""
+        kind = self._combiner(operator)
+        kinds = self._tried(operator, value, at) if kind is OpKind.REDUCE else ()
+        parts = items(self.writer.current.ops, value.name)
+        if len(set(kinds)) == 1 and len(kinds) != len(parts):
+            kind = kinds[0]
+        if len(kinds) < 2 or len(kinds) != len(parts):
+            return self._reduced(kind, value, scope, at, hint, size)
+        lanes = tuple(
+            self._reduced(one, Val(part, value.kind.element), scope, at, hint, size)
+            for one, part in zip(kinds, parts, strict=True)
+        )
+        made = self.one(OpKind.VECTOR, [("item", lane.name) for lane in lanes], at, value.kind)
+        self.lanes[made.name] = lanes
+        return made
+
+    def _tried(self, operator: n.Expr, value: Val, at: n.Place) -> tuple[OpKind, ...]:
+        """What an operator of the file does to two values: it is read with two that stand for any,
+        and what was read is left out again."""
+        names = dict(self.names)
+        with self.block(), self.writer.region() as opened:
+            sides = tuple(self.one(OpKind.UNDEF, (), at, value.kind) for _ in range(2))
+            given = tuple(n.Name(at, self.key("side")) for _ in sides)
+            for name, side in zip(given, sides, strict=True):
+                self.bind(name.text, side)
+            called = operator
+            if not isinstance(operator, n.Name | n.Lambda):
+                called = n.Name(at, self.key("operator"))
+                slot = Slot(called.text, self.read(operator).kind)
+                self.kinds[slot.key] = slot.kind
+                self.names[slot.key] = self.one(OpKind.UNDEF, (), at, slot.kind)
+                self.bind(called.text, slot)
+            made = self.call(n.Call(at, called, given), "")
+        self.names = names
+        return combined(opened.ops, made.name, (sides[0].name, sides[1].name))
 
     def _reduced(
         self, kind: OpKind, value: Val, scope: str, at: n.Place, hint: str, size: str = ""
@@ -172,7 +212,7 @@ class CollectiveReader(AssemblyReader):
             return self._sorted(node, scope)
         value = self.read(node.arguments[0])
         if kind is OpKind.REDUCE and len(node.arguments) > 1:
-            kind = self._combiner(node.arguments[1])
+            return self._by(node.arguments[1], value, scope, node.at, hint)
         if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN):
             return self._reduced(kind, value, scope, node.at, hint)
         return self._scanned(node, value, scope) if kind is OpKind.CUMSUM else None

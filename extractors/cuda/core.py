@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.combined import literal
 from extractors.cuda.kinds import INTEGERS, Typing
 from extractors.cuda.library import Library
 from extractors.cuda.values import (
@@ -51,6 +52,7 @@ class Core(Typing):
         self.told: dict[tuple[object, ...], n.Record] = {}
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}
+        self.lanes: dict[str, tuple[Val, ...]] = {}
         self._moves: dict[tuple[str, str], str | None] = {}
         self._count = 0
 
@@ -119,7 +121,11 @@ class Core(Typing):
         self, kind: OpKind, operands: Sequence[tuple[str, str]], at: n.Place, of: Kind,
         hint: str = "", attributes: Sequence[tuple[str, Literal]] = (),
     ) -> Val:  # fmt: skip
-        """An operation with one result."""
+        """An operation with one result; a lane of what was reduced lane by lane is that lane."""
+        if kind is OpKind.EXTRACT and operands[0][1] in self.lanes:
+            index = literal(self.writer.current.ops, operands[1][1])
+            if isinstance(index, int):
+                return self.lanes[operands[0][1]][index]
         return self.writer.one(kind, operands, at, of, hint, attributes)
 
     def constant(

@@ -14,6 +14,7 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
 )
 from extractors.patterns.welford_running import WelfordRunning
+from kb.analysis.differences import DIFFERENCES, difference
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import alike
@@ -82,17 +83,15 @@ class VarianceFormulation(Pattern):
         added = total.op.inputs[-1 if total.op.kind == OpKind.ADD else 0]
         for node in facts.graph.upstream(added, lambda n: n.op.kind == OpKind.REDUCE_SUM):
             left, right = (*node.op.inputs, "", "")[:2]
-            if node.op.kind == OpKind.MUL and alike(facts.graph, left, right):
+            if node.op.kind in (OpKind.MUL, OpKind.FMA) and alike(facts.graph, left, right):
                 return node
         return None
 
     def _less_squared_mean(self, facts: Facts, node: Node, total: Node) -> bool:
-        if node.op.kind != OpKind.SUB or not facts.graph.rests_on(node.op.inputs[0], total):
+        taken = difference(facts, node) if node.op.kind in DIFFERENCES else None
+        if taken is None or not facts.graph.rests_on(taken[0], total):
             return False
-        made = facts.graph.producer(facts.graph.core(node.op.inputs[1]))
-        if made is None or made.op.kind != OpKind.MUL:
-            return False
-        sides = made.op.inputs[:2]
-        return facts.graph.core(sides[0]) == facts.graph.core(
-            sides[1]
-        ) and not facts.graph.rests_on(sides[0], total)
+        sides = {facts.graph.core(v) for v in taken[1]}
+        return (
+            len(taken[1]) == 2 and len(sides) == 1 and not facts.graph.rests_on(taken[1][0], total)
+        )

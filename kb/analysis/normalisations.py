@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kb.analysis.accesses import Access
+from kb.analysis.differences import DIFFERENCES, difference
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
@@ -39,8 +40,12 @@ def normalisations(facts: Facts) -> list[Normalisation]:
         if sums:
             summed = [v for n in sums for v in n.op.inputs[: 1 if facts.reductions else None]]
             row = {array for value in summed for array in _arrays(facts, value)}
-            less = [n for n in facts.graph.of(OpKind.SUB) if _takes_mean(facts, n, root)]
-            centres = [n for n in less if row & _arrays(facts, n.op.inputs[0])]
+            less = [
+                (n, taken[0])
+                for n in facts.graph.of(*DIFFERENCES)
+                if (taken := difference(facts, n)) and _takes_mean(facts, *taken, root)
+            ]
+            centres = [n for n, over in less if row & _arrays(facts, over)]
             found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
         elif row := _scaled_by_stored(facts, root):
             found.append(Normalisation(root, (), (), frozenset(row)))
@@ -74,13 +79,12 @@ def _scales_elements(facts: Facts, root: Node) -> bool:
     )
 
 
-def _takes_mean(facts: Facts, node: Node, root: Node) -> bool:
+def _takes_mean(facts: Facts, over: str, under: tuple[str, ...], root: Node) -> bool:
     """A row less a number that was reduced from it, which is not computed from the root."""
-    over, under = node.op.inputs[:2]
-    mean = row_sums(facts, under)
-    if not mean or facts.graph.rests_on(under, root):
+    mean = [n for v in under for n in row_sums(facts, v)]
+    if not mean or any(facts.graph.rests_on(v, root) for v in under):
         return False
-    arrays = _arrays(facts, over) & _arrays(facts, under)
+    arrays = _arrays(facts, over) & {a for v in under for a in _arrays(facts, v)}
     made = set(facts.graph.upstream(over, lambda n: n.op.kind in READS))
     return bool(arrays) and not any(n in made for n in row_sums(facts, over))
 
