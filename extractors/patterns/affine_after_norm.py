@@ -34,7 +34,7 @@ _THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKi
                              OpKind.COPY, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
                              OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.DIV, OpKind.FLOOR,
                              OpKind.CEIL, OpKind.TANH, OpKind.SIGMOID, OpKind.ERF, OpKind.EXP,
-                             OpKind.NEG}  # fmt: skip
+                             OpKind.NEG, OpKind.VECTOR, OpKind.BITCAST}  # fmt: skip
 
 
 _SHIFTED = (

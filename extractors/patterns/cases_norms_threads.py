@@ -59,3 +59,23 @@ ADDED_THREADS = (
 """
 )
 """Layer normalisation of a sum that is stored, and read from where it was stored."""
+
+PAIRS_THREADS = """struct Pair {
+    __device__ float2 operator()(const float2& a, const float2& b) const { return make_float2(a.x + b.x, a.y + b.y); }
+};
+template <int T>
+__global__ void norm(const float* x, const float* w, float* out, int n, float eps) {
+    using Reduce = cub::BlockReduce<float2, T>;
+    __shared__ typename Reduce::TempStorage store;
+    __shared__ float mean, scale;
+    float v = x[blockIdx.x * n + threadIdx.x];
+    float2 both = Reduce(store).Reduce(make_float2(v, v * v), Pair());
+    if (threadIdx.x == 0) {
+        mean = both.x / n;
+        scale = rsqrtf(fmaxf(0.f, fmaf(-mean, mean, both.y / n)) + eps);
+    }
+    __syncthreads();
+    out[blockIdx.x * n + threadIdx.x] = fmaf(-1.f, mean, v) * scale * w[threadIdx.x];
+}
+"""
+"""Layer normalisation of a row whose two sums are one pair for the block."""

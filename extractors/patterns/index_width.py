@@ -142,7 +142,9 @@ class IndexWidth(Pattern):
         if not products and made is None:
             return _counted(facts, facts.threads.through(node.op.inputs[1], CASTS) or "")
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
-        dtypes = {n: row.type.dtype for n in products or own for row in n.op.results if row.type}
+        over = [n for n in own if n.op.kind == OpKind.FLOOR_DIV]
+        told = [*products, *over] if products else own
+        dtypes = {n: row.type.dtype for n in told for row in n.op.results if row.type}
         known = [dtype for dtype in dtypes.values() if dtype in _WIDE | _NARROW]
         dtype = max(known, key=lambda dtype: dtype in _WIDE, default="")
         dtypes = {n: own for n, own in dtypes.items() if own in _WIDE | _NARROW}

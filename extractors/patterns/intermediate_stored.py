@@ -43,6 +43,11 @@ _RESIDUAL_THREADS = vary(
         "    if (inside) kept[row * n + at] = __float2half(v);\n    float mean = ",
     ),
 )
+_TWICE = vary(
+    _RESIDUAL,
+    ("(y, sy, x, sx,", "(y, y2, sy, x, sx,"),
+    ("    tl.store(y + row", "    tl.store(y2 + row * sy + at, (c * r * h).to(tl.float16), mask=inside)\n    tl.store(y + row"),  # noqa: E501
+)  # fmt: skip
 _GATED = vary(
     PRODUCT_POINTER,
     ("def product(a, b, out,", "def product(a, b, kept, out,"),
@@ -67,7 +72,7 @@ def loss(x, y, lse, out, n, T: tl.constexpr):
 """
 )
 _MIXES = REDUCTIONS | CONTRACTIONS | LOOPS | {OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT}
-_SAME = TURNS | VIEWS | CASTS
+_SAME = TURNS | VIEWS | CASTS | {OpKind.VECTOR, OpKind.BITCAST}
 
 
 class IntermediateStored(Pattern):
@@ -81,6 +86,7 @@ class IntermediateStored(Pattern):
         Case(_RESIDUAL, "sum with the residual"),
         Case(_RESIDUAL_TILE, "sum with the residual"),
         Case(_RESIDUAL_THREADS),
+        Case(_TWICE, "sum with the residual"),
         Case(_GATED, "intermediate result"),
         Case(_LOSS, "log-sum-exp"),
     )
@@ -88,6 +94,10 @@ class IntermediateStored(Pattern):
         NearMiss(LAYER_NORM_POINTER, why="the statistics are narrower than the row"),
         NearMiss(LAYER_NORM_THREADS, why="the statistics are narrower than the row"),
         NearMiss(ADD_POINTER, why="one array is stored"),
+        NearMiss(
+            vary(_TWICE, ("(c * r * h).to(tl.float16)", "tl.cos(g)")),
+            why="one output is not made of it",
+        ),
         NearMiss(PRODUCT, why="one array is stored"),
         NearMiss(
             vary(_RESIDUAL, ("tl.store(kept +", "tl.store(z +")),

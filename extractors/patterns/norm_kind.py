@@ -10,6 +10,7 @@ from extractors.patterns.cases_norms_threads import (
     ADDED_THREADS,
     LENGTHS_THREADS,
     NORM_ALONE_THREADS,
+    PAIRS_THREADS,
 )
 from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
@@ -77,6 +78,7 @@ class NormKind(Pattern):
         Case(_PADDED_BY_MEAN, "LayerNorm"),
         Case(ROW_NORM_THREADS, "RMSNorm"),
         Case(ADDED_THREADS, "LayerNorm"),
+        Case(PAIRS_THREADS, "LayerNorm"),
         Case(NORM_ALONE_THREADS, "LayerNorm"),
         Case(NORM_BACKWARD, "RMSNorm"),
         Case(NORM_BACKWARD_POINTER, "RMSNorm"),

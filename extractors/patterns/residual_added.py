@@ -25,13 +25,17 @@ _AFTER = vary(
     ("(y, sy, x, sx,", "(y, sy, x, sx, z,"),
     ("(c * r * g + h)", "(c * r * g + tl.load(z + row * sx + at, mask=inside, other=0.0))"),
 )
+_SCALED = vary(
+    _BEFORE,
+    ("    v += tl.load(z", "    v = tl.where(tl.rand(n, at) > 0.1, v * 1.1, 0.0) + tl.load(z"),
+)
 _BEFORE_TILE = vary(
     ROW_NORM,
     ("norm(x, w,", "norm(x, z, w,"),
     ("    r = ct", "    v = v + ct.gather(z, (row, at), check_bounds=inside)\n    r = ct"),
 )
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
-_SCALING = HELD | {OpKind.MUL, OpKind.SELECT, OpKind.SPLIT}
+_SCALING = HELD | {OpKind.MUL, OpKind.SELECT, OpKind.SPLIT, OpKind.VECTOR, OpKind.BITCAST}
 _Place = frozenset[Atom]
 _FORWARD = "residual added before the normalisation"
 _LATER = "residual added to what a reduction of the row gave"
@@ -48,6 +52,7 @@ class ResidualAdded(Pattern):
         Case(_BEFORE, _FORWARD),
         Case(_BEFORE_TILE, _FORWARD),
         Case(_AFTER, _LATER),
+        Case(_SCALED, _FORWARD),
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="the bias is one row for all"),
@@ -56,6 +61,10 @@ class ResidualAdded(Pattern):
             why="what a row holds already grows by what was computed",
         ),
         NearMiss(ROW_NORM, why="nothing is added"),
+        NearMiss(
+            vary(_SCALED, ("tl.load(z + row * sx + at", "tl.load(z + at")),
+            why="one row for all is added to what is scaled",
+        ),
         NearMiss(ADD_POINTER, why="two tiles are added, no row is reduced"),
         NearMiss(PRODUCT, why="a product, no row"),
     )

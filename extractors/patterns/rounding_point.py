@@ -34,6 +34,14 @@ def gate(x, y, out, n, T: tl.constexpr):
 _ROUNDED_THREADS = vary(
     ROW_NORM_THREADS, ("__float2half(v * r * g)", "__hmul(__float2half(v * r), w[at])")
 )
+_OWN_TYPE_THREADS = """template <typename S, typename C>
+__global__ void scale(const S* x, const S* y, S* out, int n, float by) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    C v = C(x[at]), w = C(y[at]);
+    v = C(v * by);
+    out[at] = S(v * w);
+}
+"""
 _FUNCTIONS = frozenset({
     OpKind.EXP, OpKind.EXP2, OpKind.SIGMOID, OpKind.TANH, OpKind.ERF, OpKind.MAXIMUM,
 })  # fmt: skip
@@ -130,6 +138,7 @@ class RoundingPoint(Pattern):
             why="the product is rounded once, right before the store",
             value="rounded before the multiplication",
         ),
+        NearMiss(_OWN_TYPE_THREADS, why="what is loaded is cast to the type that is computed in"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

@@ -32,6 +32,19 @@ _COUNTED_THREADS = vary(
 )
 
 
+_BOUNDED_THREADS = """template <bool EVEN>
+__global__ void copy(const float4* x, float4* out, int rounds, int left) {
+    int at = blockIdx.x * rounds * blockDim.x + threadIdx.x;
+    for (int i = 0; i < rounds; i++) {
+        if (EVEN || i < left) {
+            out[at] = x[at];
+            at += blockDim.x;
+        }
+    }
+}
+"""
+
+
 _ADVANCED = (
     POINTER
     + """
@@ -73,9 +86,18 @@ class SecondaryInduction(Pattern):
         Case(_ADVANCED, "carried pointer advanced by a stride"),
         Case(_COUNTED_THREADS, "carried counter cnt += 1"),
         Case(_EITHER_WAY, "carried pointer advanced by a stride"),
+        Case(_BOUNDED_THREADS, "carried counter cnt += 1"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the loop variable is the index"),
+        NearMiss(
+            _BOUNDED_THREADS.replace("i < left", "x[i].x > 0.f"),
+            why="what is loaded says whether the counter goes on",
+        ),
+        NearMiss(
+            _BOUNDED_THREADS.replace("i < left", "left < i"),
+            why="the counter waits before it goes on",
+        ),
         NearMiss(
             vary(_EITHER_WAY, ("if not BACK else", "if not tl.load(a + t) > 0 else")),
             why="the way is chosen anew in every round",

@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import vary
-from extractors.patterns.cases_norms_threads import LENGTHS_THREADS, NORM_ALONE_THREADS
+from extractors.patterns.cases_norms_threads import (
+    LENGTHS_THREADS,
+    NORM_ALONE_THREADS,
+    PAIRS_THREADS,
+)
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import (
@@ -43,6 +47,7 @@ class VarianceFormulation(Pattern):
         Case(LAYER_NORM, "two-pass centred"),
         Case(LAYER_NORM_THREADS, "two-pass centred"),
         Case(NORM_ALONE_THREADS, "two-pass centred"),
+        Case(PAIRS_THREADS, "one-pass E[x^2]-E[x]^2"),
     )
     near_misses = (
         NearMiss(LENGTHS_THREADS, why="no mean is taken away"),
@@ -50,6 +55,8 @@ class VarianceFormulation(Pattern):
         NearMiss(SOFTMAX, why="no squares"),
         NearMiss(ROW_NORM_POINTER, why="no mean is taken away"),
         NearMiss(ROW_NORM_THREADS, why="no mean is taken away"),
+        NearMiss(PAIRS_THREADS.replace("a.x + b.x", "a.x * b.y"), why="no sums of the lanes"),
+        NearMiss(PAIRS_THREADS.replace("fmaf(-mean, mean,", "fmaf(mean, mean,"), why="a sum"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:

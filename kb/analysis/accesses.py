@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from kb.analysis import symbolic as s
 from kb.analysis.graph import COPIES, LOOPS, Graph, Node, field_of, is_view
+from kb.analysis.registers import unset
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TypeKind
@@ -213,7 +214,7 @@ class AccessReader:
             if number != 1 or len(factors) != 1 or factors[0].kind is not AtomKind.CHOICE:
                 continue
             args = factors[0].args
-            sides = [one for one in args if not one.atom or not self._unset(one.atom.value)]
+            sides = [one for one in args if not one.atom or not unset(self.graph, one.atom.value)]
             bases = [self._candidates(self._moved(side)) for side in sides]
             if not bases or any(len(base) != 1 or base != bases[0] for base in bases):
                 continue
@@ -242,16 +243,12 @@ class AccessReader:
             node = self.graph.producer(value)
             if node is not None and node.op.kind == OpKind.IF:
                 sides = self.graph.feeds(value or "")
-                below = {self._array(one) for one in sides if not self._unset(one)}
+                below = {self._array(one) for one in sides if not unset(self.graph, one)}
                 return below.pop() if len(below) == 1 else None
             if node is None or node.op.kind not in _VIEWS_OF_ARRAYS:
                 break
             value = node.op.inputs[0]
         return value if value in self.graph.function.parameter_names else None
-
-    def _unset(self, value: str) -> bool:
-        """True for a name that a side of a branch gives no value."""
-        return self.graph.kind_of(value) == OpKind.UNDEF
 
     # -- one access
 

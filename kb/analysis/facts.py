@@ -23,6 +23,9 @@ from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, WRITES,
 HELD = VIEWS | CASTS | TURNS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.UNPACK, OpKind.TUPLE}
 """Operations that hand a loaded tile on without computing with it."""
 
+_IN_REGISTERS = frozenset({OpKind.FOR, OpKind.VECTOR, OpKind.BITCAST})
+"""Operations that put what a thread loaded into registers of its own, or see it otherwise."""
+
 _WORK = READS | WRITES | ATOMICS | REDUCTIONS | CONTRACTIONS
 """Operations that touch memory or that go along an axis of a tile."""
 
@@ -254,7 +257,7 @@ class Facts:
         if value is None:
             return []
         found = []
-        kinds = HELD | {OpKind.FOR} if self.of_threads else HELD
+        kinds = HELD | _IN_REGISTERS if self.of_threads else HELD
         for node in self.graph.upstream(value, lambda n: n.op.kind not in kinds):
             access = self._by_node.get(node)
             if access is not None and not access.is_store:

@@ -22,6 +22,14 @@ def looks_only(graph: Graph, op: Op) -> bool:
     return _of_registers(graph, op)
 
 
+def unset(graph: Graph, value: str) -> bool:
+    """True for a name that a side of a branch gives no value, or a null pointer."""
+    made = graph.producer(value)
+    kind = made.op.kind if made is not None else ""
+    null = made is not None and kind == OpKind.CONST and made.op.attribute("value") is None
+    return kind == OpKind.UNDEF or null
+
+
 def _of_registers(graph: Graph, op: Op) -> bool:
     """Whether an operation reads a field of a record that the thread itself fills."""
     if op.kind != OpKind.ATTRIBUTE:

@@ -306,6 +306,13 @@ class Types:
         extents = self._extents(shape) if shape else ()
         return TileType(TypeKind.POINTER, self._element(node.op.inputs[0]), extents)
 
+    def _gathered(self, node: Node) -> TileType:
+        """Elements of a thread that stand side by side, or are seen as another type: every thread
+        still has its own."""
+        said, shape = node.op.results[0].type, self._broadcast(node.op.inputs)
+        moved = any(self.of(value).kind in _POINTERS for value in node.op.inputs)
+        return _shaped(said.dtype, shape) if said is not None and shape and not moved else UNKNOWN
+
     def _split(self, node: Node) -> TileType:
         """Of a split tile, each half: the last axis is taken apart."""
         base = self.of(node.op.inputs[0])
@@ -377,4 +384,5 @@ _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.NUM_TILES: Types._block, OpKind.BLOCK_POINTER: lambda t, n: t.pointed(n),
     OpKind.DESCRIPTOR: lambda t, n: t.pointed(n),
     OpKind.ATTRIBUTE: lambda _, n: n.op.results[0].type or UNKNOWN,
+    OpKind.VECTOR: Types._gathered, OpKind.BITCAST: Types._gathered,
 }  # fmt: skip
