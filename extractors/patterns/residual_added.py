@@ -37,6 +37,9 @@ _BEFORE_TILE = vary(
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 _SCALING = HELD | {OpKind.MUL, OpKind.SELECT, OpKind.SPLIT, OpKind.VECTOR, OpKind.BITCAST}
 _Place = frozenset[Atom]
+_MOST = 64
+"""Values that are followed from a sum to what was loaded."""
+_ROUND = Atom("round", AtomKind.COUNT)
 _FORWARD = "residual added before the normalisation"
 _LATER = "residual added to what a reduction of the row gave"
 
@@ -74,7 +77,7 @@ class ResidualAdded(Pattern):
             return
         sums = [total for norm in normalisations(facts) for total in norm.sums]
         places = {
-            way for s in facts.stores if facts.types.shape(s.value) for way in _moved(s)
+            way for s in facts.stores if facts.types.shape(s.value) for way in _moved(facts, s)
         }  # fmt: skip
         before: list[Where] = []
         after: list[Where] = []
@@ -100,7 +103,7 @@ class ResidualAdded(Pattern):
         """Of each side of an addition the loads that it takes as they are and that lie as a stored
         tile does; none of arrays that both sides are of."""
         sides = [
-            [a for a in facts.held_loads(v) if facts.types.shape(a.value) and places & _moved(a)]
+            [a for a in _kept(facts, v) if facts.types.shape(a.value) and places & _moved(facts, a)]
             for v in node.op.inputs[-2:]
         ]
         if node.op.kind == OpKind.FMA:
@@ -120,11 +123,27 @@ class ResidualAdded(Pattern):
             given = (value,) if isinstance(value, str) else value
             above = (n for v in given for n in facts.graph.upstream(v, _goes_on))
             loads = [a for n in above if (a := facts.access(n)) is not None and not a.is_store]
-            others = [a for a in loads if places & _moved(a) and a.array != found[0].array]
+            others = [a for a in loads if places & _moved(facts, a) and a.array != found[0].array]
             if not side and not others:
                 return []
             found += [] if side else others
         return found
+
+
+def _kept(facts: Facts, value: str) -> list[Access]:
+    """The loads whose tile a value is; of threads also what was put into registers in the rounds
+    that a bound lets through."""
+    found = facts.held_loads(value)
+    pending = [] if found or not facts.of_threads else [value]
+    for one in pending:
+        node = facts.graph.producer(one)
+        if node is not None and (access := facts.access(node)) is not None:
+            found += [] if access.is_store else [access]
+        elif node is None or node.op.kind in HELD | {OpKind.FOR, OpKind.SELECT}:
+            chosen = node is not None and node.op.kind == OpKind.SELECT
+            feeds = facts.graph.feeds(one)[1 if chosen else 0 :]
+            pending += [v for v in feeds if v not in pending and len(pending) < _MOST]
+    return found
 
 
 def _goes_on(node: Node) -> bool:
@@ -138,13 +157,25 @@ def _grows(store: Access, load: Access) -> bool:
     return store.array == load.array and store.index == load.index
 
 
-def _moved(access: Access) -> set[_Place]:
+def _moved(facts: Facts, access: Access) -> set[_Place]:
     """What moves an access: block ids and loop steps, or remainders and quotients of them; of
-    places that are chosen, each."""
+    places that are chosen, each. The rounds of the innermost loop around it are any loop's."""
     chosen = [i.atom for i in access.index if i.atom is not None and i.atom.kind is AtomKind.CHOICE]
     ways = [access.index, *([(way,) for way in chosen[0].args] if len(chosen) == 1 else [])]
     tops = [[atom for index in way for atom in index.top()] for way in ways]
     return {
-        frozenset(a for a in atoms if any(one.kind in _MOVING for one in of(a).atoms()))
+        frozenset(
+            _ROUND if _of_loop(facts, a, access.loop) else a
+            for a in atoms
+            if any(one.kind in _MOVING for one in of(a).atoms())
+        )
         for atoms in tops
     }
+
+
+def _of_loop(facts: Facts, atom: Atom, loop: Node | None) -> bool:
+    """Whether an atom is the number of a loop's round."""
+    if atom.kind is AtomKind.COUNT:
+        return loop is not None and facts.graph.producer(atom.value) is loop
+    owner = facts.graph.arguments.get(atom.value, (None,))[0]
+    return atom.kind is AtomKind.INDUCTION and loop is not None and owner is loop

@@ -44,8 +44,10 @@ def _of_registers(graph: Graph, op: Op) -> bool:
         elif made.op.kind in _PARTS:
             value = made.op.inputs[0]
         elif made.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION):
-            ends = [graph.kind_of(v) for v in graph.feeds(value or "")]
-            return any(kind in _WRITTEN for kind in ends)
+            ends = graph.feeds(value or "")
+            if any(graph.kind_of(v) in _WRITTEN for v in ends):
+                return True
+            value = next(iter(ends), None)
         elif made.op.kind in LOOPS:
             place = next(i for i, r in enumerate(made.op.results) if r.name == value)
             value = graph.inits(made)[place]
