@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Node
@@ -49,12 +49,27 @@ _SEARCHED = """__global__ void least(const float* p, float* out, float u, int n)
     if (threadIdx.x == 0) out[blockIdx.x] = low;
 }
 """
+_HELD = (
+    POINTER
+    + """
+@triton.jit
+def merge(x, length, out, n, parts, T: tl.constexpr):
+    at = tl.arange(0, T)
+    acc = tl.zeros((T,), dtype=tl.float32)
+    held = tl.load(length + tl.program_id(0))
+    for i in range(parts):
+        if i * n < held:
+            acc += tl.load(x + (tl.program_id(0) * parts + i) * T + at)
+    tl.store(out + tl.program_id(0) * T + at, acc)
+"""
+)
 _OWN = (OpKind.THREAD_ID, OpKind.LANE_ID)
 
 
 class LeftEarly(Pattern):
-    """A loop holds a break under a condition that what was read in the loop decides; or it runs on
-    as long as what it reduces says so."""
+    """A loop holds a break under a condition that what was read in the loop decides; or all that a
+    round does stands under one that rests on what was read; or it runs on as long as what it
+    reduces says so."""
 
     name = "loop-left-when-the-data-says-so"
     axis = "loop_extent"
@@ -62,6 +77,7 @@ class LeftEarly(Pattern):
     matches = (
         Case(_SAMPLED, "left early"),
         Case(_SEARCHED, "as long as what is reduced says so"),
+        Case(_HELD, "rounds skipped by a runtime branch"),
     )
     near_misses = (
         NearMiss(vary(_SAMPLED, ("if (sum > u)", "if (i > 4096)")), why="positions end the loop"),
@@ -73,6 +89,7 @@ class LeftEarly(Pattern):
         NearMiss(
             vary(_SEARCHED, ("while (all > u)", "while (low < u)")), why="a count ends the loop"
         ),
+        NearMiss(vary(_HELD, ("tl.load(length + tl.program_id(0))", "n")), why="no data has a say"),
         NearMiss(PRODUCT, why="every iteration runs"),
         NearMiss(PRODUCT_POINTER, why="every iteration runs"),
         NearMiss(PRODUCT_THREADS, why="every iteration runs"),
@@ -89,6 +106,9 @@ class LeftEarly(Pattern):
         ]
         if found:
             yield self.decide(facts, "left early", [n.head for n in found])
+        skipped = [] if facts.of_threads else _skipped(facts)
+        if skipped:
+            yield self.decide(facts, "rounds skipped by a runtime branch", skipped)
         asked = [n for loop in graph.of(OpKind.WHILE) for n in _asked(graph, loop)]
         if asked:
             yield self.decide(facts, "as long as what is reduced says so", asked)
@@ -98,6 +118,32 @@ def _branch(leave: Node) -> Node | None:
     """The branch that a break stands under, inside its loop."""
     parent = leave.parent
     return parent if parent is not None and parent.op.kind == OpKind.IF else None
+
+
+def _skipped(facts: Facts) -> list[Node]:
+    """Branches that rest on what was loaded, with all tiles that their loop touches on one side and
+    nothing on the other; not in a loop that stores, over work items."""
+    items = [loop for a in facts.stores for loop in a.node.loops]
+    found: list[Node] = []
+    for branch in facts.graph.of(OpKind.IF):
+        condition, loop = branch.op.inputs[0], branch.loop
+        tests = facts.graph.roots(condition, *COMPARISONS)
+        if loop is None or loop in items or not facts.graph.roots(condition, *READS):
+            continue
+        touched = [a for a in facts.accesses if a.loop is loop and facts.types.shape(a.value)]
+        touched = [a for a in touched if not facts.graph.rests_on(condition, a.node)]
+        stays = all(r.terminator and r.terminator.kind == OpKind.YIELD for r in branch.op.regions)
+        if stays and touched and {_side(a.node, branch) for a in touched} == {0}:
+            found += [branch, *(n for n in tests if n.loop is loop)]
+    return found
+
+
+def _side(node: Node, branch: Node) -> int | None:
+    """The side of a branch that a node stands on; None outside."""
+    own: Node | None = node
+    while own is not None and own.parent is not branch:
+        own = own.parent
+    return own.branch if own is not None else None
 
 
 def _asked(graph: Graph, loop: Node) -> list[Node]:

@@ -223,7 +223,8 @@ class MaskedIterationSplit(Pattern):
         for mask in inside:
             guard = _guard(facts, mask)
             if guard is None:
-                told.setdefault(_EVERY, []).extend((mask.node, mask.combined))
+                tests = [n for n in mask.comparisons if n.loops]
+                told.setdefault(_EVERY, []).extend((mask.node, mask.combined, *tests))
                 continue
             branch, compared = guard
             value = "single loop + opaque branch (not split)"

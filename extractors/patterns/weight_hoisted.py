@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_PERSISTENT, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
-from extractors.patterns.cases_rows import NORM_BACKWARD, NORM_PERSISTENT, SOFTMAX
+from extractors.patterns.cases_rows import (
+    LAYER_NORM_POINTER,
+    NORM_BACKWARD,
+    NORM_PERSISTENT,
+    SOFTMAX,
+)
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
 from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
@@ -15,7 +20,7 @@ from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.hoisted import prepared
+from kb.analysis.hoisted import of_every_block, prepared
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
@@ -158,6 +163,7 @@ class WeightHoisted(Pattern):
         Case(_WALKED, "reload per item"),
         Case(_KEPT_SHARED, "load once per CTA"),
         Case(_KEPT_REGISTERS, "load once per CTA"),
+        Case(LAYER_NORM_POINTER, "reload per item"),
     )
     near_misses = (
         NearMiss(
@@ -194,6 +200,8 @@ class WeightHoisted(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         yield from self._problems(facts)
         told: list[list[Node]] = []
+        if every := of_every_block(facts):
+            yield self.decide(facts, "reload per item", every)
         spread = self._spread(facts)
         if spread:
             yield self.decide(facts, "load once per CTA", spread)
