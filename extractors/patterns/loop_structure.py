@@ -172,7 +172,9 @@ class LoopStructure(Pattern):
                 heads += self._held(facts, beside)
             yield self.decide(facts, value, heads)
         elif not outer and reduced:
-            yield self.decide(facts, "no loop (resident)", self._held(facts, reduced))
+            branches = [x.node for x in facts.loops if x not in facts.rolled_loops]
+            where = [*self._held(facts, reduced), *([] if facts.of_threads else branches)]
+            yield self.decide(facts, "no loop (resident)", where)
         elif facts.accesses and not (facts.of_threads or facts.loops):
             yield self.decide(facts, "no loop", facts.accesses)
         elif not outer and facts.of_threads:
