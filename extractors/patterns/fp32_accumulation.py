@@ -239,8 +239,8 @@ class Fp32Accumulation(Pattern):
         given = self._of_given_type(facts)
         stops = READS if facts.of_threads else READS | CASTS
         for node in facts.reductions:
-            own = facts.graph.core(node.op.inputs[0]) in given
-            if own or any(facts.graph.rests_on(v, node) for v in given):
+            taken = facts.graph.core(node.op.inputs[0]) in given
+            if taken or any(facts.graph.rests_on(v, node) for v in given):
                 yield _GIVEN, [node]
                 continue
             dtype = facts.types.dtype(node.op.inputs[0])
