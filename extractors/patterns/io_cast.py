@@ -9,7 +9,7 @@ from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed
 from kb.dialects.registry import stores_cast
@@ -19,6 +19,14 @@ from kb.ops import READS, OpKind
 _SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT, OpKind.EXTRACT, OpKind.INSERT, OpKind.UNPACK})
 _MOST = 64
 """Values that are looked at on the way from a load to its cast."""
+_BITS = frozenset({
+    OpKind.BIT_AND, OpKind.BIT_OR, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT,
+})  # fmt: skip
+_FLOATS = frozenset({"f16", "bf16", "f32"})
+_NIBBLES = vary(
+    ADD_POINTER,
+    ("tl.load(x + at, mask=inside) + ", "((tl.load(x + at, mask=inside).to(tl.int32) >> 4) & 15).to(tl.float16) + "),  # noqa: E501
+)  # fmt: skip
 _PAIRS = """#include <cuda_bf16.h>
 __global__ void twice(const unsigned* x, unsigned* out) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -99,6 +107,7 @@ class IoCast(Pattern):
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
+        Case(_NIBBLES, "upcast on load"),
         Case(_FILLED_VECTOR, "upcast on load, implicit cast on store"),
     )
     near_misses = (
@@ -106,6 +115,11 @@ class IoCast(Pattern):
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
+        NearMiss(
+            vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
+            why="no float is made",
+            value="upcast on load",
+        ),
         NearMiss(
             vary(
                 _PAIRS,
@@ -122,6 +136,7 @@ class IoCast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
+        wide += _unpacked(facts)
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
         silent: list[Access] = []
@@ -204,6 +219,24 @@ class IoCast(Pattern):
     def _by_choice(self, facts: Facts, cast: Node) -> bool:
         """A cast to 32-bit floats or to another type, as a flag says."""
         return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
+
+
+def _unpacked(facts: Facts) -> list[Node]:
+    """Where a float is made of some bits of a loaded word, with the steps that take them out."""
+    found: list[Node] = []
+    for cast in () if facts.of_threads else facts.graph.of(*CASTS, OpKind.BITCAST):
+        word = facts.types.dtype(cast.op.inputs[0])
+        if facts.types.dtype(cast.result) not in _FLOATS or not word.startswith(("i", "u")):
+            continue
+        above = [*facts.graph.upstream(cast.op.inputs[0], _ends_bits)]
+        bits = [n for n in above if n.op.kind in _BITS and facts.types.shape(n.result)]
+        if bits and any(n.op.kind in READS for n in above):
+            found += [cast, *bits]
+    return found
+
+
+def _ends_bits(node: Node) -> bool:
+    return node.op.kind not in _BITS | HELD
 
 
 def _handed(facts: Facts, user: Node, value: str) -> list[str]:
