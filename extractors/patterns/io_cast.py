@@ -107,7 +107,7 @@ class IoCast(Pattern):
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
-        Case(_NIBBLES, "upcast on load"),
+        Case(_NIBBLES, "upcast on load, implicit cast on store"),
         Case(_FILLED_VECTOR, "upcast on load, implicit cast on store"),
     )
     near_misses = (
@@ -118,7 +118,7 @@ class IoCast(Pattern):
         NearMiss(
             vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
             why="no float is made",
-            value="upcast on load",
+            value="upcast on load, implicit cast on store",
         ),
         NearMiss(
             vary(
