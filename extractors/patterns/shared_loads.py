@@ -12,7 +12,7 @@ from extractors.patterns.dual_orientation import DualOrientation
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import ZERO, AtomKind, add, of, sub
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -21,6 +21,7 @@ _AGAIN = "one element loaded again"
 _PRODUCTS = "load once, use in several products"
 _BESIDE = "load once, use in a product and beside it"
 _STORED = "load once, store several times"
+_PARTNER = "elements of the other half loaded again"
 
 _LABEL = (
     POINTER
@@ -86,11 +87,32 @@ def part(x, one, two, H, T: tl.constexpr):
 )
 """A row that two arrays share."""
 
+_TURNED = (
+    POINTER
+    + """
+@triton.jit
+def turned(x, by, out, half, T: tl.constexpr):
+    row = tl.program_id(0) * half * 2
+    at = tl.arange(0, T)
+    other = tl.where(at < half, at + half, at - half)
+    v = tl.load(x + row + at) + tl.load(by + at) * tl.load(x + row + other)
+    tl.store(out + row + at, v)
+"""
+)
+_TURNED_THREADS = """__global__ void turned(const float* x, const float* by, float* out, int half) {
+    const float* own = x + blockIdx.x * half * 2;
+    int at = threadIdx.x;
+    float other = own[at < half ? at + half : at - half];
+    out[blockIdx.x * half * 2 + at] = own[at] + by[at] * other;
+}
+"""
+
 
 class SharedLoads(Pattern):
     """A tile is an operand of several products, or of one and of what is stored or summed beside
-    it; what was loaded once is stored several times; or an element of what was loaded, chosen by a
-    loaded index, is loaded again."""
+    it; what was loaded once is stored several times; an element of what was loaded, chosen by a
+    loaded index, is loaded again; or every element is loaded for itself and for its partner half a
+    row away."""
 
     name = "one-load-for-several-uses"
     axis = "load_reuse"
@@ -102,6 +124,8 @@ class SharedLoads(Pattern):
         Case(_SUMMED, _BESIDE),
         Case(_SPREAD, _STORED),
         Case(_PARTS, _STORED),
+        Case(_TURNED, _PARTNER),
+        Case(_TURNED_THREADS, _PARTNER),
     )
     near_misses = (
         NearMiss(
@@ -120,6 +144,8 @@ class SharedLoads(Pattern):
             vary(_PARTS, ("    tl.store(two +", "    v = v * 2.0\n    tl.store(two +")),
             why="two numbers, each stored once",
         ),
+        NearMiss(vary(_TURNED, ("at - half)", "at)")), why="the first half alone is taken twice"),
+        NearMiss(_TURNED_THREADS.replace("own[at] +", "at +"), why="every element is loaded once"),
         NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),
@@ -132,6 +158,8 @@ class SharedLoads(Pattern):
         again = _again(facts)
         if again:
             yield self.decide(facts, _AGAIN, again)
+        if partners := _partners(facts):
+            yield self.decide(facts, _PARTNER, partners)
         if facts.contractions:
             yield from self._products(facts)
         elif stored := [*_stored(facts)]:
@@ -237,6 +265,28 @@ def _again(facts: Facts) -> list[Access]:
     ]
     both = {a.array for a in many}
     return [*many, *(one for one in single if one.array in both)]
+
+
+def _partners(facts: Facts) -> list[Access]:
+    """Loads of elements, and of those that lie as far before or behind them."""
+    found: list[Access] = []
+    for other in facts.loads:
+        chosen = [a for e in other.index for a in e.top() if a.kind is AtomKind.CHOICE]
+        if len(chosen) != 1 or len(chosen[0].args) != 2 or other.array is None:
+            continue
+        both = add(*chosen[0].args)
+        for own in facts.loads:
+            if own.array != other.array or len(own.index) != len(other.index):
+                continue
+            apart = [sub(a, b) for a, b in zip(own.index, other.index, strict=True)]
+            moved = [add(e, of(chosen[0])) for e in apart if e != ZERO]
+            if (
+                len(moved) == 1
+                and both == add(moved[0], moved[0])
+                and not own.node.excludes(other.node)
+            ):
+                found += [own, other]
+    return list(dict.fromkeys(found))
 
 
 def _stored(facts: Facts) -> Iterable[Access]:
