@@ -18,6 +18,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
 from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
+from kb.analysis.symbolic import ZERO, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -70,6 +71,7 @@ _LARGEST = (OpKind.MAXIMUM, OpKind.REDUCE_MAX)
 _FINITE = "finite m init"
 _ZERO = "maximum begins at 0"
 _NONE = "none (NaN)"
+_EMPTIED = "constant for an empty row"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
 
@@ -84,10 +86,44 @@ _TURNED = COPIES | CASTS | {OpKind.NOT}
 _INFINITE = ("isinf", "isfinite", "std::isinf", "std::isfinite")
 """Functions that ask. Source: ISO C++, header cmath; CUDA Math API."""
 
+_EMPTY = (
+    POINTER
+    + """
+@triton.jit
+def gather(x, starts, out, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = tl.arange(0, T)
+    begin = tl.load(starts + own)
+    count = tl.load(starts + own + 1) - begin
+    if count == 0:
+        tl.store(out + own * T + at, tl.zeros([T], tl.float32))
+    else:
+        acc = tl.zeros([T], tl.float32)
+        for i in range(count):
+            acc += tl.load(x + (begin + i) * T + at)
+        tl.store(out + own * T + at, acc)
+"""
+)
+_EMPTY_THREADS = """__global__ void gather(const float* x, const int* starts, float* out, int n) {
+    for (int row = blockIdx.x; row < n; row += gridDim.x) {
+        int count = starts[row + 1] - starts[row];
+        float* own = out + row * blockDim.x + threadIdx.x;
+        if (count == 0) {
+            *own = 0.f;
+            continue;
+        }
+        float acc = 0.f;
+        for (int i = 0; i < count; ++i)
+            acc += x[(starts[row] + i) * blockDim.x + threadIdx.x];
+        *own = acc;
+    }
+}
+"""
+
 
 class DegenerateRowGuard(Pattern):
-    """The first value of the running sum or maximum, or a lower bound of the sum before the
-    division."""
+    """The first value of the running sum or maximum, a lower bound of the sum before the division,
+    or a constant that is stored where a loaded number of elements is zero."""
 
     name = "degenerate-row-guard"
     axis = "empty_row_handling"
@@ -129,6 +165,8 @@ class DegenerateRowGuard(Pattern):
         Case(_ONLINE_THREADS.replace("-INFINITY", "-1e30f"), _FINITE),
         Case(_SKIPPED_THREADS, "asked for by its maximum"),
         Case(FLASH_THREADS, "none (NaN)"),
+        Case(_EMPTY, _EMPTIED),
+        Case(_EMPTY_THREADS, _EMPTIED),
     )
     near_misses = (
         NearMiss(
@@ -142,6 +180,8 @@ class DegenerateRowGuard(Pattern):
             value="none (NaN)",
         ),
         NearMiss(_SKIPPED_THREADS, why="infinities are left out", value="none (NaN)"),
+        NearMiss(_EMPTY.replace("count == 0", "own == 0"), why="the first row is no empty one"),
+        NearMiss(_EMPTY_THREADS.replace("*own = 0.f;", ""), why="nothing is written for it"),
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(SOFTMAX_TWICE_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT, why="no running maximum"),
@@ -169,6 +209,8 @@ class DegenerateRowGuard(Pattern):
                 yield self.decide(facts, value, where)
         if asked:
             yield self.decide(facts, "asked for by its maximum", asked)
+        if emptied := _emptied(facts):
+            yield self.decide(facts, _EMPTIED, emptied)
         absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
         absent = [n for n in absent if any(_raised(facts, e, n) for e in facts.exponentials)]
         if absent:
@@ -219,6 +261,33 @@ def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
         and any(facts.graph.producer(facts.graph.core(v)) in powers for v in n.op.inputs[1:])
         and any(facts.number(v) == 0 for v in n.op.inputs[1:])
     ]
+
+
+def _emptied(facts: Facts) -> list[Node]:
+    """Branches on a loaded number of elements that is zero, which store a constant in place of what
+    there is nothing to make from, with those stores."""
+    found: list[Node] = []
+    for branch in facts.graph.of(OpKind.IF):
+        test = facts.graph.producer(facts.graph.through(branch.op.inputs[0], COPIES | CASTS))
+        if test is None or test.op.kind != OpKind.EQ:
+            continue
+        left, right = (facts.values.expr(v) for v in test.op.inputs[:2])
+        count = left if right == ZERO else right if left == ZERO else None
+        if count is None or not count.has(AtomKind.LOADED) or count.has(AtomKind.LANE):
+            continue
+        inside = [s for s in facts.stores if s.node.inside(branch) and _first(s.node, branch)]
+        arrays = {s.array for s in facts.stores if s not in inside}
+        if inside and all(_filled(facts, s.value) is not None for s in inside):
+            if all(s.array in arrays for s in inside):
+                found += [branch, test, *(s.node for s in inside)]
+    return found
+
+
+def _first(node: Node, branch: Node) -> bool:
+    """Whether an operation stands on the side where the condition of a branch holds."""
+    while node.parent is not None and node.parent is not branch:
+        node = node.parent
+    return node.branch == 0
 
 
 def _asks_infinity(facts: Facts) -> bool:
