@@ -9,6 +9,7 @@ from extractors.patterns.cases_bounds import ROUNDS_THREADS
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import of_block
+from extractors.patterns.rest_copied import parts_of_rows
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -97,6 +98,8 @@ class ThreadGuard(Pattern):
         ended: list[Node] = []
         for branch in facts.graph.of(OpKind.IF):
             tests = _bounds(facts, branch.op.inputs[0])
+            if tests and parts_of_rows(facts, branch):
+                continue  # Told with what becomes of the rest.
             if tests and _leaves(branch.op):
                 leaving += [branch, *tests]
             elif tests and _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
