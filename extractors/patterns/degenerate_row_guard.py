@@ -181,6 +181,7 @@ class DegenerateRowGuard(Pattern):
         ),
         NearMiss(_SKIPPED_THREADS, why="infinities are left out", value="none (NaN)"),
         NearMiss(_EMPTY.replace("count == 0", "own == 0"), why="the first row is no empty one"),
+        NearMiss(_EMPTY.replace("range(count)", "range(T)"), why="no number of elements is loaded"),
         NearMiss(_EMPTY_THREADS.replace("*own = 0.f;", ""), why="nothing is written for it"),
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(SOFTMAX_TWICE_POINTER, why="a row always has its own elements"),
@@ -264,16 +265,18 @@ def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def _emptied(facts: Facts) -> list[Node]:
-    """Branches on a loaded number of elements that is zero, which store a constant in place of what
+    """Branches on a loaded number of a loop's rounds that is zero, which store a constant in place of what
     there is nothing to make from, with those stores."""
     found: list[Node] = []
-    for branch in facts.graph.of(OpKind.IF):
+    bounds = [facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None]
+    counted = {a for e in bounds for a in e.atoms() if a.kind is AtomKind.LOADED}
+    for branch in facts.graph.of(OpKind.IF) if counted else ():
         test = facts.graph.producer(facts.graph.through(branch.op.inputs[0], COPIES | CASTS))
         if test is None or test.op.kind != OpKind.EQ:
             continue
         left, right = (facts.values.expr(v) for v in test.op.inputs[:2])
         count = left if right == ZERO else right if left == ZERO else None
-        if count is None or not count.has(AtomKind.LOADED) or count.has(AtomKind.LANE):
+        if count is None or not counted & set(count.atoms()) or count.has(AtomKind.LANE):
             continue
         inside = [s for s in facts.stores if s.node.inside(branch) and _first(s.node, branch)]
         arrays = {s.array for s in facts.stores if s not in inside}
