@@ -265,8 +265,8 @@ def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def _emptied(facts: Facts) -> list[Node]:
-    """Branches on a loaded number of a loop's rounds that is zero, which store a constant in place of what
-    there is nothing to make from, with those stores."""
+    """Branches on a loaded number of a loop's rounds that is zero, which store a constant in place
+    of what there is nothing to make from, with those stores."""
     found: list[Node] = []
     bounds = [facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None]
     counted = {a for e in bounds for a in e.atoms() if a.kind is AtomKind.LOADED}
