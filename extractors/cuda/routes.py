@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import DEVICE
@@ -46,6 +45,7 @@ class Routes:
     path: str
     _leads: dict[str, frozenset[str]] = field(default_factory=dict)
     _inside: dict[int, frozenset[str]] = field(default_factory=dict)
+    _sets: dict[int, list[tuple[n.If, list[tuple[str, n.Place]]]]] = field(default_factory=dict)
 
     def forks(self) -> tuple[Fork, ...]:
         """Every branch of the host functions on something known at run time."""
@@ -70,12 +70,22 @@ class Routes:
         asked = set(_asked(test))
         every = [one for many in self.functions.values() for one in many if self._here(one)]
         answers = {place(f.at) for f in every if f.name in asked and f.result.name == "bool"}
-        own = (f for f in every if f.at.line <= test.at.line <= f.at.end_line)
-        for node in (x for f in own for x in _within(f) if isinstance(x, n.If)):
-            sets = [x for x in n.inside((node.then, node.other)) if _sets(x, asked)]
-            if sets and node.at.line < test.at.line:
-                answers |= {place(node.condition.at), *(place(x.at) for x in sets)}
+        for function in (f for f in every if f.at.line <= test.at.line <= f.at.end_line):
+            for branch, rows in self._branches(function):
+                sets = [at for name, at in rows if name in asked]
+                if sets and branch.at.line < test.at.line:
+                    answers |= {place(branch.condition.at), *map(place, sets)}
         return answers
+
+    def _branches(self, function: n.Definition) -> list[tuple[n.If, list[tuple[str, n.Place]]]]:
+        """The branches of a function that set names, with the names and where."""
+        if id(function) not in self._sets:
+            self._sets[id(function)] = [
+                (node, rows)
+                for node in _within(function)
+                if isinstance(node, n.If) and (rows := [*_sets((node.then, node.other))])
+            ]
+        return self._sets[id(function)]
 
     def _here(self, one: n.Definition) -> bool:
         return one.at.path == self.path and not one.words & DEVICE
@@ -158,10 +168,11 @@ def _asked(test: n.Expr) -> Iterator[str]:
             pending += [one.left, one.right]
 
 
-def _sets(node: object, names: set[str]) -> TypeGuard[n.Assign]:
-    if not isinstance(node, n.Assign) or not isinstance(node.target, n.Name):
-        return False
-    return node.target.text in names
+def _sets(code: object) -> Iterator[tuple[str, n.Place]]:
+    """The names that a piece of code sets."""
+    for node in n.inside(code):
+        if isinstance(node, n.Assign) and isinstance(node.target, n.Name):
+            yield node.target.text, node.at
 
 
 def _within(function: n.Definition) -> Iterator[object]:
