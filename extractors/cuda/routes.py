@@ -45,6 +45,7 @@ class Routes:
     path: str
     _leads: dict[str, frozenset[str]] = field(default_factory=dict)
     _inside: dict[int, frozenset[str]] = field(default_factory=dict)
+    _behind: dict[int, set[Lines]] = field(default_factory=dict)
     _sets: dict[int, list[tuple[n.If, list[tuple[str, n.Place]]]]] = field(default_factory=dict)
 
     def forks(self) -> tuple[Fork, ...]:
@@ -67,6 +68,11 @@ class Routes:
     def behind(self, test: n.Expr) -> set[Lines]:
         """Where the answer to a test is found: the function that gives it; branches of the own
         function, further up, that set what is asked for."""
+        if id(test) not in self._behind:
+            self._behind[id(test)] = self._answers(test)
+        return self._behind[id(test)]
+
+    def _answers(self, test: n.Expr) -> set[Lines]:
         asked = set(_asked(test))
         every = [one for many in self.functions.values() for one in many if self._here(one)]
         answers = {place(f.at) for f in every if f.name in asked and f.result.name == "bool"}
