@@ -71,6 +71,22 @@ def loss(x, y, lse, out, n, T: tl.constexpr):
     tl.store(out + row, l - tl.load(x + row * n + tl.load(y + row)))
 """
 )
+_BOTH = (
+    POINTER
+    + """
+@triton.jit
+def moments(x, one, two, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    u = tl.zeros([T], tl.float32)
+    v = tl.zeros([T], tl.float32)
+    for i in range(0, n):
+        w = tl.load(x + i * T + at)
+        u += w
+        v += w * w
+    tl.store(one + at, u)
+    tl.store(two + at, v * 0.5)
+"""
+)
 _MIXES = REDUCTIONS | CONTRACTIONS | LOOPS | {OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT}
 _SAME = TURNS | VIEWS | CASTS | {OpKind.VECTOR, OpKind.BITCAST}
 
@@ -94,6 +110,7 @@ class IntermediateStored(Pattern):
         NearMiss(LAYER_NORM_POINTER, why="the statistics are narrower than the row"),
         NearMiss(LAYER_NORM_THREADS, why="the statistics are narrower than the row"),
         NearMiss(ADD_POINTER, why="one array is stored"),
+        NearMiss(_BOTH, why="two sums of one loop: neither is made of the other"),
         NearMiss(
             vary(_TWICE, ("(c * r * h).to(tl.float16)", "tl.cos(g)")),
             why="one output is not made of it",
@@ -147,8 +164,9 @@ class IntermediateStored(Pattern):
 
 
 def _made(facts: Facts, store: Access) -> list[str]:
-    """What a store is given, on every side of a branch; what was never written is nothing."""
-    ends = facts.graph.ends(store.value, _SAME)
+    """What a store is given, on every side of a branch; what was never written is nothing, and of
+    a loop that gives several values the one that is stored is known by its name alone."""
+    ends = (n for n in facts.graph.ends(store.value, _SAME) if len(n.op.results) == 1)
     return [n.result for n in ends if n.op.kind not in (OpKind.UNDEF, OpKind.CONST)]
 
 
