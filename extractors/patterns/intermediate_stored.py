@@ -83,8 +83,8 @@ def moments(x, one, two, n, T: tl.constexpr):
         w = tl.load(x + i * T + at)
         u += w
         v += w * w
-    tl.store(one + at, u)
-    tl.store(two + at, v * 0.5)
+    tl.store(one + at, v)
+    tl.store(two + at, u * 0.5)
 """
 )
 _MIXES = REDUCTIONS | CONTRACTIONS | LOOPS | {OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT}
