@@ -46,12 +46,16 @@ _ASKED = (
     "def host(x, w, same=False):\n    out = x if same else torch.empty_like(x)\n",
 )
 _FLAT = ("kern, (x, w, out,", "kern, (x.view(-1, 8), w, out.view(-1, 8),")
+_TURNED = "column-major-operand-demanded"
+_DOWN = "    assert w.stride(-2) == 1\n"
 _FOR_W = "    w = out if w is None else w\n"
 
 CASES = (
     HostCase(_ALIAS, vary(ROWS_POINTER, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED, _FLAT)),
+    HostCase(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN + _CALL))),
+    HostCase(_TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN + _CALL_TILE))),
     HostCase(_PRUNED, FITTING, "predicate"),
     HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
     HostCase(STAND_IN, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
@@ -65,6 +69,10 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN.replace("-2", "-1") + _CALL)), "of rows"),
+    HostMiss(
+        _TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN.replace("-2", "-1") + _CALL_TILE)), "rows"
+    ),
     HostMiss(
         _ALIAS,
         vary(ROWS_POINTER, (_CALL, _FOR_W + _CALL)),

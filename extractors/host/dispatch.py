@@ -26,6 +26,7 @@ _ANSWERS = frozenset({"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in"
 """What gives back yes or no."""
 
 _COLUMNS = "column-major operand demanded"
+_TURNED = "column-major-operand-demanded"
 
 MAX_PARTS = 256
 """Parts of a condition that are looked at."""
@@ -312,7 +313,7 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
         yield Decision(
             axis="operand_layout" if turned else "layout_contract",
             value=value,
-            pattern="host-contiguity-alignment-normalisation",
+            pattern=_TURNED if turned else "host-contiguity-alignment-normalisation",
             lines=tuple(sorted(lines)),
             kind=AxisKind.DESIGN if turned else AxisKind.HOST,
         )
