@@ -160,7 +160,8 @@ class IndexWidth(Pattern):
         names = {p.name for p in facts.kernel.entry.parameters} - facts.constexprs
         found: dict[str, list[Node]] = {}
         seen: set[Node] = set()
-        for pointer in {a.node.op.operand("pointer") for a in facts.accesses}:
+        pointers = dict.fromkeys(a.node.op.operand("pointer") for a in facts.accesses)
+        for pointer in pointers:
             for node in facts.graph.upstream(pointer or "", lambda n: n.op.kind not in _OFFSETS):
                 if node.op.kind == OpKind.MUL and node not in seen:
                     seen.add(node)
