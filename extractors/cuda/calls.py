@@ -70,6 +70,8 @@ class CallReader(BindingReader):
                 if read is not None:
                     return read
             row = CUDA.by_path.get(function.text.removeprefix("::"))
+            if row is not None and not node.arguments and "x" in row.signature.split():
+                row = None  # of what it works on nothing is left
             if row is not None and bound is None:
                 own = own_overload(self, node, function.text)
                 read = self.helper(node, own, function.arguments) if own else None

@@ -103,3 +103,23 @@ def test_shared_memory_is_no_array_of_the_kernel() -> None:
     own = facts(PRODUCT_THREADS)
     assert {access.array for access in own.accesses} == {"a", "b", "out"}
     assert not [n for n in own.graph.of(*READS) if n.op.attribute("space") == "shared"]
+
+
+@pytest.mark.parametrize(
+    ("left", "kind"),
+    [
+        pytest.param("__shfl_down_sync()", OpKind.OPAQUE, id="by a function"),
+        pytest.param(
+            'given(); asm volatile("shfl.sync.down.b32 %0, %1, 1, 31, -1;" : "=f"(acc) :)',
+            OpKind.INLINE_ASM,
+            id="by an instruction",
+        ),
+    ],
+)
+def test_an_exchange_of_nothing_is_not_understood(left: str, kind: OpKind) -> None:
+    text = STRIDED.replace("__shfl_down_sync(0xffffffff, acc, o)", left)
+    (kernel,) = read_cuda(text, "k.cu").kernels
+    facts = Facts(kernel)
+    assert facts.program is not None
+    assert not facts.threads.of(OpKind.SHUFFLE)
+    assert facts.threads.of(kind)
