@@ -114,9 +114,9 @@ def _unread(owner: ast.ClassDef, tree: ast.Module) -> dict[str, list[int]]:
                 found.setdefault(f"`{node.attr}`", []).append(node.lineno)
     saved = [c for c in each(forward, ast.Call) if _is_of(c.func, context, "save_for_backward")]
     if not any(_is_of(n, "", *_SAVED) for m in methods.values() for n in each(m, ast.Attribute)):
-        for call in saved:
-            names = ", ".join(f"`{ast.unparse(one)}`" for one in call.args)
-            found.setdefault(f"the arrays {names}", []).append(call.lineno)
+        names = dict.fromkeys(f"`{ast.unparse(one)}`" for call in saved for one in call.args)
+        if saved:
+            found[f"the arrays {', '.join(names)}"] = [call.lineno for call in saved]
     return found
 
 

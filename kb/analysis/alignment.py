@@ -96,18 +96,19 @@ def _taken_together(facts: Facts) -> Iterator[WholeVectors]:
     without asking again."""
     graph, values = facts.threads, facts.thread_values
     loops = [loop for loop in loops_of(graph, values) if loop.induction and loop.high]
+    tests = graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE) if len(loops) > 1 else ()
+    asked = {a for n in tests for v in n.op.inputs[:2] for a in values.expr(v).atoms()}
     for outer in loops:
         size, step = values.expr(outer.high).atom, values.expr(outer.step)
         if size is None or size.kind is not AtomKind.PARAMETER or outer.step is None:
             continue
-        asked = graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
         for inner in (one for one in loops if one.node.inside(outer.node)):
             count, item = values.expr(inner.high), values.expr(inner.induction)
             several = count.constant or (count.atom.value if count.atom is not None else 1)
             begins = values.expr(inner.low).constant == 0
             if several == 1 or not begins or not _in_steps_of(step, several):
                 continue
-            if any(item.atom in values.expr(v).atoms() for n in asked for v in n.op.inputs[:2]):
+            if item.atom in asked:
                 continue
             together = {*values.expr(outer.induction).terms, *item.terms}
             moved = [

@@ -185,11 +185,11 @@ def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -
     """One side counts blocks, the other is a size or stride that is known at the launch only.
 
     Lanes of the last axis alone are columns: their offset is less than a row; what they are divided
-    by tells rows. `moved` says that a view puts them along another axis before they are added to
-    the address.
+    by tells rows. Lanes of threads may have a row each. `moved` says that a view puts lanes along
+    another axis before they are added to the address.
     """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
-    columns = _along(left) | _along(right) == {"-1"} and not facts.of_threads
+    columns = not facts.of_threads and (_along(left) | _along(right)) == {"-1"}
     return any(
         (_counts(one) if columns else placed(facts, one))
         and (_runtime(facts, other) or (_whole(one) and any(a.value in sizes for a in other.top())))

@@ -6,7 +6,14 @@ import pytest
 
 from extractors.detect import detect
 from extractors.told_together import told_together
+from kb.evidence import Decision
 from tests.extractors.rules.support import subject
+
+
+def _told(text: str) -> tuple[Decision, ...]:
+    found = subject(text)
+    return tuple(told_together(detect(found.facts.kernel, found.host), found.host))
+
 
 _LAST = """
 import cuda.tile as ct
@@ -41,8 +48,7 @@ def host(x):
 def test_branches_on_the_flag_belong_to_what_it_decides(
     change: tuple[str, str], told: bool
 ) -> None:
-    found = subject(_LAST.replace(*change))
-    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    rows = _told(_LAST.replace(*change))
     tails = [row for row in rows if row.axis == "tail_handling"]
     assert [(10, 10) in row.lines for row in tails] == [told]
 
@@ -97,7 +103,6 @@ class Turn(torch.autograd.Function):
 def test_branches_on_the_flag_of_a_pass_belong_to_the_kernel_of_both(
     change: tuple[str, str], told: bool
 ) -> None:
-    found = subject(_BOTH_PASSES.replace(*change))
-    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    rows = _told(_BOTH_PASSES.replace(*change))
     cuts = [row for row in rows if row.value == "backward by the same kernel"]
     assert [(11, 11) in row.lines for row in cuts] == [told]
