@@ -196,10 +196,6 @@ class Vocabulary:
                 waiting.extend((*term.components, *term.broader))
         return tuple(found)
 
-    def patterns_of(self, axis: str) -> tuple[PatternTerm, ...]:
-        """Patterns that recognise values of `axis`."""
-        return tuple(pattern for pattern in self.patterns if pattern.axis == axis)
-
 
 def _bare(value: str) -> str:
     return folded(value.partition(" (")[0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from extractors.host.cases import CASES, MISSES
 from extractors.patterns.registry import patterns as recognisers
-from kb.graph.vocabulary import PatternEntry, patterns
+from kb.graph.vocabulary import PatternEntry
 
 DIALECTS = ("cutile", "triton", "cuda")
 
@@ -56,10 +56,3 @@ def gaps(entry: PatternEntry, counts: dict[str, Count]) -> Iterator[str]:
             yield f"no case in {dialect}"
         if not counts[dialect].misses:
             yield f"no near miss in {dialect}"
-
-
-def all_gaps() -> dict[str, tuple[str, ...]]:
-    """Patterns of the vocabulary with what they lack; artefacts are never decisions."""
-    found = coverage()
-    rows = {name: tuple(gaps(entry, found[name])) for name, entry in patterns().items()}
-    return {name: lacking for name, lacking in rows.items() if lacking}

@@ -162,7 +162,6 @@ class Attributes(Tensors):
         elif isinstance(owner, Expr):
             fact = machine.tensors.get(owner)
             if fact is not None and fact.fill is not None:
-                fact.partly_copied = True
                 machine.emit(SentinelRecord(tensor=owner, fill=fact.fill, lines=self.where(node)))
 
     def method(

@@ -9,7 +9,7 @@ from typing import Any, cast
 from extractors.host.attributes import Attributes
 from extractors.host.expr import choose, make
 from extractors.host.machine import present
-from extractors.host.values import ABSENT, Choice, Expr, Ref, Unknown, Value
+from extractors.host.values import ABSENT, Choice, Ref, Unknown, Value
 
 Kwargs = dict[str, Value]
 
@@ -197,7 +197,3 @@ class Containers(Attributes):
             else:
                 rows.append((str(key), item))
         return tuple(rows)
-
-    def spoken(self, value: Value) -> bool:
-        """Whether a value is an expression."""
-        return isinstance(value, Expr)

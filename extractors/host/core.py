@@ -18,7 +18,6 @@ from extractors.host.values import (
     Expr,
     Frame,
     Func,
-    KernelValue,
     Module,
     Ref,
     Unknown,
@@ -163,11 +162,6 @@ def lines_of(node: ast.AST) -> Lines:
     """First and last line of a node."""
     first = getattr(node, "lineno", 1)
     return first, getattr(node, "end_lineno", None) or first
-
-
-def is_kernel(value: Value) -> bool:
-    """A kernel object."""
-    return isinstance(value, KernelValue)
 
 
 def function_lines(func: Func) -> Lines:

@@ -87,7 +87,6 @@ class SearchRecord:
     prune: Value = None
     resets: tuple[str, ...] = ()
     restores: tuple[str, ...] = ()
-    isolated: bool = False
     copied: tuple[tuple[bool, Lines], ...] = ()
     """Whether a tensor of a trial was zeroed, or cloned, and where."""
     order: int = 0

@@ -58,7 +58,6 @@ OPPOSITE = {
     "in": "not in",
     "not in": "in",
 }
-BOOLEAN_OPS = frozenset({*OPPOSITE, "and", "or", "not", "none", "ispow2"})
 MAYBE_NONE = frozenset({"sym", "attr", "index", "call", "memo"})
 LARGEST_POWER = 512
 ATOMS = frozenset({"sym", "dim", "shape", "rank", "stride", "tensor", "axis", "memo"})

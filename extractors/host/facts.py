@@ -40,7 +40,6 @@ class HostFacts:
     constraints: tuple[Constraint, ...] = ()
     decisions: tuple[Decision, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    autotune_lines: tuple[Lines, ...] = ()
     grid_lines: tuple[Lines, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 

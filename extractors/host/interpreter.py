@@ -17,11 +17,9 @@ from extractors.host.reach import leads
 from extractors.host.sharing import given_again, keeping
 from extractors.host.values import (
     ABSENT,
-    ClassValue,
     External,
     Frame,
     Func,
-    KernelValue,
     Lazy,
     Meta,
     Module,
@@ -237,8 +235,3 @@ def _outermost_functions(tree: ast.Module) -> Iterator[ast.AST]:
             yield node
         elif isinstance(node, (ast.mod, ast.stmt, ast.excepthandler, ast.match_case)):
             pending.extend(children(node))
-
-
-def is_entry_value(value: Value) -> bool:
-    """A function or class of the module."""
-    return isinstance(value, (Func, ClassValue, KernelValue))

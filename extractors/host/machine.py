@@ -28,7 +28,6 @@ class TensorFact:
     reshaped: bool = False
     fill: Value = None
     rank: int | None = None
-    partly_copied: bool = False
     drawn: bool = False
     line: int = 0
     dtype: Value = None

@@ -194,7 +194,6 @@ def _facts(
         ),
         decisions=decisions_of(material),
         diagnostics=_diagnostics(reader, material),
-        autotune_lines=tuple(search.lines for search in material.searches),
         grid_lines=grid_lines(material),
         material=material,
     )

@@ -133,7 +133,6 @@ class Searching(Calls):
         before = len(self.machine.events)
         record.args = self._callback(given.get("args_fn"), tuned, node)
         fresh = [one for one in self.machine.events[before:] if isinstance(one, CopyRecord)]
-        record.isolated = bool(fresh)
         record.copied = tuple((one.zeroed, one.lines) for one in fresh)
         record.resets = self._passed(record, [one.tensor for one in fresh if one.zeroed])
         record.restores = self._passed(record, [one.tensor for one in fresh if not one.zeroed])

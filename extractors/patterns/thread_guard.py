@@ -10,7 +10,6 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import of_block
 from extractors.patterns.rest_copied import parts_of_rows
-from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -121,11 +120,6 @@ class ThreadGuard(Pattern):
         tested = [(a, t) for a in masked for t in _bounds(facts, a.mask)]
         if tested:
             yield self.decide(facts, "access under a branch", [n for pair in tested for n in pair])
-
-
-def _of_job(facts: Facts, access: Access) -> bool:
-    """Whether only blocks with one of several jobs make an access."""
-    return any(of_block(facts, n) for n in comparisons(facts, access.mask))
 
 
 def _leaves(op: Op, *by: OpKind) -> bool:

@@ -13,10 +13,9 @@ from kb.analysis.accesses import Access
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Graph, Node
-from kb.analysis.loops import Loop
 from kb.analysis.stages import of_elements
 from kb.analysis.symbolic import Atom, AtomKind, Expr
-from kb.ops import COMPARISONS, CONTRACTIONS, EFFECT, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, EFFECT, OpKind
 
 _LOGIC = VIEWS | CASTS | {
     OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT, OpKind.BIT_NOT, OpKind.IF,
@@ -254,13 +253,6 @@ def is_wide(facts: Facts, value: str | None) -> bool:
     return value is not None and any(extent != "1" for extent in facts.types.shape(value))
 
 
-def score_loop(facts: Facts) -> Loop | None:
-    """The innermost loop around the first score product."""
-    for product in facts.score_products:
-        return facts.loop(product.loop)
-    return None
-
-
 def statistic_axis(facts: Facts, product: Node) -> int | None:
     """0 when the statistic of a score tile belongs to its rows, 1 when to its columns; None when
     unknown."""
@@ -315,17 +307,6 @@ def _before(facts: Facts, value: str, depth: int = 4) -> str | None:
         return None
     starts = facts.graph.inits(loop)
     return starts[position] if 0 <= position < len(starts) else None
-
-
-def reduces(facts: Facts, value: str | None, kind: str) -> list[Node]:
-    """Reductions of one kind that a value is computed from without another reduction in between."""
-    if value is None:
-        return []
-    return [
-        n
-        for n in facts.graph.upstream(value, lambda n: n.op.kind in REDUCTIONS)
-        if n.op.kind == kind
-    ]
 
 
 def partial_reductions(facts: Facts) -> list[Node]:

@@ -198,7 +198,6 @@ APPROXIMATE = frozenset(
 """Functions that round less strictly than IEEE 754 asks. Source: CUDA Math API, intrinsics; PTX
 ISA, floating point instructions."""
 
-FLUSHES = frozenset(name for row in ROWS if (name := row.path).endswith(".ftz"))
 """Instructions that flush denormal numbers to zero."""
 
 _SCALARS: dict[str, str] = {

@@ -13,7 +13,6 @@ from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Regio
 from kb.ops import OpKind
 
 Body = Callable[..., "tuple[Tile, ...]"]
-Operand = "Tile | int | float"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
