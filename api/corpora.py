@@ -24,7 +24,13 @@ from kb.errors import InputError, UnknownName
 DEFAULT_SET = "default"
 """The word that stands for the pinned corpora of the default set."""
 
-_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)")
+_REQUIREMENT = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)"
+    r"(?:@sha256:(?P<digest>[^@]*))?"
+)
+WITH_DIGEST = "NAME==VERSION@sha256:DIGEST"
+"""How a version is named that api/corpora.toml does not pin."""
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RECORD = ".tilelore-corpus.json"
 
@@ -67,12 +73,14 @@ def default_set() -> tuple[str, ...]:
 def fetch(requirement: str, *, sha256: str = "", download: Download | None = None) -> Corpus:
     """The source files of `name==version`, from the cache or else from the package index.
 
-    `sha256` is needed for a wheel that api/corpora.toml does not pin. A failed download, a wrong
-    digest or an archive that writes outside its folder leaves nothing behind.
+    The digest, here or as `name==version@sha256:DIGEST`, is needed for an archive that
+    api/corpora.toml does not pin. A failed download, a wrong digest or an archive that writes
+    outside its folder leaves nothing behind.
     Raises InputError (not pinned, no network, wrong digest, hostile archive).
     """
-    package, version = _parsed(requirement)
-    digest = _digest(package, version, sha256)
+    named, told = parsed(requirement)
+    package, _, version = named.partition("==")
+    digest = _digest(package, version, sha256 or told)
     home = cache_folder() / "corpora"
     folder = home / f"{package}-{version}-{digest[:16]}"
     if not (folder / _RECORD).is_file():
@@ -88,9 +96,10 @@ def fetch(requirement: str, *, sha256: str = "", download: Download | None = Non
 
 
 def _way(package: str, digest: str) -> Download:
-    """How this archive is got: a wheel for any or for one platform, or a source distribution."""
+    """How this archive is got: what a person gave a digest for, and a source distribution, by the
+    digest alone; a pinned wheel, for any or for one platform, through pip and its settings."""
     row = _pinned_row(package, digest)
-    if row.get("kind") == "sdist":
+    if not row or row.get("kind") == "sdist":
         return partial(index_download, sha256=digest)
     return partial(pip_download, platform=str(row.get("platform", "")))
 
@@ -105,12 +114,17 @@ def _table() -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / "corpora.toml").read_text(encoding="utf-8"))
 
 
-def _parsed(requirement: str) -> tuple[str, str]:
+def parsed(requirement: str) -> tuple[str, str]:
+    """`name==version`, spelled as the index spells it, and the digest that was named, or "".
+
+    Raises InputError.
+    """
     match = _REQUIREMENT.fullmatch(requirement.strip())
     if match is None:
-        hint = "Name one exact version, such as `tilegym==1.5.1`."
+        hint = f"Name one exact version, such as `tilegym==1.5.1`, or {WITH_DIGEST}."
         raise InputError("This is not a pinned requirement.", where=requirement, hint=hint)
-    return re.sub(r"[-_.]+", "-", match["name"]).lower(), match["version"]
+    name = re.sub(r"[-_.]+", "-", match["name"]).lower()
+    return f"{name}=={match['version']}", match["digest"] or ""
 
 
 def _digest(package: str, version: str, given: str) -> str:
@@ -125,7 +139,8 @@ def _digest(package: str, version: str, given: str) -> str:
         raise InputError(message, where=where, hint="Leave the digest out.")
     if not known and not given:
         known_list = ", ".join(pinned().values())
-        hint = f"Give its sha256 digest, or take a pinned corpus: {known_list}."
+        form = WITH_DIGEST.replace("NAME==VERSION", where)
+        hint = f"Write {form}; the index lists it. Pinned corpora: {known_list}."
         raise UnknownName("This corpus is not pinned.", where=where, hint=hint)
     return given or known
 

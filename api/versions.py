@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from api.corpora import cache_folder, fetch, pinned
+from api.corpora import WITH_DIGEST, cache_folder, fetch, parsed, pinned
 from api.diff import diff_document
 from api.downloads import pip_download
 from api.extract import Progress, extract_many
@@ -26,7 +25,6 @@ from api.sources import SourceFile
 from kb.errors import InputError, UnknownName
 from kb.knowledge import KernelKnowledge
 
-_SEPARATORS = re.compile(r"[-_.]+")
 TRUSTED = "trusted.json"
 """Digests that a person took from the index, in the cache folder."""
 
@@ -81,15 +79,10 @@ def compared(
 def package_asked(name: str) -> Asked | None:
     """The package that a name asks for, None when it is no requirement."""
     head, _, kernel = name.partition("::")
-    requirement, at, digest = head.partition("@")
-    if "==" not in requirement or Path(requirement).exists():
+    if "==" not in head or Path(head).exists():
         return None
-    if at and not digest.startswith("sha256:"):
-        hint = "Write NAME==VERSION@sha256:DIGEST."
-        raise InputError("this is no digest.", where=name, hint=hint)
-    package_name, _, version = requirement.partition("==")
-    requirement = f"{_SEPARATORS.sub('-', package_name).lower()}=={version}"
-    return Asked(requirement, digest.removeprefix("sha256:"), kernel)
+    requirement, digest = parsed(head)
+    return Asked(requirement, digest, kernel)
 
 
 def package(asked: Asked, *, trust_index: bool = False) -> Package:
@@ -102,7 +95,7 @@ def package(asked: Asked, *, trust_index: bool = False) -> Package:
     if digest is None and trust_index:
         corpus, digest = _trusted(asked.requirement)
     elif digest is None:
-        hint = "Write NAME==VERSION@sha256:DIGEST, or add --trust-index to take what it has."
+        hint = f"Write {WITH_DIGEST}, or add --trust-index to take what it has."
         raise UnknownName("no digest of this version is known.", where=asked.requirement, hint=hint)
     else:
         corpus = fetch(asked.requirement, sha256=digest)

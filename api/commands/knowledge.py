@@ -54,7 +54,8 @@ Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH|DIST...",
-        help="Files, folders, pinned corpora (NAME or NAME==VERSION), or `default`: a set of them.",
+        help="Files, folders, pinned corpora (NAME or NAME==VERSION), `default`: a set of them, or "
+        "any archive of the index as NAME==VERSION@sha256:DIGEST.",
     ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one per core.")]

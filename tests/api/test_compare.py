@@ -264,7 +264,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         name = f"pkg-{requirement.partition('==')[2]}-py3-none-any.whl"
         (folder / name).write_bytes((index / name).read_bytes())
 
-    monkeypatch.setattr(corpora, "pip_download", download)
+    monkeypatch.setattr(corpora, "index_download", download)
     monkeypatch.setattr(versions, "pip_download", download)
     return digests
 
@@ -280,6 +280,16 @@ def test_two_versions_by_digest(wheels: dict[str, str]) -> None:
     assert {row["axis"] for row in changed["decisions"]} == {"cache_hint"}
     one = tilelore("diff", f"{sides[0]}::double", f"{sides[1]}::double", "-f", "json")
     assert len(document(one, 1)["pairs"]) == 1
+
+
+def test_a_version_by_digest_is_read_into_the_base(wheels: dict[str, str], tmp_path: Path) -> None:
+    (name, digest), *_ = wheels.items()
+    done = tilelore("extract", f"{name}@sha256:{digest}", "--kb", tmp_path / "kb")
+    assert done.exit_code == 0, done.stderr
+    assert f"({name})" in done.stdout
+    bare = tilelore("extract", name)
+    assert bare.exit_code == 2
+    assert f"Write {name}@sha256:DIGEST" in bare.stderr
 
 
 def test_a_version_without_digest_needs_trust(wheels: dict[str, str]) -> None:
