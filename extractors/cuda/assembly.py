@@ -40,7 +40,11 @@ _COMPUTING = frozenset(_ROLES) - {
 }  # fmt: skip
 """Operations that need every operand; an instruction with constants inside stays as it is."""
 
-_EXCHANGES = frozenset({OpKind.SHUFFLE, OpKind.REDUCE})
+_OF_SOMETHING = frozenset(_ROLES) - {OpKind.ASYNC_WAIT} | {
+    OpKind.SHUFFLE, OpKind.REDUCE, OpKind.STORE, OpKind.MATRIX_STORE,
+}  # fmt: skip
+"""Operations that are none without any operand."""
+
 _DTYPE = re.compile(r"\.(f32|f16|bf16|f64|u32|s32|b32|u64|s64|b64|u16|s16|b16|f16x2|bf16x2)")
 _CACHE = re.compile(r"\.(ca|cg|cs|lu|cv|wb|wt|nc|L1::\w+|L2::\w+)\b")
 
@@ -76,7 +80,7 @@ class AssemblyReader(EffectReader):
         wanted = len(_ROLES.get(kind, ()))
         if kind in _COMPUTING and (len(before) + len(inputs) != wanted or len(node.outputs) != 1):
             kind = OpKind.INLINE_ASM
-        if kind in _EXCHANGES and not inputs:
+        if kind in _OF_SOMETHING and not (before or inputs):
             kind = OpKind.INLINE_ASM
         if kind in _ADDRESSED and not before:
             inputs = _address_first(node, instructions, inputs)

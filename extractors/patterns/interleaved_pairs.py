@@ -67,6 +67,15 @@ def turn(x, c, out, T: Int):
     ct.store(out, index=(row, 0), tile=ct.reshape(ct.cat((u * k - w, w * k + u), 1), (1, 2 * T)))
 """
 )
+_PAIR_OF_A_THREAD = """
+__global__ void either(const float* p, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float w[2] = {p[i], p[i + n]};
+    float sum = 0.f;
+    for (int j = 0; j < n; ++j) { sum += w[j & 1]; w[j & 1] = sum; }
+    out[i] = w[n & 1];
+}
+"""
 
 
 class InterleavedPairs(Pattern):
@@ -91,6 +100,7 @@ class InterleavedPairs(Pattern):
         ),
         NearMiss(ADD_POINTER, why="every array is read at one place"),
         NearMiss(PRODUCT, why="whole tiles"),
+        NearMiss(_PAIR_OF_A_THREAD, why="one of two that a thread holds"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -111,11 +121,11 @@ class InterleavedPairs(Pattern):
         found = []
         for node in facts.graph.of(OpKind.SPLIT, OpKind.EXTRACT):
             pairs = node.op.inputs[0]
-            taken = facts.values.items(node.op.operand("shape"))[-1:]
+            taken = [facts.values.literal(v) for v in facts.values.items(node.op.operand("shape"))]
             core = facts.graph.producer(facts.graph.core(pairs))
             if (
                 facts.types.shape(pairs)[-1:] == ("2",)
-                and (node.op.kind == OpKind.SPLIT or facts.values.literal(*taken) == 1)
+                and (node.op.kind == OpKind.SPLIT or taken[-1:] == [1])
                 and core is not None
                 and facts.access(core) is not None
             ):

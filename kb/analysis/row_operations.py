@@ -5,11 +5,12 @@ from __future__ import annotations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.idioms import is_wide
 from kb.analysis.loops import Role
 from kb.analysis.merging import merge_of
 from kb.analysis.stored import computed
 from kb.analysis.symbolic import AtomKind
-from kb.ops import REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, REDUCTIONS, OpKind
 
 _RANDOM = (OpKind.RAND, OpKind.RANDN, OpKind.RAND4, OpKind.PHILOX, OpKind.RANDINT, OpKind.RANDINT4)
 _COMPUTES = frozenset(
@@ -283,17 +284,43 @@ def scan(facts: Facts) -> str | None:
 
 
 def random(facts: Facts) -> str | None:
-    draws = facts.graph.of(*_RANDOM) or _hashes(facts)
+    """Numbers drawn: a drop-out keeps an element or not by a draw alone. Draws in the results of a
+    row operation, or that round what they meet there, make no operation of their own."""
+    draws = computed(facts, facts.graph.of(*_RANDOM) or _hashes(facts))
     if not draws or facts.contractions:
         return None
-    masked = any(
-        facts.graph.rests_on(n.op.operand("condition"), d)
-        for n in facts.graph.of(OpKind.SELECT)
-        if any(facts.number(v) == 0 for v in n.op.inputs[1:])
-        for d in draws
+    data = [a.node for a in facts.loads if is_wide(facts, a.value)]
+    if facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN, OpKind.SORT, OpKind.TOPK):
+        return "random_map"
+    reduced = computed(facts, facts.graph.of(*REDUCTIONS))
+    if any(facts.graph.rests_on(n.op.inputs[0], d) for n in reduced for d in data):
+        return None
+    kept = [
+        (gate, other)
+        for n in computed(facts, facts.graph.of(OpKind.SELECT, OpKind.MUL))
+        for gate in n.op.inputs
+        for other in n.op.inputs
+        if other != gate
+    ]
+    return (
+        "dropout"
+        if any(
+            _drawn(facts, gate, draws, data) and any(facts.graph.rests_on(other, d) for d in data)
+            for gate, other in kept
+        )
+        else "random_map"
     )
-    picked = facts.graph.of(OpKind.ARGMAX, OpKind.ARGMIN, OpKind.SORT, OpKind.TOPK)
-    return "dropout" if masked and facts.loads and not picked else "random_map"
+
+
+def _drawn(facts: Facts, value: str, draws: list[Node], data: list[Node]) -> bool:
+    """Whether a value is a comparison of what was drawn with a number, not with an element."""
+    node = facts.graph.producer(facts.graph.core(value))
+    return (
+        node is not None
+        and node.op.kind in COMPARISONS
+        and any(facts.graph.rests_on(value, d) for d in draws)
+        and not any(facts.graph.rests_on(value, d) for d in data)
+    )
 
 
 def _hashes(facts: Facts) -> list[Node]:

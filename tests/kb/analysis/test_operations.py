@@ -77,6 +77,27 @@ def sample(x, out, seed, n, T: tl.constexpr):
     v = tl.where(u > 0.0, v - tl.log(-tl.log(u)), 0.0)
     tl.store(out, tl.argmax(v, axis=0))
 """
+ROUNDED = """
+import triton
+import triton.language as tl
+@triton.jit
+def quantise(x, out, scales, seed, n, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    v = tl.load(x + at, mask=tl.arange(0, T) < n, other=0.0)
+    top = tl.max(tl.abs(v), axis=0)
+    u = v * 7.0 / top + tl.rand(seed, at)
+    tl.store(out + at, tl.where(u > 7.0, 0.0, tl.floor(u)))
+    tl.store(scales + tl.program_id(0), top)
+"""
+DROPPED = """
+import triton
+import triton.language as tl
+@triton.jit
+def drop(x, out, seed, p, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    tl.store(out + at, v * (tl.rand(seed, at) > p) / (1 - p), mask=at < n)
+"""
 TAPS = """
 import triton
 import triton.language as tl
@@ -110,6 +131,8 @@ def logs(x, out, n, T: tl.constexpr):
         pytest.param(LOGARITHMS, "softmax", id="logarithms of a softmax"),
         pytest.param(COMPACTED, "access_map", id="a copy whose rows a scan finds"),
         pytest.param(ROTATED, "rmsnorm", id="a norm and a rotation"),
+        pytest.param(DROPPED, "dropout", id="elements times whether they are kept"),
+        pytest.param(ROUNDED, "reduction", id="draws that round, no dropout"),
         pytest.param(SAMPLED, "random_map", id="an index drawn at random, no dropout"),
     ],
 )
