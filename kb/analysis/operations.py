@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kb.analysis import row_operations as rows
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.drawn_numbers import random
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, queries_first, recomputed, sides
@@ -193,6 +194,6 @@ def _batched(facts: Facts, store: Access) -> bool:
 
 _RULES: tuple[Callable[[Facts], str | None], ...] = (
     _attention, _attention_by_lanes, _convolution, _product, rows.merged, rows.norm,
-    rows.random, rows.softmax, rows.row_products, rows.norm_backward, rows.scan, rows.moves,
+    random, rows.softmax, rows.row_products, rows.norm_backward, rows.scan, rows.moves,
     rows.rotates, rows.merges, rows.activates, rows.sums, rows.maps,
 )  # fmt: skip
