@@ -29,7 +29,8 @@ class Span:
     """Where an operation was read: 1-based lines, 0-based column, in the file at `path`.
 
     `call` is the line that calls the helper in which it stands, 0 when it stands in the kernel
-    itself, or in a helper whose loops are places of their own.
+    itself, or in a helper whose loops are places of their own. `via` are the lines of helpers that
+    call further ones, on the way from there.
     """
 
     line: int
@@ -37,6 +38,7 @@ class Span:
     end_line: int = 0
     path: str = ""
     call: int = 0
+    via: tuple[int, ...] = ()
 
     @property
     def lines(self) -> tuple[int, int]:

@@ -34,7 +34,7 @@ _SPACES = tuple(space.value for space in MemorySpace)
 _SPACE_MARK = re.compile(r"@[a-z]")
 _SPAN = re.compile(
     r'@(?:("(?:[^"\\\n]|\\.)*+"):)?(-?[0-9]{1,18})(?::(-?[0-9]{1,18}))?(?:-(-?[0-9]{1,18}))?'
-    r"(?:<([0-9]{1,18}))?"
+    r"(?:<([0-9]{1,18})((?:<[0-9]{1,18})*))?"
 )
 
 
@@ -228,7 +228,7 @@ class Scanner:
         return MemorySpace(name[0])
 
     def span(self, path: str) -> Span:
-        """`@LINE:COLUMN-END_LINE<CALL`, all but the line optional; Span(0) when there is none."""
+        """`@LINE:COLUMN-END_LINE<CALL<VIA`, all but the line optional; Span(0) for none."""
         if not self.peek("@"):
             return Span(0)
         start = self.position
@@ -240,7 +240,8 @@ class Scanner:
         end = int(found[4]) if found[4] is not None else line
         if found[1] is not None:
             path = Scanner(found[1], self.where).string() or ""
-        return Span(line, column, end, path, int(found[5] or 0))
+        via = tuple(int(one) for one in (found[6] or "").split("<")[1:])
+        return Span(line, column, end, path, int(found[5] or 0), via)
 
 
 def plain_extent(text: str) -> bool:

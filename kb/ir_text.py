@@ -131,13 +131,14 @@ def _type(type_: TileType) -> str:
 
 
 def _span(span: Span, path: str) -> str:
-    """` @12:4-15`, ` @12:4-15<80` for a helper called in line 80; nothing for an absent span."""
+    """` @12:4-15`, ` @12:4-15<80<9` for a helper called in line 9 of one that is called in
+    line 80; nothing for an absent span."""
     if span == _ABSENT:
         return ""
     file = "" if span.path == path else f"{_quoted(span.path)}:"
     column = f":{span.column}" if span.column else ""
     end = f"-{span.end_line}" if span.end_line != span.line else ""
-    call = f"<{span.call}" if span.call else ""
+    call = "".join(f"<{line}" for line in (span.call, *span.via)) if span.call else ""
     return f" @{file}{span.line}{column}{end}{call}"
 
 

@@ -56,13 +56,22 @@ LITERALS: st.SearchStrategy[Literal] = st.one_of(
     st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.0, 1e300, 5e-324]),
     TEXTS,
 )
-SPANS = st.just(Span(0)) | st.builds(
-    Span,
-    st.integers(0, 9999),
-    st.integers(0, 200),
-    st.integers(0, 9999),
-    st.sampled_from(["", "k.py", 'a/größe "x".py']),
-    st.sampled_from([0, 1, 512]),
+SPANS = (
+    st.just(Span(0))
+    | st.builds(
+        Span,
+        st.integers(0, 9999),
+        st.integers(0, 200),
+        st.integers(0, 9999),
+        st.sampled_from(["", "k.py", 'a/größe "x".py']),
+        st.sampled_from([0, 1, 512]),
+    )
+    | st.builds(
+        Span,
+        st.integers(1, 99),
+        call=st.integers(1, 99),
+        via=st.lists(st.integers(1, 99)).map(tuple),
+    )
 )
 EXTENTS = st.sampled_from(
     ["16", "TILE_M", "2 * TILE_D", "?", "cdiv(N, 4)", "a, b", "", " ", "x]", "(", "-1"]

@@ -34,12 +34,13 @@ class TypedWriter(RegionWriter):
 
     def place(self, at: Place) -> Span:
         """The span of a place: its own in the kernel's file, else the innermost call there; in a
-        helper, with the line of the kernel that leads there."""
+        helper, with the line of the kernel that leads there and those of helpers between."""
         if at.path != self.path:
             at = next((s for s in reversed(self.site) if s.path == self.path), at)
         call = self.site[0] if self.site and not self.home[0] <= at.line <= self.home[1] else at
         called = call.line if call.path == at.path and call != at else 0
-        return Span(at.line, at.column, at.end_line, at.path, called)
+        between = [s.line for s in self.site[1:] if called and s.path == at.path and s != at]
+        return Span(at.line, at.column, at.end_line, at.path, called, tuple(between))
 
     def emit(
         self,

@@ -114,6 +114,6 @@ def _lines(where: Iterable[Where], home: str) -> tuple[tuple[Lines, ...], str]:
             lines = found.setdefault(node.op.span.path or home, set())
             lines.add(node.lines)
             if node.op.span.call:
-                lines.add((node.op.span.call, node.op.span.call))
+                lines.update((one, one) for one in (node.op.span.call, *node.op.span.via))
     path = home if home in found or not found else next(iter(found))
     return tuple(sorted(found.get(path, ()))), path

@@ -318,6 +318,20 @@ COLUMNS_THREADS = """__global__ void columns(const float* dy, float* db, int row
 """
 
 
+ATOMIC_COLUMNS_THREADS = """__global__ void columns(const float* dy, float* db, int rows, int n) {
+    __shared__ float part[32];
+    if (threadIdx.y == 0) part[threadIdx.x] = 0.f;
+    __syncthreads();
+    int at = blockIdx.x * 32 + threadIdx.x;
+    float acc = 0.f;
+    for (int row = threadIdx.y; row < rows; row += blockDim.y) acc += dy[row * n + at];
+    atomicAdd(&part[threadIdx.x], acc);
+    __syncthreads();
+    if (threadIdx.y == 0) db[at] += part[threadIdx.x];
+}
+"""
+
+
 BACKWARD_REGISTERS_THREADS = """__global__ void back(const float* x, const float* dy, float* out, float* part, int n) {
     float kept[8];
     float sum = 0.f;

@@ -344,9 +344,10 @@ class EarlyExit(Pattern):
 
 
 def _flags(facts: Facts, branch: Node, tests: list[Node]) -> list[Node]:
-    """The loads of a condition that is loaded, from where the block id says."""
+    """The loads of a condition that is loaded, one number from where the block id says."""
     found = [] if tests else facts.feeding(branch.op.inputs[0])
     own = all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in found)
+    own = own and not any(i.has(AtomKind.INDUCTION) for a in found for i in a.index)
     return [a.node for a in found] if own else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
@@ -15,7 +15,7 @@ from extractors.patterns.cases_rows import (
     SOFTMAX_CHUNKS,
 )
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
-from extractors.patterns.cases_rows_threads import SOFTMAX_CHUNKS_THREADS
+from extractors.patterns.cases_rows_threads import OWN_ROW_THREADS, SOFTMAX_CHUNKS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
@@ -179,6 +179,7 @@ class ReciprocalOnce(Pattern):
         ),
         Case(SOFTMAX_CHUNKS_THREADS, "one reciprocal per row"),
         Case(MERGE_LOOP_THREADS, "one reciprocal per row"),
+        Case(OWN_ROW_THREADS, "divide per element"),
     )
     near_misses = (
         NearMiss(vary(_KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
@@ -189,6 +190,9 @@ class ReciprocalOnce(Pattern):
             value="true division",
         ),
         NearMiss(vary(_KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
+        NearMiss(
+            OWN_ROW_THREADS.replace("v[i] / top", "v[i] / 448.f"), why="a number that is known"
+        ),
         NearMiss(
             vary(_COEFFICIENT, (" / n\n", " / 768\n")),
             why="a number that is known",
@@ -227,6 +231,8 @@ class ReciprocalOnce(Pattern):
                 once += [node, *products] if products else []
         mean = [n for n in facts.graph.of(OpKind.DIV) if self._mean(facts, n)]
         mean += [n for n in each if n not in mean and self._of_a_row(facts, n)]
+        told = {n.op.span for n in (*mean, *once)}
+        each += [n for n in _in_rounds(facts) if n.op.span not in told]
         each = [n for n in each if n not in mean]
         if once:
             yield self.decide(facts, "one reciprocal per row", [*mean, *once])
@@ -323,6 +329,26 @@ class ReciprocalOnce(Pattern):
                     if any(facts.graph.roots(v, *READS) for v in other):
                         found.append(user)
         return found
+
+
+def _in_rounds(facts: Facts) -> Iterator[Node]:
+    """Where a thread divides, in every round of a loop, what the round loads or takes out of
+    registers, by a number that was there before."""
+    graph = facts.threads
+    for node in graph.of(OpKind.DIV) if facts.of_threads else ():
+        over, under = node.op.inputs[:2]
+        made = graph.producer(graph.core(under))
+        if node.loop is None or (made is not None and made.inside(node.loop)):
+            continue
+        if not graph.roots(under, *READS) and under not in facts.graph.function.parameter_names:
+            continue
+        kind = node.op.results[0].type
+        if kind is None or not kind.dtype.startswith(("f", "bf")):
+            continue
+        above = graph.upstream(over, lambda n: n.op.kind in (*READS, OpKind.SHUFFLE))
+        inner = [n.op.kind for n in above if n.inside(node.loop)]
+        if OpKind.SHUFFLE not in inner and not {*READS, OpKind.EXTRACT}.isdisjoint(inner):
+            yield node
 
 
 def _of_elements(facts: Facts, node: Node) -> bool:

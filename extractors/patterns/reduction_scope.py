@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import (
     ADD_THREADS,
+    ATOMIC_COLUMNS_THREADS,
     COLUMNS_THREADS,
     NORM_BACKWARD_THREADS,
     ROW_NORM_THREADS,
@@ -21,7 +22,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.held_sums import held_sums
 from kb.analysis.loops import Loop, Role, grower
-from kb.analysis.stages import partials_joined, second_stage, steps, tree_steps
+from kb.analysis.stages import added_by_atomics, partials_joined, second_stage, steps, tree_steps
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -118,6 +119,7 @@ class ReductionScope(Pattern):
         Case(MERGE_LOOP_THREADS, "thread"),
         Case(TREE_THREADS, "block"),
         Case(COLUMNS_THREADS, "block"),
+        Case(ATOMIC_COLUMNS_THREADS, "block"),
         Case(_BEST, "warp"),
         Case(ROW_NORM, "block"),
         Case(ROW_NORM_POINTER, "block"),
@@ -161,6 +163,9 @@ class ReductionScope(Pattern):
         elif found:
             scopes = {str(n.op.attribute("scope") or "warp") for n in found}
             yield self.decide(facts, min(scopes), [*found, *_handed(facts, found), *groups])
+        elif added := added_by_atomics(facts):
+            yield self.decide(facts, "block", list(added))
+            return
         adds = [
             a.node
             for a in facts.stores

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.padding_policy import padded
-from extractors.patterns.thread_guard import ThreadGuard
+from extractors.patterns.thread_guard import BLOCKS, ThreadGuard
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.evidence import Decision
@@ -123,7 +123,8 @@ class RoundsEndAtExtent(Pattern):
             # Rounds of the whole grid end at the problem, however loads inside of them are padded.
             grid = [n for n in loops if _over_grid(facts, n) and any(t.inside(n) for t in touching)]
             found = grid if padded(facts) or not found else found
-            if found and not any(ThreadGuard().find(facts)):
+            guards = [d for d in ThreadGuard().find(facts) if d.value != BLOCKS]
+            if found and not guards:
                 yield self.decide(facts, "loop bound", found)
 
 

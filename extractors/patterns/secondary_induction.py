@@ -13,6 +13,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.loops import Carried, Role
+from kb.analysis.rounds import tested
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -116,7 +117,8 @@ class SecondaryInduction(Pattern):
         pointers: list[Node] = []
         for loop in facts.loops:
             for state in loop.of(Role.COUNTER):
-                if not self._addresses(facts, state):
+                own = facts.of_threads and state in tested(loop)
+                if own or not self._addresses(facts, state):
                     continue
                 shaped = bool(facts.types.shape(state.argument)) and not facts.of_threads
                 pointer = facts.types.of(state.argument).kind in ("pointer", "array")

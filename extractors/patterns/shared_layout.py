@@ -9,7 +9,8 @@ from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import VIEWS, Node
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.analysis.register_rows import puts
 from kb.analysis.shared import SharedMemory
 from kb.analysis.values import Values
 from kb.evidence import Decision
@@ -17,10 +18,12 @@ from kb.ops import ATOMICS, OWN_THREAD, OpKind
 
 BANKS = 32
 PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
+SPREAD = "elements of a thread's vector apart, free of bank conflicts"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
 _PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
 _CARVING = (OpKind.ADD, OpKind.POINTER_CAST)
+_LOOKS = CASTS | {OpKind.BITCAST, OpKind.COPY}
 _FOUND = (OpKind.OPAQUE, OpKind.LOAD, OpKind.EXTERN_MATH)
 
 _PLAIN = vary(TURN_THREADS, ("tile[T][T + 1]", "tile[T][T]"))
@@ -43,8 +46,24 @@ _TURNED_OVER = """__global__ void two(const float* x, float* out, int n) {
 """
 
 
+_SPREAD = """__global__ void columns(const float4* x, float* out, int rows, int n) {
+    extern __shared__ float sums[];
+    float acc[4] = {0.f, 0.f, 0.f, 0.f}, v[4];
+    for (int r = threadIdx.y; r < rows; r += blockDim.y) {
+        *reinterpret_cast<float4*>(v) = x[r * n + threadIdx.x];
+        for (int j = 0; j < 4; ++j) acc[j] += v[j];
+    }
+    for (int k = 0; k < 4; ++k) atomicAdd(&sums[threadIdx.x + k * 32], acc[k]);
+    __syncthreads();
+    out[threadIdx.x] = sums[threadIdx.x];
+}
+"""
+
+
 class SharedLayout(Pattern):
-    """Rows with some elements more than a tile has, or positions mixed by an exclusive or."""
+    """Rows with some elements more than a tile has, positions mixed by an exclusive or, or the
+    elements of a thread's vector as far apart as memory has banks, where a neighbour's lie between
+    them."""
 
     name = "layout-of-shared-arrays"
     axis = "smem_layout"
@@ -54,6 +73,7 @@ class SharedLayout(Pattern):
         Case(PRODUCT_THREADS, "padded rows"),
         Case(_SWIZZLED, "xor swizzle"),
         Case(_PLAIN, "no padding, no swizzle"),
+        Case(_SPREAD, SPREAD),
     )
     near_misses = (
         NearMiss(
@@ -71,6 +91,16 @@ class SharedLayout(Pattern):
             value="xor swizzle",
         ),
         NearMiss(ADD_THREADS, why="there is no shared array"),
+        NearMiss(
+            _SPREAD.replace("threadIdx.x + k * 32", "threadIdx.x * 4 + k"),
+            why="as the vector lies in memory",
+            value=SPREAD,
+        ),
+        NearMiss(
+            vary(_SPREAD, ("acc[j] += v[j]", "acc[j] += v[0] * j")),
+            why="a number of the thread's own per row of the array, no element of its vector",
+            value=SPREAD,
+        ),
         NearMiss(_TURNED_OVER, why="the buffer is chosen, no position", value="xor swizzle"),
         NearMiss(_PLAIN, why="rows are as wide as the tile", value="padded rows"),
     )
@@ -94,7 +124,10 @@ class SharedLayout(Pattern):
             yield self.decide(facts, PADDED, padded)
         if mixed:
             yield self.decide(facts, SWIZZLED, mixed)
-        if arrays and not padded and not mixed:
+        spread = _spread(facts, shared)
+        if spread:
+            yield self.decide(facts, SPREAD, spread)
+        if arrays and not padded and not mixed and not spread:
             yield self.decide(facts, PLAIN, [*arrays, *self._carved(facts, shared)])
 
     def _carved(self, facts: Facts, shared: SharedMemory) -> list[Node]:
@@ -148,3 +181,43 @@ def _said(facts: Facts, node: Node) -> str | None:
 def _of_threads(facts: Facts, mixing: Node) -> bool:
     """True when what is mixed differs from thread to thread; a buffer that turns over does not."""
     return any(facts.threads.roots(value, *_PLACES) for value in mixing.op.inputs)
+
+
+def _spread(facts: Facts, shared: SharedMemory) -> list[Node]:
+    """Where the rounds over the elements of a vector that a thread loaded put them into shared
+    memory, whole rows of banks apart."""
+    graph, values = facts.threads, facts.thread_values
+    found = []
+    for node in graph.of(OpKind.STORE, *ATOMICS):
+        if not node.loops or not shared.holds(node.op):
+            continue
+        pointer = graph.through(node.op.inputs[0], frozenset({OpKind.POINTER_CAST}))
+        place = values.expr(pointer)
+        for loop in node.loops:
+            counter = next(iter(loop.op.regions[-1].arguments), None)
+            step = (
+                values.expr(counter.name).atom if counter and loop.op.kind == OpKind.FOR else None
+            )
+            apart = place.coefficient(step).constant if step is not None else None
+            if apart and apart % BANKS == 0 and graph.roots(pointer, *OWN_THREAD):
+                if counter is not None and _of_vector(
+                    graph, node.op.operand("value"), counter.name
+                ):
+                    found.append(node)
+    return found
+
+
+def _of_vector(graph: Graph, value: str | None, index: str) -> bool:
+    """Whether a number is made of the element, of the given number, of what one load brought, or of
+    an array that such elements were put into, each at its own place."""
+    for node in graph.upstream(value or "", lambda n: n.op.kind == OpKind.LOAD):
+        if node.op.kind != OpKind.EXTRACT or node.op.operand("index") != index:
+            continue
+        array = graph.through(node.op.inputs[0], _LOOKS)
+        if graph.kind_of(array) == OpKind.LOAD:
+            return True
+        for put in puts(graph, array or "") if graph.kind_of(array) != OpKind.EXTRACT else ():
+            own = put.op.operand("index") or ""
+            if own != index and _of_vector(graph, put.op.operand("value"), own):
+                return True
+    return False

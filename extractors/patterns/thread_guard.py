@@ -41,6 +41,12 @@ _FIRST = """__global__ void first(const float* x, float* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = v;
 }
 """
+_SLOT = """__global__ void put(const float* x, const int* slot, float* out, int rows) {
+    int row = blockIdx.x;
+    if (slot[row] < 0) return;
+    out[slot[row] * 32 + threadIdx.x] = x[row * 32 + threadIdx.x];
+}
+"""
 _LEFT = """__global__ void scale(const float* x, float* out, int n) {
     int from = blockIdx.x * blockDim.x + threadIdx.x;
     for (int k = 0; k < 4; ++k) {
@@ -51,13 +57,14 @@ _LEFT = """__global__ void scale(const float* x, float* out, int n) {
 }
 """
 
+BLOCKS = "early return of whole blocks"
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 _TOUCHING = READS | WRITES | ATOMICS
 
 
 class ThreadGuard(Pattern):
     """A branch on the own position against an extent: threads outside leave, skip the work, or skip
-    an access."""
+    an access. Or blocks leave whose item lies outside, or that were handed none."""
 
     name = "threads-outside-the-problem"
     axis = "boundary_handling"
@@ -68,6 +75,8 @@ class ThreadGuard(Pattern):
         Case(_AROUND, "branch around the work"),
         Case(ADD_THREADS, "access under a branch"),
         Case(_LEFT, "rounds past the end left out"),
+        Case(_SLOT, BLOCKS),
+        Case(_SLOT.replace("slot[row] < 0", "row >= rows"), BLOCKS),
     )
     near_misses = (
         NearMiss(
@@ -78,6 +87,14 @@ class ThreadGuard(Pattern):
             _LEFT.replace("at >= n", "x[at] < 0.f"),
             why="a value ends the loop, not its place",
             value="rounds past the end left out",
+        ),
+        NearMiss(
+            _SLOT.replace("slot[row] < 0", "slot[row] < 7"),
+            why="a kind of item, none outside of anything",
+        ),
+        NearMiss(
+            _SLOT.replace("slot[row] < 0", "slot[0] > rows"),
+            why="all blocks leave or none",
         ),
         NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
         NearMiss(
@@ -95,11 +112,15 @@ class ThreadGuard(Pattern):
         leaving: list[Node] = []
         around: list[Node] = []
         ended: list[Node] = []
+        blocks: list[Node] = []
         for branch in facts.graph.of(OpKind.IF):
             tests = _bounds(facts, branch.op.inputs[0])
             if tests and parts_of_rows(facts, branch):
                 continue  # Told with what becomes of the rest.
-            if tests and _leaves(branch.op):
+            whole = [] if tests or branch.loops else _of_blocks(facts, branch)
+            if whole and _leaves(branch.op):
+                blocks += [branch, *whole]
+            elif tests and _leaves(branch.op):
                 leaving += [branch, *tests]
             elif tests and _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
                 ended += [branch, *tests]
@@ -108,6 +129,8 @@ class ThreadGuard(Pattern):
         around += [n for pair in waived_rounds(facts) for n in pair]
         if leaving:
             yield self.decide(facts, "early return", leaving)
+        if blocks:
+            yield self.decide(facts, BLOCKS, blocks)
         if ended:
             yield self.decide(facts, "rounds past the end left out", ended)
         if around:
@@ -135,6 +158,28 @@ def _bounds(facts: Facts, condition: str | None) -> list[Node]:
         for n in comparisons(facts, condition)
         if n.op.kind in _ORDERED and _compares(*sides(facts, n))
     ]
+
+
+def _of_blocks(facts: Facts, branch: Node) -> list[Node]:
+    """Comparisons of the block's own item with an extent, or of a number that was loaded for it
+    with one, with zero or with minus one."""
+    found = []
+    for test in comparisons(facts, branch.op.inputs[0]):
+        for own, other in (sides(facts, test), sides(facts, test)[::-1]):
+            placed = own.has(AtomKind.BLOCK) and not own.has(AtomKind.LOADED) and _extent(other)
+            named = _of_item(facts, own) and (other.constant in (0, -1) or _extent(other))
+            apart = not other.has(AtomKind.BLOCK, AtomKind.LANE, AtomKind.LOADED)
+            if test.op.kind in _ORDERED and apart and (placed or named):
+                found.append(test)
+    return found
+
+
+def _of_item(facts: Facts, own: Expr) -> bool:
+    """A number that one load brought, from where the block id says."""
+    atom = own.atom
+    made = facts.graph.producer(atom.value) if atom and atom.kind is AtomKind.LOADED else None
+    access = facts.access(made) if made is not None else None
+    return access is not None and any(i.has(AtomKind.BLOCK) for i in access.index)
 
 
 def _compares(left: Expr, right: Expr) -> bool:

@@ -6,13 +6,18 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
-from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import (
+    ADD_THREADS,
+    ATOMIC_COLUMNS_THREADS,
+    COLUMNS_THREADS,
+    ROW_NORM_THREADS,
+)
 from extractors.patterns.cases_threads import FARTHEST_THREADS, FLASH_THREADS, TREE_THREADS
 from kb.analysis.exchanges import reduction_kind
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Role, grower
-from kb.analysis.stages import partials_joined, second_stage, tree_steps
+from kb.analysis.stages import added_by_atomics, partials_joined, second_stage, tree_steps
 from kb.evidence import Decision
 
 _HEAD = """__global__ void total(const float* x, float* out, int n) {
@@ -53,12 +58,14 @@ _HANDED = _HEAD + "    if (threadIdx.x == 0) out[blockIdx.x] = part[0] + 1.f;\n}
 
 
 _PARTS = "partials of the threads, joined through shared memory"
+_ADDED = "partials of the threads, joined in shared memory by atomics"
 
 
 class TwoStageReduction(Pattern):
     """Shuffles combine a warp, shared memory holds a number per warp, and those are combined: with
     what loops added up before, and the loop that reads the row again for the outcome. Or threads
-    halve in shared memory, step by step, what all of them left there."""
+    halve in shared memory, step by step, what all of them left there; or add it up there by
+    atomics."""
 
     name = "two-stage-block-reduction"
     axis = "reduction_scheme"
@@ -70,6 +77,7 @@ class TwoStageReduction(Pattern):
         Case(_OBJECT, "tree in shared memory"),
         Case(FARTHEST_THREADS, "tree in shared memory"),
         Case(COLUMNS_THREADS, _PARTS),
+        Case(ATOMIC_COLUMNS_THREADS, _ADDED),
     )
     near_misses = (
         NearMiss(_HANDED, why="one warp's result is handed on, nothing combines those of several"),
@@ -87,6 +95,11 @@ class TwoStageReduction(Pattern):
             vary(COLUMNS_THREADS, ("part[j * 32 + lane]", "part[threadIdx.x]")),
             why="a thread adds what it left itself",
         ),
+        NearMiss(
+            vary(ATOMIC_COLUMNS_THREADS, ("], acc)", "], 1.f)")),
+            why="threads are counted",
+            value=_ADDED,
+        ),
         NearMiss(_TOTALS, why="each thread adds what lies before it: running totals"),
     )
 
@@ -101,6 +114,10 @@ class TwoStageReduction(Pattern):
             yield self.decide(facts, "tree in shared memory", [*tree, *_streamed(facts)])
         if parts := [n for nodes in partials_joined(facts).values() for n in nodes]:
             yield self.decide(facts, _PARTS, [*parts, *_own(facts, parts)])
+        elif added := added_by_atomics(facts):
+            yield self.decide(
+                facts, _ADDED, [n for atomic, sums in added.items() for n in (*sums, atomic)]
+            )
 
 
 def _own(facts: Facts, parts: list[Node]) -> list[Node]:

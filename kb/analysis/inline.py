@@ -54,6 +54,7 @@ class _Inliner:
     home: str = ""
     site: Span | None = None
     called: int = 0
+    via: tuple[int, ...] = ()
     _copies: int = 0
     _ops: int = 0
 
@@ -104,7 +105,9 @@ class _Inliner:
 
     def _placed(self, span: Span) -> Span:
         """The span of an operation, with the line that calls the helper in which it stands."""
-        return replace(span, call=self.called) if self.called and not span.call else span
+        if not self.called or span.call:
+            return span
+        return replace(span, call=self.called, via=self.via)
 
     def _item(self, op: Op, names: Names) -> bool:
         """A name for one part of a group that was put together in plain sight."""
@@ -183,13 +186,15 @@ class _Inliner:
         mark = f"_{self._copies}"
         inner: Names = {}
         head = self._bind(helper, op, names, inner, mark)
-        outer, called = self.site, self.called
+        outer, called, via = self.site, self.called, self.via
         if outer is None and helper.span.path != self.home:
             self.site = op.span
         if not called and not any(one.kind in LOOPS for one in walk(helper.body)):
             self.called = op.span.line
+        elif called and op.span.path == self.home:
+            self.via = (*via, op.span.line)
         ops = self._ops_of(body[:-1], inner, depth + 1, mark)
-        self.site, self.called = outer, called
+        self.site, self.called, self.via = outer, called, via
         returned = body[-1].inputs
         for result in op.results:
             if returned:

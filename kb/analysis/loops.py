@@ -98,8 +98,8 @@ def _bounds(graph: Graph, node: Node) -> tuple[str | None, str | None, str | Non
 
 def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
     if argument in values.increments:
-        grows = values.increments[argument]
-        if not grows.has(AtomKind.LOADED, AtomKind.OPAQUE):
+        given = [a for a in values.increments[argument].atoms() if a.value not in values.sizes]
+        if not any(a.kind in (AtomKind.LOADED, AtomKind.OPAQUE) for a in given):
             return Role.COUNTER
     if _contracts_into(graph, argument, next_):
         return Role.ACCUMULATOR

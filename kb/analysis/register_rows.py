@@ -30,8 +30,7 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     for taken in graph.of(OpKind.EXTRACT):
         array = taken.op.inputs[0]
         if array not in written:
-            puts = _put(graph, array)
-            written[array] = [n for n in puts if sources & _from(graph, n)]
+            written[array] = [n for n in puts(graph, array) if sources & _from(graph, n)]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         if others:
             found.update(dict.fromkeys([*others, taken]))
@@ -73,7 +72,7 @@ def _alone(put: Node, taken: Node, sums: set[Node | None]) -> bool:
     return put.loop in sums and taken.loop not in put.loops and put.index < taken.index
 
 
-def _put(graph: Graph, array: str) -> list[Node]:
+def puts(graph: Graph, array: str) -> list[Node]:
     """The writes of elements that an array went through."""
     pending, found = [array], []
     for value in pending:

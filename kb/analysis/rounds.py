@@ -6,9 +6,9 @@ from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.loops import Loop, Role
+from kb.analysis.loops import Carried, Loop, Role
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, scale, sub
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 
@@ -36,12 +36,25 @@ def steps_of(facts: Facts, loop: Loop) -> list[tuple[Atom, Expr]]:
     """What counts the rounds of a loop over a range, with how much it grows in each: the loop's own
     variable, or the number of rounds in what is carried from one to the next."""
     if loop.induction is None:
-        return []
+        atoms = (a for c in tested(loop) for a in facts.values.expr(c.argument).top())
+        own = loop.node.result
+        return [(a, ONE) for a in atoms if a.kind is AtomKind.COUNT and a.value == own]
     by = facts.values.expr(loop.step) if loop.step is not None else ONE
-    own = facts.values.expr(loop.induction).atom
+    step = facts.values.expr(loop.induction).atom
     carried = [facts.values.expr(c.argument) for c in loop.of(Role.COUNTER)]
     counts = {atom: ONE for e in carried for atom in e.top() if atom.kind is AtomKind.COUNT}
-    return [*([(own, by)] if own is not None else []), *counts.items()]
+    return [*([(step, by)] if step is not None else []), *counts.items()]
+
+
+def tested(loop: Loop) -> list[Carried]:
+    """Carried numbers of a loop without a range that its test compares and that grow by the same in
+    every round: what it counts by."""
+    if loop.node.op.kind != OpKind.WHILE:
+        return []
+    test = loop.node.op.regions[0]
+    asked = {v for op in test.ops if op.kind in COMPARISONS for v in op.inputs}
+    own = zip(test.arguments, loop.carried, strict=False)
+    return [c for a, c in own if a.name in asked and c.role is Role.COUNTER]
 
 
 def _bare(position: Expr, step: Atom) -> bool:

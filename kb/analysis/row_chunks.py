@@ -17,7 +17,8 @@ def chunked(facts: Facts, access: Access) -> bool:
             continue
         for step, by in steps_of(facts, loop):
             rows = [e for e in access.index if e.has(AtomKind.LANE) and step in {*e.atoms()}]
-            if any(step.kind is not AtomKind.COUNT or goes_along(e, step, by) for e in rows):
+            own = step.kind is not AtomKind.COUNT or loop.induction is None
+            if any(own or goes_along(e, step, by) for e in rows):
                 return True
             if any(step in {*e.atoms()} for e in _tiles(access)):
                 return True

@@ -18,7 +18,9 @@ _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 _LOGIC = (OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.NOT)
 _HANDING = (OpKind.IF, OpKind.FOR)
+_JOINING = (OpKind.ATOMIC_ADD, OpKind.ATOMIC_MAX, OpKind.ATOMIC_MIN)
 _LOOKS = CASTS | {OpKind.EXTRACT, OpKind.COPY, OpKind.BITCAST}
+_KEPT = _LOOKS | {OpKind.INSERT, OpKind.FOR, OpKind.WHILE, OpKind.IF}
 
 
 def steps(facts: Facts) -> list[Node]:
@@ -98,6 +100,32 @@ def partials_joined(facts: Facts) -> dict[Node, tuple[Node, ...]]:
         if joined and not any(n in load.loops for n in parts):
             found[load] = (*parts, load, *joined)
     return found
+
+
+def added_by_atomics(facts: Facts) -> dict[Node, list[Node]]:
+    """Atomics by which the threads of a block join, in shared memory, what each of them summed up
+    in a loop before: with those sums."""
+    graph = facts.threads
+    if not any(n.op.attribute("space") == "shared" for n in graph.of(OpKind.ALLOCATE)):
+        return {}
+    shared, sums = SharedMemory(graph), {n for n in graph.nodes if _grows(graph, n)}
+    found = {}
+    for atomic in graph.of(*_JOINING):
+        above = graph.upstream(atomic.op.operand("value") or "", lambda n: n.op.kind not in _KEPT)
+        own = [n for n in above if n in sums and not {*n.loops} <= {*atomic.loops}]
+        if own and shared.holds(atomic.op) and not graph.users(atomic.result):
+            found[atomic] = own
+    return found
+
+
+def _grows(graph: Graph, node: Node) -> bool:
+    """Whether an operation joins what a loop carries, perhaps as an element of an array, with
+    something that was loaded."""
+    if reduction_kind(node.op.kind) is None or not node.loops:
+        return False
+    return bool(graph.roots(node.result, OpKind.LOAD)) and any(
+        graph.through(v, _LOOKS) in graph.arguments for v in node.op.inputs[:2]
+    )
 
 
 def _rounds(values: Values, access: Node) -> bool:

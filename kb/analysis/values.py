@@ -10,6 +10,7 @@ from kb.analysis import symbolic as s
 from kb.analysis.bits import masked
 from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, field_of, is_view
+from kb.analysis.lanes import relane
 from kb.analysis.of_types import compiled_in
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.trips import advanced, parted, trips
@@ -23,6 +24,7 @@ _SAME = frozenset(
 )  # fmt: skip
 _LOGIC = frozenset({OpKind.NOT, OpKind.AND, OpKind.OR}) | COMPARISONS
 _TURNED = frozenset({OpKind.TRANSPOSE, OpKind.PERMUTE})
+_OF_OUTER = (OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FLOOR_DIV)
 _STEPS = frozenset({OpKind.ADD, OpKind.SUB, OpKind.ADVANCE, OpKind.COPY})
 
 
@@ -36,6 +38,7 @@ class Values:
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
     chosen: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     increments: dict[str, Expr] = field(default_factory=dict)
+    sizes: dict[str, str] = field(default_factory=dict)
     items_of_rounds: dict[int, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -166,11 +169,13 @@ class Values:
             return s.number(constant) if isinstance(constant, int) else None
         if node.op.kind == OpKind.ATTRIBUTE:
             return self._field(node)
-        if node.op.kind in (OpKind.MUL, OpKind.CAST, OpKind.COPY):
-            parts = node.op.inputs[: 2 if node.op.kind == OpKind.MUL else 1]
+        if node.op.kind == OpKind.SIZE_OF:
+            return self._size(node)
+        if node.op.kind in (*_OF_OUTER, OpKind.CAST, OpKind.COPY):
+            parts = node.op.inputs[: 2 if node.op.kind in _OF_OUTER else 1]
             known = [part for v in parts if (part := self._outer(v, loop)) is not None]
             if len(known) == len(parts):
-                return known[0] if len(known) == 1 else s.mul(known[0], known[1])
+                return known[0] if len(known) == 1 else _ARITHMETIC[node.op.kind](*known)
             return None
         if node.op.kind == OpKind.NEG:
             part = self._outer(node.op.inputs[0], loop)
@@ -265,6 +270,14 @@ class Values:
         name = field_of(self.graph, node.result)
         return s.of(Atom(name, AtomKind.PARAMETER, value=name)) if name is not None else None
 
+    def _size(self, node: Node) -> Expr:
+        """Bytes of a type: the same number wherever the kernel asks for it."""
+        dtype = self.graph.core(node.op.inputs[0]) or ""
+        same = (one for one, of in self.sizes.items() if of == dtype)
+        first = next(same, node.result)
+        self.sizes[first] = dtype
+        return s.of(Atom(f"value({first})", AtomKind.OPAQUE, value=first))
+
     def _block(self, node: Node) -> Expr | None:
         axis = self.literal(node.op.operand("axis")) or 0
         kind = AtomKind.BLOCK if node.op.kind == OpKind.BLOCK_ID else AtomKind.BLOCKS
@@ -350,37 +363,6 @@ class Values:
         return None
 
 
-def relane(expr: Expr, moves: dict[int, int]) -> Expr:
-    """The expression with its lanes moved to other axes, counted from the last axis."""
-    if not expr.has(AtomKind.LANE):
-        return expr
-    terms = [
-        (tuple(_relaned(atom, moves) for atom in factors), count) for factors, count in expr.terms
-    ]
-    return s.make(terms)
-
-
-def _relaned(atom: Atom, moves: dict[int, int]) -> Atom:
-    if atom.kind is AtomKind.LANE:
-        place = moves.get(int(atom.value), int(atom.value))
-        return Atom(f"lane({atom.args[0]})[{place}]", AtomKind.LANE, atom.args, str(place))
-    if not atom.args or not any(arg.has(AtomKind.LANE) for arg in atom.args):
-        return atom
-    args = tuple(relane(arg, moves) for arg in atom.args)
-    if atom.kind is AtomKind.CHOICE:
-        return Atom(f"choice({', '.join(map(str, args))})", atom.kind, args, atom.value)
-    if atom.kind in (AtomKind.MINIMUM, AtomKind.MAXIMUM):
-        return next(iter(s.extreme(atom.kind, list(args)).top()))
-    rebuilt = _REBUILT.get(atom.kind)
-    made = rebuilt(*args).atom if rebuilt is not None else None
-    return made or Atom(f"{atom.kind}({', '.join(map(str, args))})", atom.kind, args, atom.value)
-
-
-_REBUILT: dict[AtomKind, Callable[[Expr, Expr], Expr]] = {
-    AtomKind.FLOOR_DIV: s.floor_div, AtomKind.CEIL_DIV: s.ceil_div, AtomKind.MOD: s.mod,
-}  # fmt: skip
-
-
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
     OpKind.ADD: s.add, OpKind.SUB: s.sub, OpKind.MUL: s.mul, OpKind.FLOOR_DIV: s.floor_div,
     OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add, OpKind.BIT_AND: masked,
@@ -394,5 +376,5 @@ _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
     OpKind.ZEROS: Values._fill, OpKind.SHIFT_LEFT: Values._shift, OpKind.SELECT: Values._select,
     OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
     OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,
-    OpKind.SUBSCRIPT: Values._subscript,
+    OpKind.SUBSCRIPT: Values._subscript, OpKind.SIZE_OF: Values._size,
 }  # fmt: skip

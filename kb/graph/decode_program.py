@@ -104,11 +104,13 @@ def _span(reading: Reading, node: str) -> Span:
     if not reading.has(node, "tl:startLine"):
         return Span(0)
     rest = reading.json(node)
-    end = rest.get("endLine")
+    end, calls = rest.get("endLine"), rest.get("call", 0)
+    call, *via = calls if isinstance(calls, list) else [calls]
     return Span(
         reading.integer(node, "tl:startLine"),
         reading.integer(node, "tl:startColumn"),
         reading.integer(node, "tl:endLine") if end is None else int(str(end)),
         reading.optional(node, "tl:file") or "",
-        int(str(rest.get("call", 0))),
+        int(str(call)),
+        tuple(int(str(line)) for line in via),
     )

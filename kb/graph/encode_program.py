@@ -121,8 +121,10 @@ class _Writer:
         self.facts.add(node, "tl:endLine", span.lines[1])
         self.facts.add(node, "tl:startColumn", span.column)
         self.facts.maybe(node, "tl:file", span.path or None)
-        rest = {"endLine": span.end_line} if span.end_line != span.lines[1] else {}
+        rest: dict[str, object] = {}
+        if span.end_line != span.lines[1]:
+            rest["endLine"] = span.end_line
         if span.call:
-            rest["call"] = span.call
+            rest["call"] = [span.call, *span.via] if span.via else span.call
         if rest:
             self.facts.json(node, rest)
