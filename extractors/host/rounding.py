@@ -75,7 +75,7 @@ def rounded_anywhere(material: Material, values: list[Expr]) -> set[Lines]:
 
 def rounded(value: Value) -> Iterator[Expr]:
     """An extent rounded up to a power of two or to a multiple; or the smaller or larger of that and
-    a bound, which may have cases."""
+    a bound, which both may have cases."""
     if not isinstance(value, Expr):
         return
     if value.op == "int":
@@ -83,7 +83,7 @@ def rounded(value: Value) -> Iterator[Expr]:
     elif _powers(value) or _multiple(value):
         yield value
     elif value.op in ("min", "max") and any(_bound(arg) for arg in value.args):
-        yield from (one for arg in value.args for one in rounded(arg))
+        yield from (one for arg in value.args for leaf in leaves(arg) for one in rounded(leaf))
 
 
 def _powers(value: Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Rounding of divisions and transcendental functions."""
+"""Rounding of divisions, transcendental functions and narrowing casts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _MODES = frozenset({"rn", "approx", "full"})
+_NARROWING = {"rtne": "rn", "rtz": "rz"}
 
 
 _FAST = (
@@ -74,6 +75,9 @@ class ApproximateDivision(Pattern):
         Case(
             vary(_FAST, ("libdevice.fast_dividef(v, w)", "tl.fdiv(v, w, ieee_rounding=True)")), "rn"
         ),
+        Case(
+            vary(PRODUCT_POINTER, ("tl.float16)", 'tl.float16, fp_downcast_rounding="rtne")')), "rn"
+        ),
         Case(_FAST_THREADS, "approx"),
         Case(_ONCE_THREADS, "rn"),
         Case(_WRITTEN, "rn"),
@@ -103,6 +107,9 @@ class ApproximateDivision(Pattern):
         mode = facts.graph.producer(facts.graph.through(node.op.operand("rounding"), COPIES))
         if mode is not None and mode.op.kind == OpKind.ENUM:
             yield str(mode.op.attribute("name")).removeprefix("rounding.")
+        given = facts.values.literal(node.op.operand("rounding"))
+        if isinstance(given, str) and given in _NARROWING:
+            yield _NARROWING[given]
         if facts.values.literal(node.op.operand("ieee_rounding")) is True:
             yield "rn"
         yield from set(str(node.op.attribute("opcode")).split(".")) & {"rn"}

@@ -268,3 +268,32 @@ def carry_on(c, state, pair, x, out, size, width, T: tl.constexpr, W: tl.constex
 """
 )
 """What came before a chunk, and then what a triangle of its own elements adds."""
+STATE_STEP_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def step(q, state, out, rate, TK: tl.constexpr, TV: tl.constexpr):
+    rows = tl.arange(0, TV)
+    cols = tl.arange(0, TK)
+    s = tl.load(state + rows[:, None] * TK + cols[None, :])
+    v = tl.load(q + cols).to(tl.float32) * rate
+    tl.store(out + rows, tl.sum(s * v[None, :], axis=1))
+"""
+)
+"""A state of one step, multiplied with a scaled vector and summed by lanes."""
+
+STATE_STEPS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def steps(q, d, out, n, rate, TK: tl.constexpr, TV: tl.constexpr):
+    rows = tl.arange(0, TV)
+    cols = tl.arange(0, TK)
+    s = tl.zeros([TV, TK], tl.float32)
+    for i in range(n):
+        v = tl.load(q + i * TK + cols).to(tl.float32) * rate
+        s += v[None, :] * tl.load(d + i * TV + rows)[:, None]
+    tl.store(out + rows[:, None] * TK + cols[None, :], s)
+"""
+)
+"""A state that an outer product is added to in every step."""

@@ -18,6 +18,14 @@ _BY_TYPE = vary(
      "        if a.dtype.element_ty == tl.float8e5:\n            p = p.to(tl.float8e5)\n"
      "        else:\n            p = p.to(tl.float16)\n        acc = tl.dot(p, v, acc)"),
 )  # fmt: skip
+_TWO_LOOPS = vary(
+    PRODUCT_POINTER,
+    ("    tl.store(",
+     "    for t in range(0, tl.cdiv(K, TK)):\n"
+     "        z = tl.load(b + n[:, None] * sb + t * TK + k[None, :])\n"
+     "        tl.store(out + m[:, None] * K + t * TK + k[None, :], tl.dot(acc.to(z.dtype), z))\n"
+     "    tl.store("),
+)  # fmt: skip
 
 
 class IntermediateDowncast(Pattern):
@@ -47,6 +55,7 @@ class IntermediateDowncast(Pattern):
             "keep fp32/tf32",
         ),
         Case(_BY_TYPE, "cast P to input dtype"),
+        Case(_TWO_LOOPS, "cast P to input dtype"),
         Case(FLASH_THREADS, "cast P to input dtype"),
     )
     near_misses = (

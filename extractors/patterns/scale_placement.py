@@ -10,12 +10,15 @@ from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
     BACKWARD_KEYS,
-    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
+from extractors.patterns.cases_pointer import (
+    BACKWARD_KEYS_POINTER,
+    STATE_STEP_POINTER,
+    STATE_STEPS_POINTER,
+)
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
@@ -25,7 +28,15 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.loops import Role
-from kb.analysis.scalings import ELEMENTWISE, produced, scalar, scales, scaling
+from kb.analysis.scalings import (
+    elementwise,
+    produced,
+    scalar,
+    scaled_last,
+    scaled_rounds,
+    scales,
+    scaling,
+)
 from kb.analysis.tangents import tangents
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -53,18 +64,6 @@ _BRANCHED = vary(
     ),
     ("p = tl.exp(s - new[:, None])", "p = tl.exp(s)"),
 )
-_STEP = (
-    POINTER
-    + """
-@triton.jit
-def step(q, state, out, rate, TK: tl.constexpr, TV: tl.constexpr):
-    rows = tl.arange(0, TV)
-    cols = tl.arange(0, TK)
-    s = tl.load(state + rows[:, None] * TK + cols[None, :])
-    v = tl.load(q + cols).to(tl.float32) * rate
-    tl.store(out + rows, tl.sum(s * v[None, :], axis=1))
-"""
-)
 _CAPPED = vary(
     ATTENTION_POINTER,
     ("import triton.language as tl\n",
@@ -81,6 +80,13 @@ _WARM_THREADS = vary(
 _FACTORS = VIEWS | CASTS | {OpKind.MUL}
 _LINEAR = vary(
     PRODUCT_POINTER, ("(a, b, out,", "(a, b, out, rate,"), ("tl.dot(x, y)", "tl.dot(x * rate, y)")
+)
+_GATED = vary(STATE_STEP_POINTER, (" * rate", ""), ("tl.sum(s * v[None, :], axis=1)",
+              "tl.sum(s * tl.exp(v)[None, :], axis=1) * rate"))  # fmt: skip
+_PARTIAL = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, rate,"),
+    ("acc += tl.dot(x, y)", "acc += tl.dot(x, y) * rate"),
 )
 _NO_END = ("    gk = gk * rate\n", "")
 _REBUILT = vary(BACKWARD_KEYS_POINTER, _NO_END)
@@ -136,7 +142,7 @@ class ScalePlacement(Pattern):
             vary(SOFTMAX_POINTER, _WARM[0], (_WARM[1][0], _WARM[1][1].replace("* rate", "/ rate"))),
             "scale S before max",
         ),
-        Case(_STEP, "pre-scale Q"),
+        Case(STATE_STEP_POINTER, "pre-scale Q"),
         Case(
             vary(
                 PRODUCT_POINTER,
@@ -147,7 +153,10 @@ class ScalePlacement(Pattern):
         ),
         Case(_LINEAR, "pre-scale Q"),
         Case(vary(_LINEAR, ("x * rate", "x * tl.exp(x) * rate")), "pre-scale Q"),
-        Case(vary(_STEP, ("s * v[None, :]", "s * (v[None, :] * s)")), "pre-scale Q"),
+        Case(vary(STATE_STEP_POINTER, ("s * v[None, :]", "s * (v[None, :] * s)")), "pre-scale Q"),
+        Case(_GATED, "scale once in the epilogue"),
+        Case(STATE_STEPS_POINTER, "pre-scale Q"),
+        Case(_PARTIAL, "scale every partial product"),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale S before max"),
@@ -176,6 +185,13 @@ class ScalePlacement(Pattern):
             why="the factor is loaded: a scale of what is stored in few bits",
         ),
         NearMiss(PRODUCT, why="nothing is scaled"),
+        NearMiss(
+            vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y) * M")),
+            why="an extent, no scale",
+        ),
+        NearMiss(
+            _PARTIAL, why="before it is added, not at the end", value="scale once in the epilogue"
+        ),
         NearMiss(vary(_REBUILT, ("s * rate2 - lse", "s - lse")), why="nothing is scaled"),
         NearMiss(
             vary(_BRANCHED, ("s = s * rate - new", "s = s - new"), ("(s, 1) * rate", "(s, 1)")),
@@ -186,7 +202,7 @@ class ScalePlacement(Pattern):
             vary(ATTENTION_POINTER, ("* rate\n", "+ tl.load(rate)\n")), why="a shift, no scale"
         ),
         NearMiss(SOFTMAX_POINTER, why="the row enters as it was loaded"),
-        NearMiss(vary(_STEP, (" * rate", "")), why="nothing is scaled"),
+        NearMiss(vary(STATE_STEP_POINTER, (" * rate", "")), why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT_THREADS, why="nothing is scaled"),
     )
@@ -215,6 +231,8 @@ class ScalePlacement(Pattern):
         if facts.contractions and not scaled:
             yield from self._backward(facts)
             yield from self._linear(facts)
+        elif not scaled and (found := scaled_last(facts)):
+            yield self.decide(facts, "scale once in the epilogue", dict.fromkeys(found))
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
@@ -274,13 +292,18 @@ class ScalePlacement(Pattern):
         )
 
     def _query(self, facts: Facts) -> Iterable[Decision]:
-        """A loaded vector times a scalar, on its way into a product that is summed by lanes."""
+        """A loaded vector times a scalar, on its way into a product that is summed by lanes, or
+        added to a state."""
         if facts.contractions:
             return
+        states = {c.next for loop in facts.loops for c in loop.carried}
+        added = {n.result for v in states for n in elementwise(facts, v)} & {
+            v for n in facts.graph.of(OpKind.ADD) for v in n.op.inputs[:2]
+        }
+        summed = {facts.graph.core(n.op.inputs[0]) for n in facts.graph.of(OpKind.REDUCE_SUM)}
         found = []
-        for total in facts.graph.of(OpKind.REDUCE_SUM):
-            made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
-            if made is None or made.op.kind != OpKind.MUL:
+        for made in facts.graph.of(OpKind.MUL):
+            if made.result not in summed | added:
                 continue
             if sum(e != "1" for e in facts.types.shape(made.result)) < 2:
                 continue
@@ -330,7 +353,8 @@ class ScalePlacement(Pattern):
         """A gradient accumulator is multiplied by a scalar after its loop, or scores that are
         rebuilt are, and what is made of them in every round."""
         rebuilt = recomputed(facts)
-        found = [] if rebuilt else self._last(facts)
+        partial = [] if rebuilt else scaled_rounds(facts)
+        found = [] if rebuilt else [n for n in scaled_last(facts) if n not in partial]
         summed = {c.result: loop for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)}
         for node in facts.graph.of(OpKind.MUL) if summed else ():
             if (rate := scaling(facts, node)) is not None:
@@ -339,6 +363,8 @@ class ScalePlacement(Pattern):
                 found += [node] if any(not node.inside(summed[v].node) for v in ends) else []
         scores = [e for e in facts.exponentials if e.node in rebuilt and e.score is not None]
         before = [n for e in scores for n in (e.product, *scales(facts, e.score or "")) if n]
+        if partial:
+            yield self.decide(facts, "scale every partial product", dict.fromkeys(partial))
         if found:
             yield self.decide(facts, "scale once in the epilogue", dict.fromkeys(found))
         elif before:
@@ -352,21 +378,6 @@ class ScalePlacement(Pattern):
             yield self.decide(facts, value, dict.fromkeys((*before, *again)))
         elif scores:
             yield from self._operand(facts)
-
-    def _last(self, facts: Facts) -> list[Node]:
-        """Products with a scalar, outside of every loop, on the way from a matrix product straight
-        to a store."""
-        handed = facts.graph.function.parameter_names
-        found = []
-        for store in facts.stores:
-            for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in ELEMENTWISE):
-                if node.op.kind != OpKind.MUL or node.loops:
-                    continue
-                rate = scaling(facts, node)
-                named = rate is not None and facts.graph.core(rate) in handed
-                if named and facts.graph.roots(node.result, *CONTRACTIONS):
-                    found.append(node)
-        return found
 
 
 def _elements(facts: Facts, value: str) -> str:

@@ -178,11 +178,12 @@ class SharedLoads(Pattern):
             for a, ps in users.items()
             if _flat(facts, a) and not any(p.lines in told for p in ps)
         }
-        several = {a: ps for a, ps in free.items() if _both(ps)}
+        several = {a: ps for a, ps in free.items() if _both(facts, ps)}
         if several:
             yield self.decide(facts, _PRODUCTS, _with_products(several))
         direct = {a for s in facts.stores for a in _reached(facts, s.value)}
-        rest = {a: ps for a, ps in free.items() if a not in several}
+        rest = {a: ps for a, ps in free.items() if len({p.loops for p in ps}) == 1}
+        rest = {a: ps for a, ps in rest.items() if a not in several}
         summed = {a: _summed(facts, a, ps) for a, ps in rest.items()}
         beside = {a: ps + summed[a] for a, ps in rest.items() if a in direct or summed[a]}
         if beside:
@@ -204,10 +205,17 @@ def _summed(facts: Facts, load: Access, products: list[Node]) -> list[Node]:
     ]
 
 
-def _both(products: list[Node]) -> bool:
-    """True when two products of different statements run, not one or the other."""
+def _both(facts: Facts, products: list[Node]) -> bool:
+    """True when two products of different statements run, not one or the other, nor each in its
+    part of an axis with tiles of the same arrays."""
+    taken = {
+        p: {a.array for role in ("lhs", "rhs") for a in _reached(facts, p.op.operand(role))}
+        for p in products
+    }
     return any(
-        (a.lines, a.op.span.call) != (b.lines, b.op.span.call) and not a.excludes(b)
+        (a.lines, a.op.span.call) != (b.lines, b.op.span.call)
+        and not a.excludes(b)
+        and (a.loops == b.loops or taken[a] != taken[b])
         for at, a in enumerate(products)
         for b in products[at + 1 :]
     )

@@ -210,7 +210,9 @@ class SideOutput(Pattern):
         summed = summed_over_rows(facts)
         asked = [s for s in self._asked(facts) if s not in summed]
         given = [s for s in facts.stores if s not in asked]
-        if not any(self._reduced(facts, s) for s in given):
+        if not any(
+            self._reduced(facts, s) or facts.graph.roots(s.value, *CONTRACTIONS) for s in given
+        ):
             # What alone rests on what was reduced is the output, in one of its forms.
             asked = [s for s in asked if not self._reduced(facts, s)]
         always = [s for s in facts.stores if s not in asked] or facts.stores

@@ -11,10 +11,15 @@ from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINT
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
-from kb.analysis.idioms import queries_first, recomputed
+from kb.analysis.idioms import between_lanes, masks, queries_first, recomputed
+from kb.analysis.scalings import ELEMENTWISE, elementwise
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
+_LATER: dict[str, int] = {OpKind.LE: 1, OpKind.LT: 1, OpKind.GE: 0, OpKind.GT: 0}
+"""The side of a comparison that is the larger one."""
+
+_SUMS = ELEMENTWISE | {OpKind.FOR}
 _STRAIGHT = vary(
     BACKWARD_KEYS,
     ("s = ct.mma(k, q.permute((1, 0)), ct.full((TN, TM), 0.0, dtype=ct.float32))",
@@ -54,9 +59,31 @@ def back(q, k, v, do, gq, stat, dots, n, W: tl.constexpr, TM: tl.constexpr, TN: 
 )
 
 
+_LINEAR = (
+    POINTER
+    + """
+@triton.jit
+def values(q, k, do, gv, rate, W, n, T: tl.constexpr, TK: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    lane = tl.arange(0, TK)
+    s = tl.zeros([T, T], tl.float32)
+    for j in range(0, W, TK):
+        a = tl.load(k + rows[:, None] * W + (j + lane)[None, :])
+        b = tl.load(q + rows[None, :] * W + (j + lane)[:, None])
+        s += tl.dot(a, b)
+    s = tl.where((rows[:, None] <= rows[None, :]) & (rows[:, None] < n), s * rate, 0)
+    for j in range(0, W, TK):
+        at = rows[:, None] * W + (j + lane)[None, :]
+        o = tl.load(do + at)
+        tl.store(gv + at, tl.dot(s.to(o.dtype), o))
+"""
+)
+
+
 class TransposedScore(Pattern):
     """In a pass that keeps keys, the key tile is the left operand of the score product; or the
-    query tile is, and what is made of the scores is turned, or enters as it is."""
+    query tile is, and what is made of the scores is turned, or enters as it is. Without a softmax,
+    the side of the diagonal that is kept tells keys from queries."""
 
     name = "transposed-score-formulation-in-dk-dv"
     axis = "mma_orientation"
@@ -66,15 +93,22 @@ class TransposedScore(Pattern):
         Case(_STRAIGHT, "S = QK^T then transpose P for P^T dO"),
         Case(_QUERIES, "S = QK^T, dS enters as it is"),
         Case(BACKWARD_KEYS_POINTER, "S^T = K Q^T so P^T is produced directly"),
+        Case(_LINEAR, "S^T = K Q^T so P^T is produced directly"),
+        Case(
+            vary(_LINEAR, ("] <= rows", "] >= rows"), ("s.to(o.dtype)", "tl.trans(s).to(o.dtype)")),
+            "S = QK^T then transpose P for P^T dO",
+        ),
     )
     near_misses = (
         NearMiss(ATTENTION, why="a forward pass: probabilities enter as they are"),
         NearMiss(FLASH_POINTER, why="a forward pass: probabilities enter as they are"),
+        NearMiss(vary(_LINEAR, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"),
         NearMiss(FLASH_THREADS, why="a forward pass: probabilities enter as they are"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not recomputed(facts):
+            yield from self._kept_sides(facts)
             return
         told: dict[str, list[Where]] = {}
         for score in facts.score_products:
@@ -93,6 +127,30 @@ class TransposedScore(Pattern):
         for value, where in told.items():
             yield self.decide(facts, value, where)
 
+    def _kept_sides(self, facts: Facts) -> Iterable[Decision]:
+        """Products of which one side of the diagonal is kept, that are the left operand of another:
+        where columns come after rows, the rows are keys; where they come before, and are turned,
+        the rows were queries."""
+        told: dict[str, list[Where]] = {}
+        for mask in masks(facts):
+            later = [side for c in mask.comparisons if (side := _later(facts, c)) is not None]
+            kept = mask.node.op.operand("x")
+            above = facts.graph.upstream(kept or "", lambda n: n.op.kind not in _SUMS)
+            scores = [n for n in above if n.op.kind in CONTRACTIONS]
+            for score in scores if mask.fill == 0 and len({*later}) == 1 else ():
+                for product in self._second(facts, score):
+                    if mask.node not in elementwise(facts, product.op.operand("lhs") or ""):
+                        continue
+                    turned = self._turns(facts, product)
+                    if later[0] == 1 and not turned:
+                        where = told.setdefault("S^T = K Q^T so P^T is produced directly", [])
+                        where += [facts.turned(score.op.operand("rhs")), score, product]
+                    elif later[0] == 0 and turned:
+                        where = told.setdefault("S = QK^T then transpose P for P^T dO", [])
+                        where += [score, *turned, product]
+        for value, where in told.items():
+            yield self.decide(facts, value, dict.fromkeys(where))
+
     def _second(self, facts: Facts, score: Node) -> list[Node]:
         """Products whose left operand is computed from the score."""
         return [
@@ -106,3 +164,13 @@ class TransposedScore(Pattern):
         stop = CONTRACTIONS | {OpKind.EXP, OpKind.EXP2}
         nodes = facts.graph.upstream(product.op.operand("lhs") or "", lambda n: n.op.kind in stop)
         return [n for n in nodes if n.op.kind in TURNS and not facts.held_loads(n.op.inputs[0])]
+
+
+def _later(facts: Facts, comparison: Node) -> int | None:
+    """Which axis of a tile counts the positions that are kept where they are the larger ones."""
+    if comparison.op.kind not in _LATER or not between_lanes(facts, comparison):
+        return None
+    shapes = [facts.types.shape(v) for v in comparison.op.inputs[:2]]
+    axes = [[len(shape) - i for i, e in enumerate(shape) if e != "1"] for shape in shapes]
+    later = axes[_LATER[comparison.op.kind]]
+    return 2 - later[0] if axes[0] != axes[1] and later in ([1], [2]) else None

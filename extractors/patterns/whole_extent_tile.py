@@ -75,6 +75,10 @@ class WholeExtentTile(Pattern):
             ),
             why="another block's lanes lie beside these",
         ),
+        NearMiss(
+            vary(ADD_POINTER, ("inside = at < n", "inside = (at < n) & (tl.arange(0, T) < T)")),
+            why="every lane is below their number",
+        ),
         NearMiss(ADD_THREADS, why="the block id moves the lanes"),
     )
 

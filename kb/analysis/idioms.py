@@ -81,7 +81,8 @@ def _walked(facts: Facts, comparison: Node) -> bool:
 
 def against_extent(facts: Facts, comparison: Node) -> bool:
     """True when positions of one axis are held below something that has no lanes, as a tail mask
-    does; not where positions or threads are picked out, nor of how far two axes are apart."""
+    does; not where positions or threads are picked out, nor of how far two axes are apart, nor
+    where every lane is below."""
     if comparison.op.kind in (OpKind.EQ, OpKind.NE):
         return False
     held = sides(facts, comparison)
@@ -89,7 +90,15 @@ def against_extent(facts: Facts, comparison: Node) -> bool:
     if facts.of_threads and any(side.constant for side in held):
         counted = [s for s in counted if s.has(AtomKind.BLOCK, AtomKind.INDUCTION)]
     signs = {n > 0 for s in counted for f, n in s.terms if any(a.kind is AtomKind.LANE for a in f)}
-    return len(counted) == 1 and len(signs) < 2
+    return len(counted) == 1 and len(signs) < 2 and not _all_lanes(held)
+
+
+def _all_lanes(held: tuple[Expr, Expr]) -> bool:
+    """Lanes held below how many there are: nothing is left out."""
+    return any(
+        (atom := lanes.atom) is not None and atom.kind is AtomKind.LANE and bound in atom.args
+        for lanes, bound in (held, held[::-1])
+    )
 
 
 def masks(facts: Facts) -> list[Mask]:

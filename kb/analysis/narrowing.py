@@ -73,7 +73,7 @@ def _below_mask(facts: Facts, core: Node) -> list[Node]:
 
 def _before(made: Node, product: Node) -> bool:
     """True for a product in the same outermost loop, or in a loop that is over."""
-    return made.loops[:1] == product.loops[:1] or set(product.loops) < set(made.loops)
+    return made.loops[:1] == product.loops[:1] or bool(made.loops)
 
 
 def _rounded(facts: Facts, core: Node) -> bool:

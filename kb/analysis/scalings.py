@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 ELEMENTWISE = VIEWS | CASTS | TURNS | {
     OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB, OpKind.SELECT, OpKind.IF, OpKind.FMA,
 }  # fmt: skip
+
+
+_ORDER = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 
 
 def scalar(facts: Facts, value: str) -> bool:
@@ -53,10 +57,48 @@ def scaling(facts: Facts, node: Node) -> str | None:
 
 def scales(facts: Facts, value: str) -> list[Node]:
     """Products with a scalar on the way from a matrix product or a load to `value`."""
-    stop = facts.graph.upstream(value, lambda n: n.op.kind not in ELEMENTWISE)
     return [
         n
-        for n in stop
+        for n in elementwise(facts, value)
         if (n.op.kind == OpKind.MUL and (scaling(facts, n) is not None or given_to_all(facts, n)))
         or (n.op.kind == OpKind.DIV and scaling(facts, n) == n.op.inputs[1])
     ]
+
+
+def elementwise(facts: Facts, value: str) -> list[Node]:
+    """Operations that a value is computed by, element by element, and those that give what they
+    begin with."""
+    return list(facts.graph.upstream(value, lambda n: n.op.kind not in ELEMENTWISE))
+
+
+def scaled_rounds(facts: Facts) -> list[Node]:
+    """Matrix products times a scalar that is handed in, each before it is added to the sum that a
+    loop carries."""
+    sums = [c.next for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
+    found = [node for value in sums for node in elementwise(facts, value)]
+    return [n for n in found if n.loops and facts.contractions and _by_argument(facts, n)]
+
+
+def scaled_last(facts: Facts) -> list[Node]:
+    """Products with a scalar that is handed in on the way from a matrix product to a store, in no
+    loop that the store is not in."""
+    ways = [(s.node, node) for s in facts.stores for node in elementwise(facts, s.value)]
+    return [n for s, n in ways if n.loops == s.loops and _by_argument(facts, n)]
+
+
+def _by_argument(facts: Facts, node: Node) -> bool:
+    """A product of a scalar that is handed in, no extent, and what a matrix product gave; without
+    any, the sum of products of tiles."""
+    rate = facts.graph.core(scaling(facts, node)) if node.op.kind == OpKind.MUL else None
+    if rate is None or rate not in facts.graph.function.parameter_names:
+        return False
+    if any(n.op.kind in _ORDER for n in facts.graph.users(rate)):
+        return False
+    if facts.contractions:
+        return bool(facts.graph.roots(node.result, *CONTRACTIONS))
+    totals = [n for n in elementwise(facts, node.result) if n.op.kind == OpKind.REDUCE_SUM]
+    made = [n for t in totals if (n := produced(facts, t.op.inputs[0])) is not None]
+    return any(
+        n.op.kind == OpKind.MUL and sum(e != "1" for e in facts.types.shape(n.result)) > 1
+        for n in made
+    )

@@ -1,0 +1,22 @@
+"""Tiles of which every round of a loop replaces one row."""
+
+from __future__ import annotations
+
+from kb.analysis.carried_sums import leads
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import comparisons
+from kb.analysis.loops import Carried
+from kb.ops import OpKind
+
+
+def row_replaced(facts: Facts, state: Carried) -> bool:
+    """A tile of which every round selects one row, that it made of the others, and keeps them."""
+    made = facts.graph.producer(facts.graph.core(state.next))
+    if made is None or made.op.kind != OpKind.SELECT:
+        return False
+    new, kept = (made.op.operand(side) or "" for side in ("x", "y"))
+    return (
+        facts.graph.core(kept) == state.argument
+        and leads(facts.graph, new, state.argument)
+        and any(c.op.kind == OpKind.EQ for c in comparisons(facts, made.op.operand("condition")))
+    )
