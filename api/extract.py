@@ -30,6 +30,7 @@ from extractors.told_together import told_together
 from kb.analysis.numerics import numerics_of
 from kb.errors import InputError, SyntaxProblem
 from kb.evidence import Diagnostic, Severity
+from kb.fulfilled import fulfilled
 from kb.graph.axis_numerics import axis_classes
 from kb.implications import follows
 from kb.ir import Kernel, ParameterKind
@@ -178,7 +179,7 @@ def _knowledge(
         facts = hosts.get(kernel.name, HostFacts())
         detection = detect(kernel, facts)
         notes += [*facts.diagnostics, *_incomplete(kernel.name, facts), *_unbound(kernel, facts)]
-        constraints, strange = _constraints(kernel, (*facts.constraints, *detection.constraints))
+        constraints, strange = _constraints(kernel, facts, detection.constraints)
         notes += strange
         kernels.append(_combined(kernel, source, facts, detection, constraints))
     return SourceKnowledge(
@@ -257,24 +258,29 @@ def _combined(
 
 
 def _constraints(
-    kernel: Kernel, found: Sequence[Constraint]
+    kernel: Kernel, facts: HostFacts, implied: Sequence[Constraint]
 ) -> tuple[tuple[Constraint, ...], list[Diagnostic]]:
-    """Constraints by expression, stated ones first; those beyond the grammar become notes. One that
-    the program implies is checked by the host when each of its parts is."""
+    """Constraints by expression, stated ones first; those beyond the grammar become notes. The host
+    sees to one that the program implies when what it checks or passes says so."""
     kept: dict[str, Constraint] = {}
     notes: list[Diagnostic] = []
+    found = (*facts.constraints, *implied)
     checked = {c.expression for c in found if c.checked_by_host}
     for constraint in sorted(found, key=lambda c: c.origin is not Origin.STATED):
-        problem = _beyond_grammar(constraint.expression)
+        text = constraint.expression
+        problem = _beyond_grammar(text)
         if problem:
             message = f"{kernel.name}: a constraint has no expression here: {problem}"
             notes.append(
                 Diagnostic(severity=Severity.NOTE, message=message, lines=constraint.lines)
             )
-        else:
-            known = follows(constraint.expression, checked)
-            held = replace(constraint, checked_by_host=constraint.checked_by_host or known)
-            kept.setdefault(constraint.expression, held)
+        elif text not in kept:
+            known = (
+                constraint.checked_by_host
+                or follows(text, checked)
+                or fulfilled(text, facts.launches, facts.tuning.spaces, checked)
+            )
+            kept[text] = replace(constraint, checked_by_host=known)
     return tuple(kept.values()), notes
 
 

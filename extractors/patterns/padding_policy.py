@@ -90,6 +90,9 @@ class PaddingPolicy(Pattern):
             why="nothing is masked, so nothing is padded",
         ),
         NearMiss(
+            vary(ADD_POINTER, ("mask=inside", "mask=None")), why="None is no mask, handed on or not"
+        ),
+        NearMiss(
             vary(_COPIED, ("ct.gather(x, at)", "ct.gather(x, at, check_bounds=False)")),
             why="nothing is checked, so nothing is padded",
         ),

@@ -74,6 +74,7 @@ class SentinelRedirect(Pattern):
             why="positions are computed",
         ),
         NearMiss(PRODUCT_DESCRIPTOR, why="tiles are clipped by the bounds of the descriptor"),
+        NearMiss(vary(ADD_POINTER, (", mask=inside)\n", ", mask=None)\n")), why="None is no mask"),
         NearMiss(_BARE_THREADS, why="every lane writes its own place"),
     )
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kb.analysis import symbolic as s
 from kb.analysis.graph import COPIES, LOOPS, Graph, Node, field_of, is_view
-from kb.analysis.registers import unset
+from kb.analysis.registers import set_or_none, unset
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TypeKind
@@ -259,7 +259,8 @@ class AccessReader:
         stores = op.kind in WRITES or op.kind in ATOMICS
         return Access(
             node=node, array=array, mode=mode, index=index, shape=shape, order=order,
-            mask=op.operand("mask"), padding="" if stores else self._padding(node, mode),
+            mask=set_or_none(self.graph, op.operand("mask")),
+            padding="" if stores else self._padding(node, mode),
             value=(op.operand("value") or "") if stores else node.result, is_store=stores,
             is_atomic=op.kind in ATOMICS, latency=op.operand("latency"),
             allow_tma=op.operand("allow_tma"), check_bounds=op.operand("check_bounds"),
@@ -361,7 +362,7 @@ class AccessReader:
             name = str(made.op.attribute("name")) if made and made.op.kind == OpKind.ENUM else ""
             literal = self.values.literal(given)
             return _PADDING.get(name) or _number(literal)
-        if mode is Mode.POINTER and node.op.operand("mask") is None:
+        if mode is Mode.POINTER and set_or_none(self.graph, node.op.operand("mask")) is None:
             return ""
         if node.op.attribute("guarded"):
             return ""

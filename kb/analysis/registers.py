@@ -30,6 +30,11 @@ def unset(graph: Graph, value: str) -> bool:
     return kind == OpKind.UNDEF or null
 
 
+def set_or_none(graph: Graph, value: str | None) -> str | None:
+    """An operand, or None where the text hands on None: nothing is masked by `mask=None`."""
+    return None if value is None or unset(graph, value) else value
+
+
 def _of_registers(graph: Graph, op: Op) -> bool:
     """Whether an operation reads a field of a record that the thread itself fills."""
     if op.kind != OpKind.ATTRIBUTE:
