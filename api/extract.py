@@ -265,7 +265,8 @@ def _constraints(
     kept: dict[str, Constraint] = {}
     notes: list[Diagnostic] = []
     found = (*facts.constraints, *implied)
-    checked = {c.expression for c in found if c.checked_by_host}
+    checked = {*facts.arguments, *(c.expression for c in found if c.checked_by_host)}
+    checked = {part for text in checked for part in (text, *text.split(" and "))}
     for constraint in sorted(found, key=lambda c: c.origin is not Origin.STATED):
         text = constraint.expression
         problem = _beyond_grammar(text)

@@ -1,16 +1,19 @@
-"""Arrays that the host makes contiguous before it hands them to a kernel."""
+"""Arrays that the host makes contiguous, or makes, before it hands them to a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 
-from extractors.host.events import NormaliseRecord
+from extractors.host.events import LaunchRecord, NormaliseRecord
 from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
 from kb.evidence import Lines
 from kb.space import Constraint, Origin
+
+MAX_VIEWS = 16
+"""Views of views that are followed."""
 
 
 def made_contiguous(material: Material) -> Iterator[Constraint]:
@@ -21,11 +24,7 @@ def made_contiguous(material: Material) -> Iterator[Constraint]:
     """
     told: dict[str, Lines] = {}
     for launch in material.launches:
-        made = {
-            event.tensor: event.lines
-            for event in reversed(material.before(launch))
-            if isinstance(event, NormaliseRecord)
-        }
+        made = _made(material, launch)
         for name, value in launch.args:
             tensors = leaves(value)
             if _tensors(tensors) and all(one in made for one in tensors):
@@ -40,6 +39,47 @@ def made_contiguous(material: Material) -> Iterator[Constraint]:
             lines=(lines[0][0], lines[-1][1]) if _near(lines) else lines[0],
             checked_by_host=True,
         )
+
+
+def side_by_side(material: Material) -> tuple[str, ...]:
+    """What is so of arrays at every launch, `name.stride[-1] == 1`: the host makes them contiguous,
+    or makes them: of extents, like such an array, or as one in another shape."""
+    found: list[set[str]] = []
+    for launch in material.launches:
+        made = _made(material, launch)
+        found.append(
+            {
+                name
+                for name, value in launch.args
+                if _tensors(leaves(value))
+                and all(_dense(material, one, made) for one in leaves(value))
+            }
+        )
+    names = set.intersection(*found) if found else set()
+    return tuple(f"{name}.stride[-1] == 1" for name in sorted(names))
+
+
+def _made(material: Material, launch: LaunchRecord) -> dict[Value, Lines]:
+    """Tensors that are made contiguous before a launch, and where."""
+    return {
+        event.tensor: event.lines
+        for event in reversed(material.before(launch))
+        if isinstance(event, NormaliseRecord)
+    }
+
+
+def _dense(material: Material, tensor: Value, made: Collection[Value]) -> bool:
+    for _ in range(MAX_VIEWS):
+        if tensor in made:
+            return True
+        fact = material.machine.tensors.get(tensor)
+        if fact is None or (fact.base is not None and not fact.reshaped):
+            return False
+        below = fact.like if fact.base is None else fact.base
+        if below is None:
+            return fact.dims is not None and isinstance(tensor, Expr) and tensor.op == "tensor"
+        tensor = below
+    return False
 
 
 def _near(lines: list[Lines]) -> bool:

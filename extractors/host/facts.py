@@ -41,6 +41,7 @@ class HostFacts:
     decisions: tuple[Decision, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     grid_lines: tuple[Lines, ...] = ()
+    arguments: tuple[str, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from extractors.host.contiguity import made_contiguous
+from extractors.host.contiguity import made_contiguous, side_by_side
 from extractors.host.contracts import host_contracts
 from extractors.host.decisions import decisions_of
 from extractors.host.derived import grid_lines
@@ -195,6 +195,7 @@ def _facts(
         decisions=decisions_of(material),
         diagnostics=_diagnostics(reader, material),
         grid_lines=grid_lines(material),
+        arguments=side_by_side(material),
         material=material,
     )
 

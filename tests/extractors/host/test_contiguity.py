@@ -28,3 +28,19 @@ def test_contiguous_arrays(text: str, said: set[str]) -> None:
     found = {c.expression: c for c in subject(text).host.constraints}
     assert {expression for expression in found if "stride" in expression} == said
     assert all(found[one].checked_by_host and found[one].lines for one in said)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "known"),
+    [
+        pytest.param("torch.empty_like(x)", "torch.empty_like(x)", True, id="like one made so"),
+        pytest.param("torch.empty_like(x)", "x.new_empty(8, 4)", True, id="of extents"),
+        pytest.param("torch.empty_like(x)", "torch.empty_like(x).view(-1)", True, id="reshaped"),
+        pytest.param("torch.empty_like(x)", "torch.empty_like(x).t()", False, id="turned"),
+        pytest.param("torch.empty_like(x)", "torch.empty_like(given)", False, id="like any"),
+    ],
+)
+def test_arrays_that_the_host_makes(before: str, after: str, known: bool) -> None:
+    host = subject(vary(AUTOTUNED, (before, after))).host
+    assert "x.stride[-1] == 1" in host.arguments
+    assert ("out.stride[-1] == 1" in host.arguments) is known
