@@ -10,7 +10,7 @@ from extractors.cuda.deduction import bind_names
 from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import arguments_of, chosen, converted_to, converting
 from extractors.cuda.packs import counted, is_pack
-from extractors.cuda.same_work import never_used, only_converts, standing_for
+from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_AGAIN, MAX_IN_PLACE
@@ -45,6 +45,9 @@ class BindingReader(VectorReader):
         if again and self.writer.count > MAX_AGAIN:
             return None
         candidates, closed = self._written_for(candidates, template)
+        meant = [c for c in candidates if not never_used(c)]
+        if closed or not all(c.given for c in meant) or converted_to(candidates, template):
+            meant = []  # Which one is meant is known, or need not be.
         given = arguments_of(self, node, candidates)
         function = chosen(candidates, given, 0 if closed else len(template))
         if function is None and len(node.arguments) == 1:
@@ -56,6 +59,8 @@ class BindingReader(VectorReader):
         converts = bool(refused) and only_converts(candidates, self.library)
         function = refused[0] if converts else function
         function = function or standing_for(candidates, given, self.library)
+        if function is None or (meant and never_used(function) and not converts):
+            function = shown_by(meant, self.library)
         if function is None or function in self.trail or "__global__" in function.words:
             return None
         inner = frame or Frame(function.name, depth=self.frame.depth + 1)
@@ -76,7 +81,9 @@ class BindingReader(VectorReader):
         with self.writer.region():
             wanted = self.arguments(template, self.frame, 0)
             own = [(one, self.arguments(one.given, Frame("file"), 0)) for one in candidates]
-        told = [(one, given, _meets(given, wanted)) for one, given in own]
+        rest = [p for c in candidates if not c.given for p in c.template[len(wanted) :]]
+        deduced = bool(rest) and all(p.default is None for p in rest)
+        told = [(one, given, _meets(given, wanted, deduced)) for one, given in own]
         sure = [(one, given) for one, given, met in told if given and met]
         if sure:
             most = max(len(given) for _, given in sure)
@@ -211,12 +218,14 @@ class BindingReader(VectorReader):
         bind_names(parameter.type, kind, names, frame)
 
 
-def _meets(given: tuple[Kind | Val, ...], wanted: tuple[Kind | Val, ...]) -> bool | None:
+def _meets(
+    given: tuple[Kind | Val, ...], wanted: tuple[Kind | Val, ...], deduced: bool
+) -> bool | None:
     """Whether a specialisation is written for template arguments; None when only the instantiation
-    tells. Arguments that the call leaves out are those of the general function."""
-    if len(given) > len(wanted):
+    tells. Arguments that the call leaves out are those of the general function, or deduced."""
+    if len(given) > len(wanted) and not deduced:
         return False
-    told: list[bool | None] = []
+    told: list[bool | None] = [None] * max(0, len(given) - len(wanted))
     for one, other in zip(given, wanted, strict=False):
         if isinstance(one, Val) and isinstance(other, Val):
             known = one.const is not None and other.const is not None

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
-from extractors.cuda.fields import generality, spelled_out, takes
+from extractors.cuda.fields import generality, spelled_out
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.open_structs import conversion
 from extractors.cuda.overloads import alike, own_overload, same_bodies, same_but_for_const
-from extractors.cuda.packs import expanded
+from extractors.cuda.packs import expanded, takes
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
     BOOL,
@@ -110,6 +110,10 @@ class CallReader(BindingReader):
             return done
         candidates, frame = self.candidates(function)
         found = self.helper(node, candidates, function.arguments, frame)
+        if found is None and frame is None and candidates:
+            others = self.library.overloads(function.text)
+            read = (self.helper(node, one, function.arguments) for one in others)
+            found = next((one for one in read if one is not None), None)
         found = found or (conversion(self, node, function) if not candidates else None)
         if found is not None:
             return found

@@ -46,6 +46,9 @@ class Core(Typing):
         self.entry: n.Definition | None = None
         self.symbols: dict[str, Val] = {}
         self.traits: dict[str, n.Record] = {}
+        self.asked: dict[str, Kind] = {}
+        self.put: dict[str, tuple[Val, str]] = {}
+        self.looked: set[tuple[n.Place, str]] = set()
         self.given: set[str] = set()
         self.sizes: dict[str, tuple[n.Expr, Frame]] = {}
         self.whole: set[str] = set()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import Core
+from extractors.cuda.packs import takes
 from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
 from kb.ir import MemorySpace
 from kb.ops import OpKind
@@ -66,6 +67,40 @@ class FieldReader(Core):
                 break
             kind = fields[0][1]
         return kind
+
+    def field(self, kind: Kind, name: str) -> Kind:
+        """Kind of a field of a struct that the library knows."""
+        for record in self.library.records(kind.record) if kind.record else ():
+            for one in record.fields:
+                if one.name == name:
+                    return self.kind(
+                        one.type, self.of_record(record, kind.arguments, self.frame.depth)
+                    )
+        return self._asked(name) if kind.dtype.startswith("dtypeof(") else UNKNOWN
+
+    def _asked(self, name: str) -> Kind:
+        """A field of a struct whose type only the instantiation tells: the only struct that the
+        library knows with all methods and fields that the function asks of it."""
+        around = self.trail[-1] if self.trail else self.entry
+        if name in self.asked or around is None or (around.at, name) in self.looked:
+            return self.asked.get(name, UNKNOWN)
+        self.looked.add((around.at, name))
+        code = [*n.inside(around.body)]
+        held = [one for one in code if isinstance(one, n.Variable)]
+        names = {one.name for one in held if _is_named(one.value, name, set())}
+        fields = [one for one in code if isinstance(one, n.Field)]
+        fields = [one for one in fields if _is_named(one.operand, name, names)]
+        members = {one.name for one in fields}
+        called = [
+            one.function.name for one in code if isinstance(one, n.Call)
+            if isinstance(one.function, n.Field) and one.function in fields
+        ]  # fmt: skip
+        if called and len(members) > 1:
+            having = {r.name: r for r in self.library.having(called[0])}
+            found = [r for r in having.values() if members <= _members(r)]
+            if len(found) == 1:
+                self.asked[name] = Kind(record=found[0].name)
+        return self.asked.get(name, UNKNOWN)
 
     def divide(self, key: str, kind: Kind, depth: int = 0) -> bool:
         """Let every field of a variable be a variable; False when the struct stays whole."""
@@ -154,6 +189,17 @@ class FieldReader(Core):
         return Slot(key, kind)
 
 
+def _members(record: n.Record) -> set[str]:
+    return {one.name for one in record.methods} | {one.name for one in record.fields}
+
+
+def _is_named(node: object, name: str, names: set[str]) -> bool:
+    """Whether an expression is a field of a name, or one of the names that stand for it."""
+    return node.name == name if isinstance(node, n.Field) else (
+        isinstance(node, n.Name) and node.text in names
+    )  # fmt: skip
+
+
 def spelled_out(kind: Kind) -> tuple[object, ...]:
     """A struct with its arguments as the numbers that they are, however often they were read."""
     given = [a.const if isinstance(a, Val) and a.const is not None else a for a in kind.arguments]
@@ -172,9 +218,3 @@ def _answers(record: n.Record, calls: Sequence[n.Call]) -> bool:
         for one in calls
         if isinstance(one.function, n.Field)
     )
-
-
-def takes(function: n.Definition, count: int) -> bool:
-    """Whether a function may be called with so many arguments."""
-    least = sum(1 for one in function.parameters if one.value is None)
-    return least <= count <= len(function.parameters)

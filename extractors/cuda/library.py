@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from extractors.cuda import nodes as n
 from extractors.cuda.conditions import HOPPER, Profile
@@ -71,7 +72,7 @@ class Library:
     headers: list[Header] = field(default_factory=list)
     _functions: dict[str, list[n.Definition]] = field(default_factory=dict)
     _records: dict[str, list[n.Record]] = field(default_factory=dict)
-    _methods: dict[str, list[n.Definition]] = field(default_factory=dict)
+    _having: dict[str, list[n.Record]] = field(default_factory=dict)
     _aliases: dict[str, n.Alias | None] = field(default_factory=dict)
     _constants: dict[str, n.Variable | None] = field(default_factory=dict)
     works: dict[int, tuple[n.Definition, frozenset[str]]] = field(default_factory=dict)
@@ -118,14 +119,25 @@ class Library:
             self._functions[last] = next((found for found in several if found), [])
         return self._functions[last]
 
+    def overloads(self, name: str) -> Iterator[list[n.Definition]]:
+        """Free functions of that name in the files behind the first that has any."""
+        last = name.rpartition("::")[2]
+        several = (unit.functions.get(last, []) for unit in self.units(last))
+        found = ([f for f in one if not f.owner] for one in several if one)
+        yield from islice(found, 1, None)
+
     def methods(self, name: str) -> list[n.Definition]:
         """Methods of that name of every struct."""
-        if name not in self._methods:
+        return [m for r in self.having(name) for m in r.methods if m.name == name]
+
+    def having(self, name: str) -> list[n.Record]:
+        """Every struct that has a method of that name."""
+        if name not in self._having:
             records = (
                 r for unit in self.units(name) for many in unit.records.values() for r in many
             )
-            self._methods[name] = [m for r in records for m in r.methods if m.name == name]
-        return self._methods[name]
+            self._having[name] = [r for r in records if any(m.name == name for m in r.methods)]
+        return self._having[name]
 
     def records(self, name: str) -> list[n.Record]:
         """Definitions of a struct."""

@@ -85,16 +85,6 @@ class MemoryReader(FieldReader):
         found = self._part(where, at, name)
         return found if found is not None else where
 
-    def field(self, kind: Kind, name: str) -> Kind:
-        """Kind of a field of a struct that the library knows."""
-        for record in self.library.records(kind.record) if kind.record else ():
-            for one in record.fields:
-                if one.name == name:
-                    return self.kind(
-                        one.type, self.of_record(record, kind.arguments, self.frame.depth)
-                    )
-        return UNKNOWN
-
     def _member(self, address: Val, name: str, kind: Kind, at: n.Place) -> Val:
         pointer = Kind(to=kind, space=address.kind.space)
         operands = [("x", address.name)]
@@ -333,6 +323,8 @@ class MemoryReader(FieldReader):
             else:
                 inner = kind if last else self.field(value.kind, step)
                 attributes = [("name", step)]
+                while (put := self.put.get(value.name)) is not None and put[1] != step:
+                    value = put[0]
                 value = self.one(
                     OpKind.ATTRIBUTE, [("x", value.name)], at, inner, hint if last else "",
                     attributes,
@@ -397,4 +389,9 @@ class MemoryReader(FieldReader):
             inner = self.one(kind, operands, at, inner_kind, attributes=attributes)
             value = self._put(inner, rest, value, at)
         operands.append(("value", value.name))
-        return self.one(OpKind.INSERT, operands, at, base.kind, hint, attributes)
+        made = self.one(OpKind.INSERT, operands, at, base.kind, hint, attributes)
+        known = self.library.records(base.kind.record) if base.kind.record else ()
+        apart = known and not any(one.open for one in known)
+        if isinstance(step, str) and (apart or base.kind.dtype.startswith("dtypeof(")):
+            self.put[made.name] = (base, step)
+        return made

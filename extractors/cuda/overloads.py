@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core, pure
-from extractors.cuda.packs import is_pack
+from extractors.cuda.packs import takes
 from extractors.cuda.values import Kind, Memory, Slot, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
 from kb.ops import OpKind
@@ -100,7 +100,7 @@ def own_overload(reader: Core, node: n.Call, name: str) -> list[n.Definition]:
     fitting = [
         one
         for one in reader.library.unit.functions.get(name, ())
-        if not one.owner and _arity(one, len(node.arguments))
+        if not one.owner and takes(one, len(node.arguments))
     ]
     given = arguments_of(reader, node, [*fitting, *fitting])
     structs = any(kind is not None and kind.record for kind in given)
@@ -151,7 +151,7 @@ def chosen(
     candidates: Sequence[n.Definition], given: tuple[Kind | None, ...], template: int
 ) -> n.Definition | None:
     """The only candidate that fits the number and the types of the arguments."""
-    several = [one for one in candidates if _arity(one, len(given))]
+    several = [one for one in candidates if takes(one, len(given))]
     special = [one for one in several if one.specialised]
     if special:
         return _specialised(several, special, given)
@@ -200,14 +200,6 @@ def _specialised(
 def _known(kind: Kind) -> bool:
     inner = kind.to or kind
     return inner.dtype in BITS and not inner.record
-
-
-def _arity(function: n.Definition, count: int) -> bool:
-    packs = sum(1 for p in function.parameters if is_pack(p))
-    least = sum(1 for p in function.parameters if p.value is None) - packs
-    if packs:
-        return least <= count
-    return least <= count <= len(function.parameters)
 
 
 def _types(function: n.Definition, given: tuple[Kind | None, ...]) -> bool:

@@ -20,6 +20,13 @@ def is_pack(parameter: n.Variable) -> bool:
     return parameter.name.startswith("...")
 
 
+def takes(function: n.Definition, count: int) -> bool:
+    """Whether a function may be called with so many arguments."""
+    packs = sum(1 for one in function.parameters if is_pack(one))
+    least = sum(1 for one in function.parameters if one.value is None) - packs
+    return least <= count and (packs > 0 or count <= len(function.parameters))
+
+
 def counted(parameter: n.Variable) -> str:
     """The name under which the number of arguments of a pack is bound; with an index behind it,
     that of one of them."""

@@ -62,20 +62,24 @@ def standing_for(
 
 
 def shown_by(candidates: Sequence[n.Definition], library: Library) -> n.Definition | None:
-    """The shortest of methods of structs for single types that do the same work, its types left
-    open where they differ."""
+    """The first of methods or specialisations for single types that do the same work, its types
+    left open where they differ."""
     found = [one for one in candidates if _runs(one)]
     if len(found) < 2 or len(found) < len(candidates) or len({_outline(f) for f in found}) > 1:
         return None
     works = {work_of(one, library) for one in found}
-    return _loosened(min(found, key=_size), set(), found) if len(works) == 1 else None
+    return _loosened(found[0], set(), found) if len(works) == 1 else None
 
 
 def never_used(function: n.Definition) -> bool:
-    """Whether a template promises a value and returns none: only its specialisations are meant."""
+    """Whether a template promises a value and returns none, or does nothing but assert: only its
+    specialisations are meant."""
+    body = function.body.body
     returns = (one for one in n.inside(function.body) if isinstance(one, n.Leave) and one.value)
     general = bool(function.template) and not function.specialised
-    return general and function.result.name != "void" and next(returns, None) is None
+    asserts = bool(body) and all(isinstance(one, n.Assert) for one in body)
+    empty = function.result.name != "void" and next(returns, None) is None
+    return general and (asserts or empty)
 
 
 def only_converts(candidates: Sequence[n.Definition], library: Library) -> bool:

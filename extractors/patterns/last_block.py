@@ -66,6 +66,14 @@ class LastBlock(Pattern):
             vary(_LAST_POINTER, ("if before == tl.num_programs(0) - 1:", "if before == 0:")),
             why="the first block is picked out",
         ),
+        NearMiss(
+            vary(
+                _LAST,
+                ("all += parts[b];", "all += 1.f;"),
+                ("out[0] = all;", "out[0] = done[1] + all;"),
+            ),
+            why="the last block reads no more than what counts",
+        ),
         NearMiss(ADD_THREADS, why="no block waits for another"),
     )
 
@@ -81,16 +89,17 @@ class LastBlock(Pattern):
                 if facts.values.expr(other).has(AtomKind.BLOCKS)
                 for found in facts.graph.roots(one, *kinds)
             ]
-            if counted and self._loads(facts, node):
+            if counted and self._loads(facts, node, counted):
                 where += [*counted, node]
         if where:
             yield self.decide(facts, "partial buffer, the last block adds up", where)
 
-    def _loads(self, facts: Facts, test: Node) -> bool:
-        """Whether a branch on the comparison, perhaps handed on, loads."""
+    def _loads(self, facts: Facts, test: Node, counted: list[Node]) -> bool:
+        """Whether a branch on the comparison, perhaps handed on, loads: not what counts blocks."""
+        counters = {a.array for a in facts.accesses if a.node in counted}
         branches = [n for n in facts.graph.downstream(test.result, 40) if n.op.kind == OpKind.IF]
         return any(
-            a.node.inside(branch)
+            a.node.inside(branch) and a.array not in counters
             for branch in branches
             if facts.graph.rests_on(branch.op.inputs[0], test)
             for a in facts.loads

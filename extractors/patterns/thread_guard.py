@@ -156,7 +156,7 @@ def _bounds(facts: Facts, condition: str | None) -> list[Node]:
     return [
         n
         for n in comparisons(facts, condition)
-        if n.op.kind in _ORDERED and _compares(*sides(facts, n))
+        if n.op.kind in _ORDERED and _compares(facts, *sides(facts, n))
     ]
 
 
@@ -182,11 +182,21 @@ def _of_item(facts: Facts, own: Expr) -> bool:
     return access is not None and any(i.has(AtomKind.BLOCK) for i in access.index)
 
 
-def _compares(left: Expr, right: Expr) -> bool:
+def _compares(facts: Facts, left: Expr, right: Expr) -> bool:
     return any(
-        own.has(AtomKind.LANE) and not other.has(AtomKind.LANE) and _extent(other)
+        own.has(AtomKind.LANE)
+        and not other.has(AtomKind.LANE)
+        and _extent(other)
+        and not _picks_threads(facts, own, other)
         for own, other in ((left, right), (right, left))
     )
+
+
+def _picks_threads(facts: Facts, own: Expr, other: Expr) -> bool:
+    """The number of a thread below one that is compiled in: so many threads of a block do
+    something, and no extent of the problem is met."""
+    names = {a.value for a in other.atoms() if a.kind is not AtomKind.EXTENT}
+    return own.atom is not None and own.atom.kind is AtomKind.LANE and names <= facts.constexprs
 
 
 def _extent(expr: Expr) -> bool:

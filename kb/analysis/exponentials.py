@@ -130,7 +130,11 @@ def _factor(graph: Graph, values: Values, value: str | None) -> tuple[Node | Non
         return None, value
     for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
         below = graph.producer(graph.through(this, _LOOKS))
-        if below is not None and below.op.kind == OpKind.SUB and _plain(graph, values, other):
+        if (
+            below is not None
+            and below.op.kind == OpKind.SUB
+            and (_plain(graph, values, other) or _before(graph, other, node))
+        ):
             return node, below.result
     return None, value
 
@@ -138,6 +142,13 @@ def _factor(graph: Graph, values: Values, value: str | None) -> tuple[Node | Non
 def _plain(graph: Graph, values: Values, value: str) -> bool:
     """True for a number or a scalar parameter, perhaps a product of those."""
     return not graph.roots(value, *READS, *CONTRACTIONS, OpKind.ARANGE)
+
+
+def _before(graph: Graph, value: str, node: Node) -> bool:
+    """True in a loop for a number that was loaded before all loops."""
+    if not node.loops or graph.roots(value, *CONTRACTIONS):
+        return False
+    return not any(read.loops for read in graph.roots(value, *READS))
 
 
 def _difference(graph: Graph, value: str | None) -> tuple[Node | None, str | None, str | None]:

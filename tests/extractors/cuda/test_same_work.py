@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb.ops import OpKind
-from tests.extractors.cuda.samples import ops, sound
+from tests.extractors.cuda.samples import ops, sound, understood
 
 _WIDEN = """#include <cuda_fp16.h>
 __device__ float wide(float v) { return v; }
@@ -128,3 +128,35 @@ def test_overloads_that_differ_in_const_alone() -> None:
     assert not ops(kernel, OpKind.OPAQUE)
     assert len(ops(kernel, OpKind.MAXIMUM)) == 1
     assert ops(kernel, OpKind.INSERT)
+
+
+_GATHERED = """template <typename T, int N> __device__ void gather(float (&o)[N], uint4 v) {
+    static_assert(sizeof(T) == 0, "no such type");
+}
+template <> __device__ void gather<__half, 8>(float (&o)[8], uint4 v) {
+    for (int i = 0; i < 4; ++i) {
+        float2 a = __half22float2(reinterpret_cast<__half2*>(&v)[i]);
+        o[2 * i] += a.x;
+        o[2 * i + 1] += a.y;
+    }
+}
+template <> __device__ void gather<__nv_bfloat16, 8>(float (&o)[8], uint4 v) {
+    for (int i = 0; i < 4; ++i) {
+        float2 a = __bfloat1622float2(reinterpret_cast<__nv_bfloat162*>(&v)[i]);
+        o[2 * i] += a.x;
+        o[2 * i + 1] += a.y;
+    }
+}
+template <typename T> __global__ void k(const uint4* x, float* out) {
+    float o[8] = {0.f};
+    gather<T>(o, x[threadIdx.x]);
+    out[threadIdx.x] = o[0] + o[7];
+}
+"""
+
+
+def test_of_a_function_that_only_asserts_the_specialisations_are_meant() -> None:
+    kernel = understood(_GATHERED)
+    assert len(ops(kernel, OpKind.ADD)) > 3
+    other = _GATHERED.replace("o[2 * i] += a.x", "o[2 * i] *= a.x", 1)
+    assert [op.attribute("what") for op in ops(sound(other), OpKind.OPAQUE)] == ["gather"]

@@ -224,3 +224,35 @@ def test_a_constructor_of_one_of_several_definitions_is_read(
     accesses = [o for o in kernel_ops(kernel) if o.kind in (OpKind.LOAD, OpKind.STORE)]
     assert [op.attribute("space") for op in accesses] == where
     assert not ops(kernel, OpKind.UNDEF)
+
+
+_ASKED = """template <typename I> struct pages {
+    I* first;
+    int size;
+    __device__ int place(int row) const { return first[row / size] * size + row % size; }
+};
+struct other { int* first; };
+template <typename P> __global__ void k(P params) {
+    const auto& table = params.table;
+    params.scale = params.scale * 2.f;
+    int row = table.place(blockIdx.x) + table.first[0];
+    params.out[row] = params.scale;
+}
+"""
+
+
+def test_a_field_of_an_open_struct_is_the_struct_that_has_what_is_asked_of_it() -> None:
+    kernel = sound(_ASKED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.LOAD)) == 2
+    several = _ASKED.replace(
+        "struct other {", "struct other { __device__ int place(int r) { return r; }"
+    )
+    assert [op.attribute("what") for op in ops(sound(several), OpKind.OPAQUE)] == [".place"]
+
+
+def test_a_field_beside_one_that_was_set_is_the_one_that_was_given() -> None:
+    kernel = sound(_ASKED)
+    made = {op.result: op.kind for op in kernel_ops(kernel) if op.results}
+    read = [op for op in ops(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "out"]
+    assert [made.get(op.inputs[0]) for op in read] == [None]
