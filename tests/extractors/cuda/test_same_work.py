@@ -158,5 +158,5 @@ template <typename T> __global__ void k(const uint4* x, float* out) {
 def test_of_a_function_that_only_asserts_the_specialisations_are_meant() -> None:
     kernel = understood(_GATHERED)
     assert len(ops(kernel, OpKind.ADD)) > 3
-    other = _GATHERED.replace("o[2 * i] += a.x", "o[2 * i] *= a.x", 1)
+    other = _GATHERED.replace("o[2 * i] += a.x", "o[2 * i] -= a.x", 1)
     assert [op.attribute("what") for op in ops(sound(other), OpKind.OPAQUE)] == ["gather"]
