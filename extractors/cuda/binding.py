@@ -46,7 +46,7 @@ class BindingReader(VectorReader):
             return None
         candidates, closed = self._written_for(candidates, template)
         meant = [c for c in candidates if not never_used(c)]
-        if closed or not all(c.given for c in meant) or converted_to(candidates, template):
+        if closed or not _by_type(meant) or converted_to(candidates, template):
             meant = []  # Which one is meant is known, or need not be.
         given = arguments_of(self, node, candidates)
         function = chosen(candidates, given, 0 if closed else len(template))
@@ -216,6 +216,16 @@ class BindingReader(VectorReader):
             if isinstance(size, n.Name) and counted and frame.find(size.text) is None:
                 frame.bind(size.text, self.extent_value(extent, parameter.at))
         bind_names(parameter.type, kind, names, frame)
+
+
+def _by_type(functions: Sequence[n.Definition]) -> bool:
+    """Whether functions are specialisations that types alone tell apart."""
+    columns = [*zip(*(one.given for one in functions), strict=False)]
+    numbers = [[g.value for g in c if isinstance(g, n.Constant)] for c in columns]
+    types = [all(isinstance(g, n.CType) for g in c) for c in columns]
+    same = [len(c) == len(v) and len({*v}) == 1 for c, v in zip(columns, numbers, strict=True)]
+    told = all(a or b for a, b in zip(types, same, strict=True))
+    return told and all(one.given for one in functions)
 
 
 def _meets(
