@@ -198,15 +198,17 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     axis, pattern = HINTS[name]
     tuned = any(axis_atoms(value, search.id) for value in values for search in material.searches)
     coupled = any(name in axis_atoms(search.grid, search.id) for search in material.searches)
-    fixed = sorted({x for value in values for x in leaves(value) if isinstance(x, int)})
+    given = [leaf for value in values for leaf in leaves(value) if leaf is not None]
+    fixed = sorted({leaf for leaf in given if isinstance(leaf, int)})
+    computed = any(not isinstance(leaf, int) for leaf in given)
     text = (
         ("grid-coupled" if coupled else "tuned")
         if tuned
-        else f"host rule ({', '.join(map(str, fixed))})"
-        if len(fixed) > 1
         else f"fixed {fixed[0]}"
+        if len(fixed) == 1 and not computed
+        else f"host rule ({', '.join(map(str, fixed))})"
         if fixed
-        else "fixed"
+        else "host rule"
     )
     lines = [
         event.lines

@@ -61,6 +61,12 @@ class SentinelRedirect(Pattern):
         Case(_BY_FLAG, "redirect invalid lanes to an OOB index"),
         Case(_SORTED, "loaded positions outside the array are dropped"),
         Case(ADD_POINTER, "store mask operand"),
+        Case(
+            vary(
+                ADD_POINTER, ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "0.0")
+            ),
+            "store mask operand",
+        ),
         Case(ADD_THREADS, "store mask operand"),
     )
     near_misses = (
@@ -93,7 +99,11 @@ class SentinelRedirect(Pattern):
             yield self.decide(
                 facts, "loaded positions outside the array are dropped", [*loads, *dropped]
             )
-        masked = [s for s in facts.stores if s.mask is not None and facts.types.shape(s.value)]
+        masked = [
+            s
+            for s in facts.stores
+            if s.mask is not None and (facts.types.shape(s.value) or facts.types.shape(s.mask))
+        ]
         if masked:
             yield self.decide(facts, "store mask operand", masked)
 
