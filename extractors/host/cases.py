@@ -119,11 +119,6 @@ CASES = (
         "host rule (2, 4)",
     ),
     HostCase(
-        "worker-warp-count-hint",
-        vary(ROWS_POINTER, ("num_warps=4)", "num_warps=16 // x.element_size())")),
-        "host rule",
-    ),
-    HostCase(
         "architecture-dispatched-tuning-space",
         vary(
             SEARCH_TILE,

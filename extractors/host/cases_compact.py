@@ -50,7 +50,9 @@ _TURNED = "column-major-operand-demanded"
 _DOWN = "    assert w.stride(-2) == 1\n"
 _FOR_W = "    w = out if w is None else w\n"
 
+_BY_WIDTH = ("num_warps=4)", "num_warps=16 // x.element_size())")
 CASES = (
+    HostCase("worker-warp-count-hint", vary(ROWS_POINTER, _BY_WIDTH), "host rule"),
     HostCase(_ALIAS, vary(ROWS_POINTER, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED, _FLAT)),
