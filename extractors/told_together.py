@@ -27,6 +27,7 @@ from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import MemorySpace, kernel_ops
 from kb.ir_scan import NAME
 from kb.knowledge import ParameterRole
+from kb.ops import READS, OpKind
 
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
@@ -217,10 +218,18 @@ def _asked(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
         others = [a.node for a in uses if access.node.excludes(a.node)]
         guards = [g for g in facts.guards(access.node) if flag in ("", *_read(facts, g))]
         guards = [g for g in guards if flag or not any(n.inside(g) for n in others)]
+        guards = [g for g in guards if flag or not _per_block(facts, g)]
         if not guards:
             return ()
         found += [g.head for g in guards]
     return tuple(found)
+
+
+def _per_block(facts: Facts, branch: Node) -> bool:
+    """True when what a branch asks differs from block to block: no flag of an operand."""
+    condition = branch.op.inputs[0]
+    kinds = {n.op.kind for n in facts.graph.upstream(condition)}
+    return bool(kinds & (READS | {OpKind.BLOCK_ID}))
 
 
 def _read(facts: Facts, branch: Node) -> set[str]:

@@ -196,6 +196,7 @@ def _hints(material: Material) -> Iterator[Decision]:
 
 def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decision]:
     axis, pattern = HINTS[name]
+    values = [_settled(material, leaf) for value in values for leaf in leaves(value)]
     tuned = any(axis_atoms(value, search.id) for value in values for search in material.searches)
     coupled = any(name in axis_atoms(search.grid, search.id) for search in material.searches)
     given = [leaf for value in values for leaf in leaves(value) if leaf is not None]
@@ -231,6 +232,16 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
             lines=tuple(dict.fromkeys(lines)),
             kind=AxisKind.TUNING,
         )
+
+
+def _settled(material: Material, value: Value) -> Value:
+    """The one number that all configurations give an axis, for that axis."""
+    if isinstance(value, Expr) and value.op == "axis":
+        for search in (one for one in material.searches if one.id == value.args[0]):
+            rows = search.values().get(str(value.args[1]), ())
+            if len(rows) == 1 and all(case.reason is None for case in search.cases):
+                return rows[0]
+    return value
 
 
 def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:

@@ -67,6 +67,7 @@ class Origins:
 
     def __post_init__(self) -> None:
         pending: list[tuple[ast.AST, Function | None]] = [(self.tree, None)]
+        of_classes: set[ast.AST] = set()
         while pending:
             node, owner = pending.pop()
             self._owner[node] = owner
@@ -84,7 +85,8 @@ class Origins:
             elif isinstance(node, ast.ClassDef):
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
                 self._applied |= {m: node.name for m in methods if m.name == "forward"}
-            elif isinstance(node, ast.FunctionDef):
+                of_classes.update(methods)
+            elif isinstance(node, ast.FunctionDef) and node not in of_classes:
                 self._inner.setdefault((owner, node.name), []).append(node)
             inner = node if isinstance(node, _FUNCTIONS) else owner
             pending += [(child, inner) for child in children(node)]
@@ -118,13 +120,17 @@ class Origins:
         return sorted(inside, key=lambda c: lines_of(c)[0] - lines_of(c)[1])
 
     def functions(self, value: ast.expr) -> tuple[Lines, ...]:
-        """Lines of the functions of the module that a value calls or names."""
-        named = {name.id for name in loaded_names(value)}
-        return tuple(
-            lines_of(node)
-            for node in self.tree.body
-            if isinstance(node, ast.FunctionDef) and node.name in named
-        )
+        """Lines of the functions that a value calls or names, or in which it is written as one."""
+        named = {one for name in loaded_names(value) for one in self._defined(name)}
+        found = {*map(lines_of, named)}
+        return tuple(sorted(found | {lines_of(one) for one in each(value, ast.Lambda)}))
+
+    def _defined(self, name: ast.Name) -> list[ast.FunctionDef]:
+        """The functions that stand under a name where it is read: of the nearest scope with any."""
+        scope = self._owner.get(name)
+        while scope is not None and (scope, name.id) not in self._inner:
+            scope = self._owner.get(scope)
+        return self._inner.get((scope, name.id), [])
 
     def returned(self, value: ast.expr) -> tuple[Lines, ...]:
         """Lines of what the functions of the module that a value calls give back."""
@@ -365,6 +371,8 @@ class Origins:
         applied = self._applied.get(function)
         for call in self._calls:
             if isinstance(call.func, ast.Name) and call.func.id == function.name:
+                if self._owner.get(function) and function not in self._defined(call.func):
+                    continue
                 value = handed_over(call, name, position, call.args)
             elif applied is not None and position and applies(call.func, applied):
                 value = handed_over(call, name, position - 1, call.args)

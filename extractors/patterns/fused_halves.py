@@ -15,7 +15,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import REDUCTIONS, TERMINATORS, OpKind
 
 _HALVES = (
     POINTER
@@ -209,6 +209,12 @@ class FusedHalves(Pattern):
             why="single numbers: both ends of a range",
         ),
         NearMiss(vary(_HALVES, *_EITHER), why="one or the other is read"),
+        NearMiss(
+            vary(
+                _HALVES, ("at + H,", "at + T,"), ("u * tl.sigmoid(u) * v", "u * tl.sum(v, axis=0)")
+            ),
+            why="a row in two pieces that meet in a sum alone",
+        ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(_APART_TILE, why="two arrays"),
@@ -324,7 +330,11 @@ class FusedHalves(Pattern):
             for a in set(e.top())
         ):
             return False
-        if not lanes or (facts.of_threads and any(a.args[0] in moved for a in lanes)):
+        if not lanes:
+            return False
+        if any(a.args[0] in moved for a in lanes) and (
+            facts.of_threads or not _elementwise(facts, first) & _elementwise(facts, second)
+        ):
             return False
         return len(moved) == 1 and (
             self._extent(facts, moved[0])
@@ -371,6 +381,21 @@ class FusedHalves(Pattern):
         if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
             atom = atom.args[0].atom
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _elementwise(facts: Facts, access: Access) -> set[Node]:
+    """Operations on the elements of a loaded tile; what comes after a reduction is left out. Tiles
+    beside each other that meet in no other way are one row in two pieces."""
+    found: set[Node] = set()
+    pending = [access.value]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind in REDUCTIONS or user in found:
+                continue
+            if not user.op.regions and user.op.kind not in TERMINATORS:
+                found.add(user)
+            pending += [one for one in facts.graph.onward(user, value) if one not in pending]
+    return found
 
 
 def _added_rows(index: Expr, atom: Atom) -> bool:

@@ -90,7 +90,8 @@ class PrefetchDepth(Pattern):
             groups.setdefault(_depth(facts, access), []).append(access)
         for value, members in groups.items():
             arrays = dict.fromkeys(a.array for a in members if a.array is not None)
-            yield self.decide(facts, value, members, ", ".join(arrays) or None)
+            given = [facts.graph.producer(a.latency) for a in members]
+            yield self.decide(facts, value, [*members, *given], ", ".join(arrays) or None)
         staged = False
         for loop in facts.loops:
             stages = loop.range.op.operand("num_stages") if loop.range is not None else None

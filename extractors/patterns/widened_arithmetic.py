@@ -87,13 +87,20 @@ class WidenedArithmetic(Pattern):
         for access in facts.loads:
             for cast in self._casts(facts, access.value):
                 computed = self._computed(facts, cast.result)
-                found += [cast, *computed] if computed else []
+                found += [cast, *computed, *self._choice(facts, cast)] if computed else []
         if found:
             found += self._narrowed(facts, found)
             yield self.decide(facts, "fp32", dict.fromkeys(found))
         double = [n for cast in facts.graph.of(*CASTS) for n in self._double(facts, cast)]
         if double:
             yield self.decide(facts, "fp64", dict.fromkeys(double))
+
+    def _choice(self, facts: Facts, cast: Node) -> list[Node]:
+        """What chooses between 32-bit floats and another type that a value is cast to."""
+        made = facts.graph.producer(cast.op.operand("dtype"))
+        if made is None or made.op.kind not in (OpKind.IF, OpKind.IF_EXPRESSION):
+            return []
+        return [made, *facts.graph.upstream(made.op.inputs[0])]
 
     def _narrowed(self, facts: Facts, found: list[Node]) -> list[Node]:
         """Of threads: where what was computed is cast to the type in which it is stored."""

@@ -123,12 +123,16 @@ def _beside(facts: Facts, node: Node, wide: str) -> bool:
     )
     if not reduced:
         return False
-    for user in facts.graph.users(node.result):
-        others = [v for v in user.op.inputs[:2] if v != node.result]
-        if user.op.kind == OpKind.MUL and any(
-            a.index in rows for v in others for a in facts.feeding(v)
-        ):
-            return True
+    pending = [node.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind in CASTS:
+                pending.append(user.result)
+            others = [v for v in user.op.inputs[:2] if v != value]
+            if user.op.kind == OpKind.MUL and any(
+                a.index in rows for v in others for a in facts.feeding(v)
+            ):
+                return True
     return False
 
 
