@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.random_source import DRAWS
 from extractors.patterns.side_output import width
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -146,7 +147,7 @@ class IntermediateStored(Pattern):
                 n for n in facts.graph.ends(store.value, _SAME)
                 if facts.access(n) is None and n.op.kind != OpKind.UNDEF
             ]  # fmt: skip
-            if made and facts.feeding(store.value):
+            if made and (facts.feeding(store.value) or facts.graph.roots(store.value, *DRAWS)):
                 steps = [n for n in made if not n.op.regions]
                 found.setdefault(_called(facts, made), []).extend((*steps, store))
         for value, where in found.items():

@@ -25,9 +25,15 @@ _LOOKS = VIEWS | TURNS
 _STORED = "as they are stored"
 _ROUNDED = "computed, rounded to a storage type"
 _WIDE = "fp32"
+_EITHER = "as they are stored, or cast by a flag"
 _WIDENED = vary(
     PRODUCT,
     ("ct.mma(x, y, acc)", "ct.mma(ct.astype(x, ct.float32), ct.astype(y, ct.float32), acc)"),
+)
+_FLAGGED = vary(
+    PRODUCT_POINTER,
+    ("TK: tl.constexpr", "TK: tl.constexpr, WIDE: tl.constexpr"),
+    ("        acc +=", "        if WIDE:\n            x = x.to(tl.float32)\n        acc +="),
 )
 _NAMED = vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")'))
 
@@ -45,6 +51,7 @@ class OperandsAsStored(Pattern):
         Case(PRODUCT, _STORED),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, (y * 2.0).to(x.dtype))")), _ROUNDED),
         Case(_WIDENED, _WIDE),
+        Case(_FLAGGED, _EITHER),
     )
     near_misses = (
         NearMiss(
@@ -82,6 +89,10 @@ class OperandsAsStored(Pattern):
         if stored:
             yield self.decide(facts, _STORED, stored)
             return
+        either = [n for p in facts.contractions for n in self._either(facts, p)]
+        if either:
+            yield self.decide(facts, _EITHER, either)
+            return
         wide = [n for p in facts.contractions for n in self._widened(facts, p)]
         if wide:
             yield self.decide(facts, _WIDE, wide)
@@ -93,6 +104,25 @@ class OperandsAsStored(Pattern):
         casts = [n for n in made if n is not None and n.op.kind in CASTS]
         wide = all(one is not None and facts.types.dtype(one) == "f32" for one in sides)
         return [product, *casts] if wide and casts else []
+
+    def _either(self, facts: Facts, product: Node) -> list[Node]:
+        """A product of loaded tiles, with the casts of some on one side of a branch."""
+        found = [product]
+        plain = 0
+        for role in ("lhs", "rhs"):
+            for end in facts.graph.ends(product.op.operand(role), _LOOKS):
+                below = facts.graph.core(end.op.inputs[0]) if end.op.kind in CASTS else end.result
+                loaded = facts.graph.producer(below)
+                if loaded is None or facts.access(loaded) is None:
+                    return []
+                plain += loaded is end
+                found += [end] if loaded is not end else []
+        return found if plain and len(found) > 1 and self._branched(facts, product) else []
+
+    def _branched(self, facts: Facts, product: Node) -> bool:
+        """Whether a branch gives an operand."""
+        sides = (facts.graph.through(product.op.operand(r), _LOOKS) for r in ("lhs", "rhs"))
+        return any(facts.graph.kind_of(v) in (OpKind.IF, OpKind.IF_EXPRESSION) for v in sides)
 
     def _loaded(self, facts: Facts, product: Node) -> bool:
         """Operands that are loaded, and turned at most."""

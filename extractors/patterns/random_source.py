@@ -38,7 +38,7 @@ def drop(x, out, n, p, seed, T: tl.constexpr):
     tl.store(out + at, tl.where(keep, tl.load(x + at, mask=at < n), 0.0), mask=at < n)
 """
 )
-_DRAWS = (OpKind.RAND, OpKind.RANDN, OpKind.RAND4, OpKind.RANDINT, OpKind.RANDINT4, OpKind.PHILOX)
+DRAWS = (OpKind.RAND, OpKind.RANDN, OpKind.RAND4, OpKind.RANDINT, OpKind.RANDINT4, OpKind.PHILOX)
 
 
 _HASH_TILE = (
@@ -110,7 +110,7 @@ class RandomSource(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        draws = facts.graph.of(*_DRAWS)
+        draws = facts.graph.of(*DRAWS)
         if draws:
             yield self.decide(facts, "Philox state", draws)
             return

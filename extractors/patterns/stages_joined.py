@@ -122,11 +122,24 @@ def powers(x, out, scales, n, T: tl.constexpr, R: tl.constexpr):
 """
 )
 
+_SCALED = vary(
+    PRODUCT_POINTER,
+    ("        acc +=", "        squares += tl.sum(x * x, axis=1)\n        acc +="),
+    ("    for ", "    squares = tl.zeros((TM,), dtype=tl.float32)\n    for "),
+    ("acc.to(tl.float16)", "acc * tl.rsqrt(squares / K)[:, None]"),
+)
+_SCALINGS = frozenset({OpKind.MUL, OpKind.DIV})
 Stage = Callable[[Facts], list[Node]]
 
 
 def _norms(facts: Facts) -> list[Node]:
-    return [norm.root for norm in normalisations(facts)]
+    return [n for norm in normalisations(facts) for n in (norm.root, *_squares(facts, norm.sums))]
+
+
+def _squares(facts: Facts, sums: Iterable[Node]) -> Iterable[Node]:
+    """The sums over rows that a product's loop takes beside it."""
+    loops = {p.loop for p in facts.contractions} - {None}
+    return (n for n in sums if n.loop in loops)
 
 
 def _turned(facts: Facts) -> list[Node]:
@@ -211,8 +224,11 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
 
 
 def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
-    """Whether a step takes what a product gave, and gives no product an operand."""
+    """Whether a step takes, or scales, what a product gave, and gives no product an operand."""
     taken = any(facts.graph.rests_on(node.result, p) for p in products)
+    if node.op.kind in (OpKind.RSQRT, OpKind.SQRT, OpKind.REDUCE_SUM) and not taken:
+        scaled = [n for n in facts.graph.downstream(node.result, 12) if n.op.kind in _SCALINGS]
+        taken = any(facts.graph.rests_on(n.result, p) for n in scaled for p in products)
     return taken and not any(facts.graph.rests_on(p.result, node) for p in products)
 
 
@@ -264,6 +280,7 @@ class StagesJoined(Pattern):
         Case(_GATED, "normalisation and activation in one kernel"),
         Case(DYNAMIC, "quantisation and product in one kernel"),
         Case(_RECTIFIED, "product and activation in one kernel"),
+        Case(_SCALED, "product and normalisation in one kernel"),
         Case(_ROUTED, "softmax and selection in one kernel"),
         Case(_CONVOLVED, "convolution and activation in one kernel"),
         Case(_MODULATED, "modulation and normalisation in one kernel"),

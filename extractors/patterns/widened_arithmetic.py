@@ -22,6 +22,7 @@ _ARITHMETIC = frozenset({
 })  # fmt: skip
 _SEEN = VIEWS | TURNS | {
     OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK, OpKind.EXTRACT, OpKind.INSERT,
+    OpKind.ABS,
 }  # fmt: skip
 _MOST = 64
 """Values that are looked at on the way from a load or a cast to what reads it."""
@@ -59,6 +60,7 @@ class WidenedArithmetic(Pattern):
     matches = (
         Case(_DOUBLE, "fp64"),
         Case(_LARGEST, "fp32"),
+        Case(vary(_LARGEST, ("tl.max(v,", "tl.max(tl.abs(v),")), "fp32"),
         Case(ROW_NORM, "fp32"),
         Case(LAYER_NORM_POINTER, "fp32"),
         Case(ROW_NORM_THREADS, "fp32"),

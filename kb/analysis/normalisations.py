@@ -28,8 +28,6 @@ class Normalisation:
 def normalisations(facts: Facts) -> list[Normalisation]:
     """Roots of sums of squares, or of single loaded numbers, whose inverse multiplies what is
     stored."""
-    if facts.contractions:
-        return []
     found = []
     for root in facts.graph.of(OpKind.RSQRT, OpKind.SQRT):
         sums = row_sums(facts, root.result)

@@ -104,9 +104,10 @@ class Types:
                 self.found[node.result] = self._type(node, op)
 
     def _unpacked(self, node: Node) -> None:
-        """Elements of a tuple that is written out, and halves of a tile that is split."""
+        """Elements of a tuple that is written out, and halves of a tile that is split; numbers
+        that are drawn four at a time."""
         made = self.graph.producer(node.op.inputs[0]) if node.op.inputs else None
-        if made is not None and made.op.kind == OpKind.SPLIT:
+        if made is not None and made.op.kind in (OpKind.SPLIT, *_DRAWN):
             self.found |= {r.name: self.of(made.result) for r in node.op.results}
         elif made is not None and made.op.kind == OpKind.TUPLE:
             pairs = zip(node.op.results, made.op.inputs, strict=False)
@@ -327,6 +328,10 @@ class Types:
             return _shaped(base.dtype, (*base.shape, "2"))
         return _shaped(base.dtype, (*base.shape[:-1], f"2 * {base.shape[-1]}"))
 
+    def _drawn(self, node: Node) -> TileType:
+        """Random numbers, one for each element of the offsets."""
+        return _shaped(_DRAWN.get(node.op.kind, "f32"), self._broadcast(node.op.inputs))
+
     def _constant(self, node: Node) -> TileType:
         return TileType(TypeKind.CONST)
 
@@ -373,6 +378,8 @@ def promote(dtypes: list[str]) -> str:
     return best or "?"
 
 
+_DRAWN = {OpKind.PHILOX: "u32", OpKind.RANDINT4: "u32", OpKind.RAND4: "f32"}
+
 _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.CAST: Types._cast, OpKind.FULL: Types._filled, OpKind.ZEROS: Types._filled,
     OpKind.ONES: Types._filled, OpKind.ARANGE: Types._arange, OpKind.RESHAPE: Types._reshaped,
@@ -385,4 +392,5 @@ _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.DESCRIPTOR: lambda t, n: t.pointed(n),
     OpKind.ATTRIBUTE: lambda _, n: n.op.results[0].type or UNKNOWN,
     OpKind.VECTOR: Types._gathered, OpKind.BITCAST: Types._gathered,
+    **dict.fromkeys((*_DRAWN, OpKind.RAND, OpKind.RANDN, OpKind.UINT_TO_UNIFORM), Types._drawn),
 }  # fmt: skip
