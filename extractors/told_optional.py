@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.evidence import Decision
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision, Lines
+from kb.ops import READS, OpKind
 
 NULL, FLAG = "null-pointer-for-an-absent-input", "operand-read-under-a-compile-time-flag"
 """The patterns of operands that are asked for when the kernel runs, and when it is compiled."""
@@ -22,3 +25,37 @@ def told_once(decisions: Sequence[Decision], of_threads: bool) -> list[Decision]
     names = {n for d in (*asked, *same) if d.subject for n in d.subject.split(", ")}
     whole = replace(asked[0], lines=tuple(sorted(lines)), subject=", ".join(sorted(names)) or None)
     return [whole if d is asked[0] else d for d in decisions if d not in same]
+
+
+def asked_for(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
+    """The branches on a flag around every access of an operand; none when one is not under it. A
+    branch with accesses on both sides does not ask for the operand."""
+    found: list[Lines] = []
+    uses = [a for a in facts.accesses if a.array == operand]
+    for access in uses:
+        others = [a.node for a in uses if access.node.excludes(a.node)]
+        guards = [g for g in facts.guards(access.node) if flag in ("", *_read(facts, g))]
+        guards = [g for g in guards if flag or not any(n.inside(g) for n in others)]
+        guards = [g for g in guards if flag or not _per_block(facts, g)]
+        if not guards:
+            return ()
+        found += [g.head for g in guards]
+    return tuple(found)
+
+
+def _per_block(facts: Facts, branch: Node) -> bool:
+    """True when what a branch asks differs from block to block: no flag of an operand."""
+    condition = branch.op.inputs[0]
+    kinds = {n.op.kind for n in facts.graph.upstream(condition)}
+    return bool(kinds & (READS | {OpKind.BLOCK_ID}))
+
+
+def _read(facts: Facts, branch: Node) -> set[str]:
+    """Everything that the condition of a branch is computed from."""
+    seen = {branch.op.inputs[0]}
+    pending = [*seen]
+    for value in pending:
+        new = [feed for feed in facts.graph.feeds(value) if feed not in seen]
+        seen.update(new)
+        pending += new
+    return seen

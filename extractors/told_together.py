@@ -17,17 +17,15 @@ from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, with_branches
-from extractors.told_optional import told_once
+from extractors.told_optional import asked_for, told_once
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import CONTIGUOUS, in_any_order, laid_out
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import MemorySpace, kernel_ops
 from kb.ir_scan import NAME
 from kb.knowledge import ParameterRole
-from kb.ops import READS, OpKind
 
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
@@ -194,7 +192,7 @@ def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[D
             yield decision
             continue
         operand, flag = _operand(decision)
-        asked = _asked(detection.facts, operand, flag)
+        asked = asked_for(detection.facts, operand, flag)
         if asked or (operand in unread and decision.pattern == STAND_IN):
             lines = _united(decision.lines, asked)
             plain = {one.name: getattr(decision, one.name) for one in fields(Decision)}
@@ -207,40 +205,6 @@ def _operand(decision: Decision) -> tuple[str, str]:
     if isinstance(decision, OptionalOperand):
         return decision.operand, decision.flag
     return decision.subject or "", ""
-
-
-def _asked(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
-    """The branches on a flag around every access of an operand; none when one is not under it. A
-    branch with accesses on both sides does not ask for the operand."""
-    found: list[Lines] = []
-    uses = [a for a in facts.accesses if a.array == operand]
-    for access in uses:
-        others = [a.node for a in uses if access.node.excludes(a.node)]
-        guards = [g for g in facts.guards(access.node) if flag in ("", *_read(facts, g))]
-        guards = [g for g in guards if flag or not any(n.inside(g) for n in others)]
-        guards = [g for g in guards if flag or not _per_block(facts, g)]
-        if not guards:
-            return ()
-        found += [g.head for g in guards]
-    return tuple(found)
-
-
-def _per_block(facts: Facts, branch: Node) -> bool:
-    """True when what a branch asks differs from block to block: no flag of an operand."""
-    condition = branch.op.inputs[0]
-    kinds = {n.op.kind for n in facts.graph.upstream(condition)}
-    return bool(kinds & (READS | {OpKind.BLOCK_ID}))
-
-
-def _read(facts: Facts, branch: Node) -> set[str]:
-    """Everything that the condition of a branch is computed from."""
-    seen = {branch.op.inputs[0]}
-    pending = [*seen]
-    for value in pending:
-        new = [feed for feed in facts.graph.feeds(value) if feed not in seen]
-        seen.update(new)
-        pending += new
-    return seen
 
 
 def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> bool:

@@ -84,6 +84,7 @@ class InPlaceUpdate(Pattern):
                 for node in read.get(store.array, ())
             )
         }
+        names -= {a.array for a in facts.stores if a.is_atomic}  # sums that all blocks leave
         if names:
             loads = [a for a in facts.loads if a.array in names]
             stores = [a for a in facts.stores if a.array in names and not a.is_atomic]

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import ATOMICS, COMPARISONS, OpKind
@@ -46,9 +48,19 @@ def total(x, parts, done, out, n, B: tl.constexpr, T: tl.constexpr):
 )
 
 
+_LOADED_POINTER = vary(
+    _LAST_POINTER,
+    (
+        "    before = tl.atomic_add(done, 1)\n",
+        "    tl.atomic_add(done, 1)\n    n = tl.load(done)\n",
+    ),
+    ("if before == tl.num_programs(0) - 1", "if n == tl.num_programs(0)"),
+)
+
+
 class LastBlock(Pattern):
-    """What a counter held before this block added to it is compared with the number of blocks, and
-    partial results are loaded where that was all but one."""
+    """What a counter held before this block added to it, or holds now, is compared with the number
+    of blocks, and partial results are loaded where that was all but one."""
 
     name = "last-block-adds-up-the-partials"
     axis = "cross_cta_reduction"
@@ -56,6 +68,7 @@ class LastBlock(Pattern):
     matches = (
         Case(_LAST, "partial buffer, the last block adds up"),
         Case(_LAST_POINTER, "partial buffer, the last block adds up"),
+        Case(_LOADED_POINTER, "partial buffer, the last block adds up"),
     )
     near_misses = (
         NearMiss(
@@ -82,12 +95,16 @@ class LastBlock(Pattern):
         if not kinds:
             return
         where: list[Node] = []
+        shared = {a.array for a in facts.stores if a.is_atomic}
         for node in facts.graph.of(*COMPARISONS):
             counted = [
                 found
                 for one, other in (node.op.inputs[:2], node.op.inputs[1::-1])
                 if facts.values.expr(other).has(AtomKind.BLOCKS)
-                for found in facts.graph.roots(one, *kinds)
+                for found in (
+                    *facts.graph.roots(one, *kinds),
+                    *(a.node for a in facts.held_loads(one) if a.array in shared),
+                )
             ]
             if counted and self._loads(facts, node, counted):
                 where += [*counted, node]
@@ -104,3 +121,13 @@ class LastBlock(Pattern):
             if facts.graph.rests_on(branch.op.inputs[0], test)
             for a in facts.loads
         )
+
+
+def by_last(facts: Facts, access: Access) -> bool:
+    """True when the block that comes last, by a count of all blocks, makes an access."""
+    return any(
+        side.has(AtomKind.BLOCKS)
+        for guard in facts.guards(access.node)
+        for test in comparisons(facts, guard.op.inputs[0])
+        for side in sides(facts, test)
+    )

@@ -84,8 +84,8 @@ def walk(x, sizes, out, E: Int, T: Int):
 
 class LookedUpSegments(Pattern):
     """Two neighbours of an array bound a range of positions, neither of them a start that others
-    are added to; a loop compares what it loads with a number and goes on where that says; or a
-    loop adds up numbers that it loads, and the sum places accesses."""
+    are added to, or a loaded end is where the next round begins; a loop compares what it loads with
+    a number and goes on where that says, or adds up what it loads, and the sum places accesses."""
 
     name = "segments-looked-up-in-an-array"
     axis = "ragged_access"
@@ -95,6 +95,7 @@ class LookedUpSegments(Pattern):
         Case(_FOUND, _SEARCHED),
         Case(_FOUND_THREADS, _SEARCHED),
         Case(_WALK, _RUNNING),
+        Case(vary(_WALK, ("first = first + size", "first = size")), _BOUNDS),
     )
     near_misses = (
         NearMiss(vary(_WINDOW, ("tl.minimum(own + 1, n)", "n")), why="one end is the same for all"),
@@ -115,9 +116,7 @@ class LookedUpSegments(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         loads = [a for a in facts.loads if a.array is not None and a.index][:MOST]
-        bounds = [*_bounds(facts, loads)]
-        if bounds:
-            yield self.decide(facts, _BOUNDS, bounds)
+        bounds: list[Where] = [*_bounds(facts, loads)]
         searched: list[Where] = []
         running: list[Where] = []
         tests = _compared(facts) if facts.loops else {}
@@ -126,10 +125,14 @@ class LookedUpSegments(Pattern):
             inside = [a for a in loads if a.loop is loop.node]
             for carried in loop.carried if inside else ():
                 for access in inside:
+                    if _ending(facts, access, carried) and carried.argument in placing:
+                        bounds += [access, *_lengths(facts, access, carried)]
                     if _led(facts, access, carried, loop.node, tests.get(access.value, [])):
                         searched += [access, loop.node]
                     if grown := _summed(facts, access, carried, placing):
                         running += [access, *grown, *_placed(facts, carried, loop.node)]
+        if bounds:
+            yield self.decide(facts, _BOUNDS, bounds)
         if searched:
             yield self.decide(facts, _SEARCHED, searched)
         if running:
@@ -197,6 +200,19 @@ def _decides(facts: Facts, test: Node, value: str) -> bool:
 def _ends_loop(test: Node, loop: Node) -> bool:
     """A comparison in the condition of a loop."""
     return loop.op.kind == OpKind.WHILE and test.parent is loop and test.branch == 0
+
+
+def _ending(facts: Facts, access: Access, carried: Carried) -> bool:
+    """True when the end of a segment that is loaded is where the next one begins."""
+    alone = {*facts.types.shape(access.value)} <= {"1"}
+    return alone and facts.graph.core(carried.next) == access.value
+
+
+def _lengths(facts: Facts, access: Access, carried: Carried) -> list[Node]:
+    """The loaded end of a segment less its beginning."""
+    sides = [access.value, carried.argument]
+    taken = (n for n in facts.graph.of(OpKind.SUB))
+    return [n for n in taken if [facts.graph.core(v) for v in n.op.inputs[:2]] == sides]
 
 
 def _summed(facts: Facts, access: Access, carried: Carried, placing: frozenset[str]) -> list[Node]:

@@ -25,6 +25,7 @@ from extractors.patterns.cases_rows_threads import COLUMNS_THREADS
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
+from extractors.patterns.last_block import by_last
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
@@ -255,7 +256,7 @@ class OneOutputTilePerCta(Pattern):
         beside = [a for a in facts.stores if a not in placed]
         if not stores:
             yield from self._by_input(facts)
-        alone = {a: _alone(facts, a) for a in beside if not a.is_atomic}
+        alone = {a: _alone(facts, a) for a in beside if not a.is_atomic and not by_last(facts, a)}
         if not stores or not all(alone.values()):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
