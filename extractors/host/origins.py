@@ -188,7 +188,7 @@ class Origins:
     def spread(self, call: ast.Call, row: RowHint = NO_HINT) -> Iterator[tuple[str, ast.expr, int]]:
         """Names, values and first lines of the entries of dictionaries spread into a call."""
         for keyword in (key for key in call.keywords if key.arg is None):
-            for table in self._tables(keyword.value, row, MAX_DEPTH):
+            for table in self._tables(keyword.value, row, MAX_DEPTH + 1):
                 if isinstance(table, ast.Call):
                     yield from ((k.arg, k.value, k.value.lineno) for k in table.keywords if k.arg)
                     continue
@@ -197,12 +197,19 @@ class Origins:
                         yield str(key.value), value, key.lineno
 
     def _tables(self, value: ast.expr, hint: RowHint, depth: int) -> Iterator[ast.Dict | ast.Call]:
-        """The dictionaries that a name stands for: bound to it, or handed in by a caller."""
-        if isinstance(value, ast.Dict | ast.Call):
+        """The dictionaries that a name stands for: bound to it, handed in by a caller, given back
+        by a function of the module, or found in a table of them."""
+        given = self._returns(value) if isinstance(value, ast.Call) and depth else []
+        if isinstance(value, ast.Dict) or (isinstance(value, ast.Call) and not given):
             yield value
+        elif isinstance(value, ast.Subscript):
+            yield from self._tables(value.value, hint, depth)
         elif isinstance(value, ast.Name) and depth:
             for made in self._sources(value, hint):
                 yield from self._tables(made, hint, depth - 1)
+        for item in given:
+            if item.value is not None:
+                yield from self._tables(item.value, hint, depth - 1)
 
     def _sources(self, name: ast.Name, hint: RowHint) -> list[ast.expr]:
         """What is assigned to a name, or what callers on the way to a launch pass for it."""

@@ -21,10 +21,8 @@ def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
     if origins is None or call is None:
         return launch.lines
     row = material.row(launch)
-    entries = ((at, lines_of(v)[1]) for key, v, at in origins.spread(call, row) if key == name)
-    entry = next(entries, None)
-    if entry is not None:
-        return entry
+    if tables := entries(material, launch, name):
+        return tables[0]
     if _names(call, material.signature.name):
         return launch.lines
     names = [param for param, _ in material.signature.params]
@@ -39,6 +37,16 @@ def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
         and any(_is(arg, material.signature.name) for arg in _arguments(one))
     ]
     return lines_of(handing[0]) if len(handing) == 1 else launch.lines
+
+
+def entries(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+    """Lines of the entries for a parameter or a hint in dictionaries that a launch spreads."""
+    origins = material.origins
+    call = origins.call_at(launch.lines) if origins is not None else None
+    if origins is None or call is None:
+        return ()
+    rows = origins.spread(call, material.row(launch))
+    return tuple(dict.fromkeys((at, lines_of(v)[1]) for key, v, at in rows if key == name))
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

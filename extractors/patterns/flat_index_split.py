@@ -236,7 +236,13 @@ def divided_positions(facts: Facts) -> list[Node]:
 
 
 def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
-    """True for a quotient of what a loop variable, perhaps with lanes, is added to."""
+    """True for a quotient of what a loop variable, perhaps with lanes or times a tile, is added
+    to."""
     over = facts.values.expr(node.op.inputs[0])
-    alone = [f[0] for f, _ in over.terms if len(f) == 1]
-    return over not in left and any(a.kind is AtomKind.INDUCTION for a in alone)
+    steps = [a for f, _ in over.terms for a in f if _without(f, a) <= facts.tile_extents]
+    return over not in left and any(a.kind is AtomKind.INDUCTION for a in steps)
+
+
+def _without(factors: tuple[Atom, ...], one: Atom) -> set[str]:
+    """The other factors of a product, by name."""
+    return {a.value for a in factors if a != one}

@@ -378,7 +378,7 @@ def promote(dtypes: list[str]) -> str:
     return best or "?"
 
 
-_DRAWN = {OpKind.PHILOX: "u32", OpKind.RANDINT4: "u32", OpKind.RAND4: "f32"}
+_DRAWN: dict[str, str] = {OpKind.PHILOX: "u32", OpKind.RANDINT4: "u32", OpKind.RAND4: "f32"}
 
 _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.CAST: Types._cast, OpKind.FULL: Types._filled, OpKind.ZEROS: Types._filled,
