@@ -203,7 +203,9 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     fixed = sorted({leaf for leaf in given if isinstance(leaf, int)})
     computed = any(not isinstance(leaf, int) for leaf in given)
     text = (
-        ("grid-coupled" if coupled else "tuned")
+        "grid-coupled"
+        if coupled
+        else "tuned"
         if tuned
         else f"fixed {fixed[0]}"
         if len(fixed) == 1 and not computed

@@ -333,7 +333,7 @@ class FusedHalves(Pattern):
         if not lanes:
             return False
         if any(a.args[0] in moved for a in lanes) and (
-            facts.of_threads or not _elementwise(facts, first) & _elementwise(facts, second)
+            facts.of_threads or not _own_pieces(facts, first, second)
         ):
             return False
         return len(moved) == 1 and (
@@ -383,9 +383,19 @@ class FusedHalves(Pattern):
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
 
 
+def _own_pieces(facts: Facts, first: Access, second: Access) -> bool:
+    """True when tiles beside each other meet element by element, or go to arrays of their own;
+    those that meet in a sum alone and go to one array are a row in two pieces."""
+    one, other = _elementwise(facts, first), _elementwise(facts, second)
+    if one & other:
+        return True
+    ends = [{a.array for n in made if (a := facts.access(n))} for made in (one, other)]
+    return all(ends) and not ends[0] & ends[1]
+
+
 def _elementwise(facts: Facts, access: Access) -> set[Node]:
-    """Operations on the elements of a loaded tile; what comes after a reduction is left out. Tiles
-    beside each other that meet in no other way are one row in two pieces."""
+    """Operations on the elements of a loaded tile, stores with them; what comes after a reduction
+    is left out."""
     found: set[Node] = set()
     pending = [access.value]
     for value in pending:

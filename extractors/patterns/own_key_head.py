@@ -16,6 +16,8 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _OWN = vary(ATTENTION, ("kv = head // R", "kv = head"))
+_AGAIN = "ct.mma(ct.load(a, index=(bat, head, x, 0), shape=(1, 1, TM, W)).reshape((TM, W)),"
+"""The rows that stay, loaded in every round again."""
 _NUMBERS = (AtomKind.BLOCK, AtomKind.FLOOR_DIV, AtomKind.MOD)
 Places = tuple[frozenset[Atom], frozenset[Atom]]
 
@@ -29,6 +31,7 @@ class OwnKeyHead(Pattern):
     source = "Vaswani et al., Attention Is All You Need (2017), multi-head attention"
     matches = (
         Case(_OWN, "MHA 1:1"),
+        Case(vary(_OWN, ("ct.mma(fixed,", _AGAIN)), "MHA 1:1"),
         Case(vary(FLASH_POINTER, ("kv = head // R", "kv = head")), "MHA 1:1"),
     )
     near_misses = (
@@ -54,7 +57,7 @@ class OwnKeyHead(Pattern):
             held = [facts.held_loads(product.op.operand(role))[:1] for role in ("lhs", "rhs")]
             sides = [a for side in held for a in side]
             loop = product.loop
-            kept = [a for a in sides if loop is not None and not a.node.inside(loop)]
+            kept = [a for a in sides if loop is not None and self._stays(facts, a, loop)]
             if len(sides) < 2 or len(kept) != 1:
                 continue
             still = self._places(facts, kept[0], product)
@@ -64,6 +67,14 @@ class OwnKeyHead(Pattern):
                 where = [n for n in facts.graph.nodes if self._makes(facts, n, still[0])]
                 yield self.decide(facts, "MHA 1:1", [*where, *sides])
                 return
+
+    def _stays(self, facts: Facts, access: Access, loop: Node) -> bool:
+        """True for a load that the rounds of a loop do not move."""
+        own = facts.loop(loop)
+        if not access.node.inside(loop) or own is None or own.induction is None:
+            return not access.node.inside(loop)
+        step = facts.values.expr(own.induction).atom
+        return access.mode is Mode.TILE and not any(step in e.atoms() for e in access.index)
 
     def _places(self, facts: Facts, access: Access, product: Node) -> Places | None:
         """Numbers made of block ids that place an operand: those that count no tiles, and those
