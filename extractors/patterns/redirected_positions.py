@@ -8,10 +8,11 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import comparisons
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -26,6 +27,8 @@ _LED_TILE = vary(
         "ct.gather(x, (row, ct.where(at < N, at, 0)), check_bounds=False",
     ),
 )
+_OUTSIDE = "redirected to an index outside, padded"
+_OUT_TILE = vary(_LED_TILE, ("at, 0)), check_bounds=False", "at, N)), check_bounds=True"))
 _LED_THREADS = vary(
     PRODUCT_THREADS,
     ("int m = blockIdx.y * T + threadIdx.y;", "int m = blockIdx.y * T + threadIdx.y;\n    int p = m < M ? m : 0;"),  # noqa: E501
@@ -35,7 +38,7 @@ _LED_THREADS = vary(
 
 class RedirectedPositions(Pattern):
     """A select keeps a position where it is below an extent and puts zero in the place of others;
-    the result addresses a load."""
+    the result addresses a load. Or it puts a place beyond the array there, and a gather pads."""
 
     name = "positions-outside-redirected-inside"
     axis = "boundary_handling"
@@ -44,6 +47,7 @@ class RedirectedPositions(Pattern):
         Case(_LED, "redirected to an index inside"),
         Case(_LED_TILE, "redirected to an index inside"),
         Case(_LED_THREADS, "redirected to an index inside"),
+        Case(_OUT_TILE, _OUTSIDE),
     )
     near_misses = (
         NearMiss(
@@ -68,6 +72,27 @@ class RedirectedPositions(Pattern):
         led = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF_EXPRESSION) if _led(facts, n)]
         if led:
             yield self.decide(facts, "redirected to an index inside", led)
+        out = [n for load in facts.loads for n in _out(facts, load)]
+        if out:
+            yield self.decide(facts, _OUTSIDE, out)
+
+
+def _out(facts: Facts, load: Access) -> list[Node]:
+    """Selects that give lanes of a gather a place beyond the array, where padding is read."""
+    ends = [
+        end
+        for value in facts.values.items(load.node.op.operand("index"))
+        for end in facts.graph.ends(value, VIEWS | CASTS)
+        if load.mode is Mode.ELEMENT and load.padding and end.op.kind == OpKind.SELECT
+    ]
+    others = {n: facts.values.expr(n.op.operand("y")) for n in ends}
+    chosen = [n for n, e in others.items() if e.constant == -1 or _extent(e)]
+    return [*chosen, load.node] if chosen else []
+
+
+def _extent(place: Expr) -> bool:
+    atom = place.atom
+    return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
 
 
 def _led(facts: Facts, node: Node) -> bool:
