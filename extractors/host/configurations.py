@@ -124,6 +124,7 @@ def _given(
     call = origins.call_at(search.lines) if origins is not None else None
     if origins is None or call is None or search.kind == "exhaustive_search":
         return None
+    call = call.func if isinstance(call.func, ast.Call) else call  # what it makes takes a kernel
     by_name = next((word.value for word in call.keywords if word.arg == name), None)
     in_place = call.args[place] if 0 <= place < len(call.args) else None
     return by_name if by_name is not None else in_place

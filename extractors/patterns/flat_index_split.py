@@ -228,21 +228,25 @@ def _middle(facts: Facts, node: Node) -> bool:
 
 
 def divided_positions(facts: Facts) -> list[Node]:
-    """Quotients of a loop's positions that address memory, no remainder beside them."""
+    """Quotients of a loop's positions, or of lanes, that address memory, no remainder beside
+    them."""
     left = {facts.values.expr(n.op.inputs[0]) for n in facts.graph.of(OpKind.MOD)}
-    parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if n.loops and _stepped(facts, n, left)]
+    parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if _stepped(facts, n, left)]
     places = [v for a in facts.accesses for v in a.address] if parts else []
     return [n for n in parts if any(facts.graph.rests_on(v, n) for v in places)]
 
 
 def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
-    """True for a quotient of what a loop variable, perhaps with lanes or times a tile, is added
-    to."""
-    over = facts.values.expr(node.op.inputs[0])
-    steps = [a for f, _ in over.terms for a in f if _without(f, a) <= facts.tile_extents]
-    return over not in left and any(a.kind is AtomKind.INDUCTION for a in steps)
+    """True for a quotient of what a loop variable, perhaps with lanes or times sizes, is added to;
+    or of lanes by a number that is handed in."""
+    over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
+    steps = [a for f, _ in over.terms for a in f if _sizes(f, a)]
+    rounds = bool(node.loops) and any(a.kind is AtomKind.INDUCTION for a in steps)
+    handed = under.atom is not None and under.atom.kind is AtomKind.PARAMETER
+    lanes = handed and not facts.of_threads and any(a.kind is AtomKind.LANE for a in steps)
+    return over not in left and (rounds or lanes)
 
 
-def _without(factors: tuple[Atom, ...], one: Atom) -> set[str]:
-    """The other factors of a product, by name."""
-    return {a.value for a in factors if a != one}
+def _sizes(factors: tuple[Atom, ...], one: Atom) -> bool:
+    """Whether the other factors of a product are parameters."""
+    return all(a.kind is AtomKind.PARAMETER for a in factors if a != one)

@@ -146,7 +146,8 @@ class Fp32Accumulation(Pattern):
         places: dict[str, list[Node]] = {}
         for product in facts.contractions:
             dtype = facts.types.dtype(product.result)
-            begin = [n for n in (self._begin(facts, product),) if n is not None]
+            ways = (self._begin(facts, product), self._carry(facts, product))
+            begin = list(dict.fromkeys(n for n in ways if n is not None))
             if self._given(facts, [product, *begin]):
                 dtype = _GIVEN
             elif begin and not product.op.operand("out_dtype"):
@@ -203,30 +204,34 @@ class Fp32Accumulation(Pattern):
 
     def _begin(self, facts: Facts, product: Node) -> Node | None:
         """Where the accumulator of a product is filled."""
-        acc = product.op.operand("acc")
-        if acc is None:
-            return self._carry(facts, product)
+        acc = product.op.operand("acc") or ""
         for node in facts.graph.upstream(acc, lambda n: n.op.kind in _FILLS or n.op.kind in READS):
             if node.op.kind in _FILLS:
                 return node
-        begun = self._number(facts, first_value(facts, acc)) if facts.of_threads else None
+        begun = self._number(facts, first_value(facts, acc)) if facts.of_threads and acc else None
         return begun[1] if begun else None
 
     def _added(self, facts: Facts, product: Node) -> list[Node]:
-        """Of a product that is added to a carried value, the addition."""
-        users = facts.graph.users(product.result)
+        """Of a product that is added to a carried value, perhaps scaled first, the addition."""
         carried = {
             facts.graph.core(state.next)
             for loop in facts.loops
             for state in loop.of(Role.ACCUMULATOR)
         }
-        return [n for n in users if n.op.kind == OpKind.ADD and n.result in carried]
+        found: list[Node] = []
+        for value in (values := [product.result]):
+            for user in facts.graph.users(value):
+                values += [user.result] if user.op.kind == OpKind.MUL else []
+                found += [user] if user.op.kind == OpKind.ADD and user.result in carried else []
+        return found
 
     def _carry(self, facts: Facts, product: Node) -> Node | None:
         """Of a product that is added to a carried value, the fill of that value."""
+        added = {n.result for n in self._added(facts, product)}
         for loop in facts.loops:
             for state in loop.of(Role.ACCUMULATOR):
-                if accumulating(facts.graph, state.argument, state.next) is product:
+                own = accumulating(facts.graph, state.argument, state.next) is product
+                if own or facts.graph.core(state.next) in added:
                     begun = facts.graph.producer(first_value(facts, state.init))
                     return begun if begun is not None and begun.op.kind in _FILLS else None
         return None
