@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases_halves import (
+    APART_TILE,
+    EITHER,
+    HALVES,
+    HALVES_FLAT,
+    HALVES_STRIDED,
+    HALVES_THREADS,
+    HALVES_TILE,
+    HALVES_VECTORS,
+    ROTATED,
+    SECTIONS,
+    SLICES,
+    THIRDS,
+    TWO_TILES,
+)
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis import symbolic as s
@@ -17,145 +32,8 @@ from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, TERMINATORS, OpKind
 
-_HALVES = (
-    POINTER
-    + """
-@triton.jit
-def gate(x, out, s, H: tl.constexpr, T: tl.constexpr):
-    at = tl.program_id(0) * s + tl.arange(0, T)
-    inside = tl.arange(0, T) < H
-    u = tl.load(x + at, mask=inside)
-    v = tl.load(x + at + H, mask=inside)
-    tl.store(out + at, u * tl.sigmoid(u) * v, mask=inside)
-"""
-)
-
-_EITHER = (
-    ("    u =", "    if s > 1:\n        v ="), ("u * tl.sigmoid(u) * v", "v"),
-    ("    v = tl.load(x + at + H", "    else:\n        v = tl.load(x + at + H"),
-)  # fmt: skip
 MOST = 48
 """Loads of a kernel that are compared with each other."""
-
-
-_HALVES_TILE = (
-    TILE
-    + """
-@ct.kernel
-def gate(x, out, H: Int, T: Int):
-    row = ct.bid(0)
-    at = ct.bid(1) * T + ct.arange(T, dtype=ct.int32)
-    u = ct.astype(ct.gather(x, (row, at)), ct.float32)
-    v = ct.astype(ct.gather(x, (row, at + H)), ct.float32)
-    ct.scatter(out, (row, at), ct.astype(u / (1.0 + ct.exp(-u)) * v, out.dtype))
-"""
-)
-_APART_TILE = vary(
-    _HALVES_TILE,
-    ("def gate(x, out,", "def gate(x, y, out,"),
-    ("ct.gather(x, (row, at + H))", "ct.gather(y, (row, at))"),
-)
-
-
-_TWO_TILES = (
-    TILE
-    + """
-@ct.kernel
-def turn(x, out, H: Int):
-    row = ct.bid(0)
-    u = ct.load(x, (row, 0), (1, H))
-    v = ct.load(x, (row, 1), (1, H))
-    ct.store(out, (row, 0), u - v)
-    ct.store(out, (row, 1), u + v)
-"""
-)
-
-
-_HALVES_THREADS = """__global__ void gate(const float* x, float* out, int s, int h) {
-    int at = blockIdx.x * s + threadIdx.x;
-    if (threadIdx.x < h) {
-        float u = x[at];
-        out[at] = u / (1.f + expf(-u)) * x[at + h];
-    }
-}
-"""
-
-
-_HALVES_VECTORS = """__global__ void gate(const float4* x, float4* out, int h) {
-    int wide = h / 4;
-    const float4* row = x + blockIdx.x * 2 * wide;
-    for (int i = threadIdx.x; i < wide; i += blockDim.x) {
-        float4 u = row[i];
-        float4 v = row[i + wide];
-        out[blockIdx.x * wide + i] = make_float4(u.x * v.x, u.y * v.y, u.z * v.z, u.w * v.w);
-    }
-}
-"""
-_SECTIONS = vary(
-    _TWO_TILES,
-    (
-        "    ct.store(out, (row, 0), u - v)",
-        "    u = u + ct.load(x, (row, 2), (1, H))\n    ct.store(out, (row, 0), u - v)",
-    ),
-)
-_HALVES_STRIDED = vary(
-    _HALVES,
-    ("s, H:", "s, hop, H:"),
-    ("s + tl.arange(0, T)\n", "s + tl.arange(0, T) * hop\n"),
-    ("+ H,", "+ H * hop,"),
-    ("H: tl.constexpr", "H"),
-)
-
-
-_ROTATED = (
-    POINTER
-    + """
-@triton.jit
-def rotate(x, cos, sin, out, s, D: tl.constexpr, T: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, T)
-    inside = at < D // 2
-    c = tl.load(cos + row * D + at, mask=inside)
-    d = tl.load(sin + row * D + at, mask=inside)
-    u = tl.load(x + row * s + at, mask=inside)
-    v = tl.load(x + row * s + at + D // 2, mask=inside)
-    tl.store(out + row * s + at, u * c - v * d, mask=inside)
-    tl.store(out + row * s + at + D // 2, v * c + u * d, mask=inside)
-"""
-)
-_THIRDS = (
-    POINTER
-    + """
-@triton.jit
-def twice(x, out, T: tl.constexpr):
-    at = tl.program_id(0) * T * 3 + tl.arange(0, T)
-    u = tl.load(x + at) + tl.load(x + at + T) + tl.load(x + at + 2 * T)
-    tl.store(out + at, u)
-"""
-)
-_HALVES_FLAT = (
-    POINTER
-    + """
-@triton.jit
-def gate(x, out, n, H, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    offs = at + at // H * H
-    v = tl.load(x + offs, mask=at < n)
-    u = tl.load(x + H + offs, mask=at < n)
-    tl.store(out + at, v * u, mask=at < n)
-"""
-)
-_SLICES = (
-    TILE
-    + """
-@ct.kernel
-def gate(x, out, H: Int, T: Int):
-    i = ct.bid(0)
-    v = ct.load(x.slice(axis=1, start=0, stop=H), index=(i, 0), shape=(1, T))
-    u = ct.load(x.slice(axis=1, start=H, stop=2 * H), index=(i, 0), shape=(1, T))
-    ct.store(out, index=(i, 0), tile=v * u)
-"""
-)
 
 
 class FusedHalves(Pattern):
@@ -165,59 +43,59 @@ class FusedHalves(Pattern):
     axis = "operand_layout"
     source = "Shazeer, GLU Variants Improve Transformer (2020)"
     matches = (
-        Case(_TWO_TILES, "halves as two tiles of an axis"),
-        Case(_SECTIONS, "sections as tiles of an axis"),
-        Case(_HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
-        Case(_HALVES, "one [.., 2H] tensor with +H column offset"),
-        Case(_HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
+        Case(TWO_TILES, "halves as two tiles of an axis"),
+        Case(SECTIONS, "sections as tiles of an axis"),
+        Case(HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(
-            vary(_HALVES_STRIDED, ("< H\n", "< T\n"), ("hop, H", "hop, H: tl.constexpr")),
+            vary(HALVES_STRIDED, ("< H\n", "< T\n"), ("hop, H", "hop, H: tl.constexpr")),
             "one [.., 2H] tensor with +H column offset",
         ),
-        Case(_ROTATED, "one [.., 2H] tensor with +H column offset"),
-        Case(_HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
-        Case(_SLICES, "one [.., 2H] tensor with +H column offset"),
-        Case(_HALVES_FLAT, "one [.., 2H] tensor with +H column offset"),
-        Case(_HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
+        Case(ROTATED, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_TILE, "one [.., 2H] tensor with +H column offset"),
+        Case(SLICES, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_FLAT, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
         NearMiss(
-            vary(_TWO_TILES, ("u - v", "u"), ("u + v", "v")), why="two tiles are moved, each alone"
+            vary(TWO_TILES, ("u - v", "u"), ("u + v", "v")), why="two tiles are moved, each alone"
         ),
         NearMiss(
-            vary(_TWO_TILES, ("(row, 1), (1, H))\n", "(row, 2), (1, H))\n")),
+            vary(TWO_TILES, ("(row, 1), (1, H))\n", "(row, 2), (1, H))\n")),
             why="tiles that do not lie beside each other",
         ),
         NearMiss(
-            vary(_HALVES_STRIDED, ("< H\n", "< s\n")),
+            vary(HALVES_STRIDED, ("< H\n", "< s\n")),
             why="a step of a window: the positions are held below another number",
         ),
-        NearMiss(vary(_SECTIONS, ("(1, H)", "(1, 1)")), why="single numbers of a row"),
-        NearMiss(vary(_SLICES, ("start=H, ", "start=0, ")), why="one slice lies in the other"),
+        NearMiss(vary(SECTIONS, ("(1, H)", "(1, 1)")), why="single numbers of a row"),
+        NearMiss(vary(SLICES, ("start=H, ", "start=0, ")), why="one slice lies in the other"),
         NearMiss(
-            vary(_SLICES, ("H: Int", "H")), why="how the row is cut is known at run time alone"
+            vary(SLICES, ("H: Int", "H")), why="how the row is cut is known at run time alone"
         ),
-        NearMiss(vary(_HALVES, ("(0) * s", "(0) * H")), why="the next row, no other half"),
-        NearMiss(_THIRDS, why="three pieces of a block, no halves"),
+        NearMiss(vary(HALVES, ("(0) * s", "(0) * H")), why="the next row, no other half"),
+        NearMiss(THIRDS, why="three pieces of a block, no halves"),
         NearMiss(
             vary(
-                _HALVES,
+                HALVES,
                 (" + tl.arange(0, T)\n    inside", "\n    inside"),
                 ("tl.arange(0, T) < H", "H > 0"),
                 ("H: tl.constexpr", "H"),
             ),
             why="single numbers: both ends of a range",
         ),
-        NearMiss(vary(_HALVES, *_EITHER), why="one or the other is read"),
+        NearMiss(vary(HALVES, *EITHER), why="one or the other is read"),
         NearMiss(
             vary(
-                _HALVES, ("at + H,", "at + T,"), ("u * tl.sigmoid(u) * v", "u * tl.sum(v, axis=0)")
+                HALVES, ("at + H,", "at + T,"), ("u * tl.sigmoid(u) * v", "u * tl.sum(v, axis=0)")
             ),
             why="a row in two pieces that meet in a sum alone",
         ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
-        NearMiss(_APART_TILE, why="two arrays"),
+        NearMiss(APART_TILE, why="two arrays"),
         NearMiss(ADD_THREADS, why="two arrays"),
         NearMiss(
             """__global__ void sums(const float* x, float* out, int n) {
