@@ -48,7 +48,7 @@ from extractors.host.reciprocals import reciprocals
 from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.stand_ins import stand_ins
-from extractors.host.through import entries, written
+from extractors.host.through import chosen_objects, entries, written
 from extractors.host.tuning import effective_axes, first_picks, tuning_of
 from extractors.host.values import Expr, Value
 from extractors.host.wrapping import guarded, marked
@@ -227,6 +227,7 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
         lines += [*material.handed(launch, name), *rule_lines(material, launch, name)]
     lines += [] if lines else [written(material, one, name) for one in material.launches[:1]]
     lines += [line for one in material.launches[:1] for line in entries(material, one, name)]
+    lines += sorted(chosen_objects(material, name))
     if text and lines:
         yield Decision(
             axis=axis,

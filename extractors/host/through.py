@@ -12,6 +12,8 @@ from extractors.syntax.nodes import walk
 from kb.evidence import Lines
 
 _WHOLE = (1, 10**9)
+_KERNEL = 2
+"""Place of the kernel among the arguments of `launch`; source: cuTile documentation."""
 
 
 def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
@@ -47,6 +49,18 @@ def entries(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines,
         return ()
     rows = origins.spread(call, material.row(launch))
     return tuple(dict.fromkeys((at, lines_of(v)[1]) for key, v, at in rows if key == name))
+
+
+def chosen_objects(material: Material, name: str) -> set[Lines]:
+    """Where the host picks one of several kernel objects that differ in a hint."""
+    given = {str(dict(launch.kernel.hints).get(name)) for launch in material.launches}
+    found: set[Lines] = set()
+    for launch in material.launches if len(given) > 1 and material.origins else ():
+        call = material.origins.call_at(launch.lines) if material.origins else None
+        named = call.args[_KERNEL] if call is not None and len(call.args) > _KERNEL else None
+        if isinstance(named, ast.Name) and material.origins is not None:
+            found |= {*material.origins.assigned(named)}
+    return found
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
