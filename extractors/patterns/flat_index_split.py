@@ -244,7 +244,8 @@ def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
     rounds = bool(node.loops) and any(a.kind is AtomKind.INDUCTION for a in steps)
     handed = under.atom is not None and under.atom.kind is AtomKind.PARAMETER
     lanes = handed and not facts.of_threads and any(a.kind is AtomKind.LANE for a in steps)
-    return over not in left and (rounds or lanes)
+    whole = all(under.atom in f for f, _ in over.terms)  # so many tiles, counted again
+    return over not in left and not whole and (rounds or lanes)
 
 
 def _sizes(factors: tuple[Atom, ...], one: Atom) -> bool:
