@@ -30,3 +30,13 @@ COUNT_THREADS = """__global__ void count(const int* x, int* out, int n) {
     if (at < n) atomicAdd(out + x[at], 1);
 }
 """
+LISTED = (
+    POINTER
+    + """
+@triton.jit
+def listed(ids, out, w, n, T: tl.constexpr):
+    own, at = tl.load(ids + tl.program_id(0)), tl.arange(0, T)
+    tl.atomic_add(out + own * n + at, tl.load(w + own * n + at))
+"""
+)
+"""Rows of a list are added where the list says."""

@@ -13,7 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_counters import COUNT_THREADS, COUNT_TILE
+from extractors.patterns.cases_counters import COUNT_THREADS, COUNT_TILE, LISTED
 from extractors.patterns.cases_pointer import (
     DECODE_PART,
     FLASH_STAGED,
@@ -36,6 +36,7 @@ from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
+from kb.analysis.own_places import scattered
 from kb.analysis.own_walks import mapped_items, own_walks
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
@@ -174,6 +175,7 @@ class OneOutputTilePerCta(Pattern):
         Case(_HALVED_THREADS, "one row per CTA"),
         Case(_TOTAL_POINTER, "one input tile per CTA"),
         Case(COUNT_TILE, "one input tile per CTA"),
+        Case(LISTED, "one listed item per CTA"),
         Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
         Case(COLUMNS_THREADS, "one tile per CTA"),
@@ -283,10 +285,11 @@ class OneOutputTilePerCta(Pattern):
         """Where no block owns what is written, as sums and counts for all blocks and what goes
         where a loaded number says: the tile that a block reads."""
         read = [a for a in facts.loads if any(i.has(AtomKind.BLOCK) for i in a.index)]
-        added = [a for a in facts.stores if _found_by_loads(a) or (a.is_atomic and not _own(a))]
-        tiles = [a for a in read if facts.types.shape(a.value) or facts.of_threads]
-        if tiles and len(added) == len(facts.stores):
-            yield self.decide(facts, "one input tile per CTA", [*added, *_decoding(facts, read)])
+        if not read or not all(scattered(a, read) for a in facts.stores):
+            return
+        tiles = facts.of_threads or any(facts.types.shape(a.value) for a in read)
+        value = f"one {'input tile' if tiles else 'listed item'} per CTA"
+        yield self.decide(facts, value, [*facts.stores, *_decoding(facts, read)])
 
     def _items(self, facts: Facts, loop: Loop) -> bool:
         """True for a loop over the work items of one block."""
@@ -311,11 +314,6 @@ class OneOutputTilePerCta(Pattern):
 def _places(access: Access) -> list[str]:
     """The values that say where an access goes."""
     return [v for role, v in access.node.op.operands if role not in ("value", "mask")]
-
-
-def _found_by_loads(access: Access) -> bool:
-    """True when a loaded number says where an access goes."""
-    return any(index.has(AtomKind.LOADED) for index in access.index)
 
 
 def _own(access: Access) -> bool:

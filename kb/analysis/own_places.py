@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
+from kb.analysis.symbolic import Atom, AtomKind, Expr, mul, of
 
 
 @lru_cache(maxsize=2)
@@ -43,3 +43,20 @@ def apart_from(expr: Expr, places: frozenset[Atom]) -> Iterator[Atom]:
         if atom not in places:
             for part in atom.args:
                 yield from apart_from(part, places)
+
+
+def scattered(store: Access, read: list[Access]) -> bool:
+    """True when a store goes where a loaded number says, or adds to places that several blocks
+    share: found by division of the positions of lanes, or without a block id that places what is
+    read."""
+    if any(index.has(AtomKind.LOADED) for index in store.index):
+        return True
+    own = {a for index in store.index for a in index.top() if _of_blocks(a)}
+    ids = {a for one in read for i in one.index for a in i.top() if a.kind is AtomKind.BLOCK}
+    return store.is_atomic and (not own or not ids <= own)
+
+
+def _of_blocks(atom: Atom) -> bool:
+    """True for a block id, and for what divisions leave of one alone."""
+    found = of(atom)
+    return found.has(AtomKind.BLOCK) and not found.has(AtomKind.LANE)
