@@ -317,7 +317,7 @@ def _way(facts: Facts, stores: list[Access]) -> tuple[set[str | None], Counter[s
         if access is not None:
             taken.add(access.array)
             continue
-        steps[node.op.kind] += node.op.kind in _ARITHMETIC
+        steps[node.op.kind] += node.op.kind in _ARITHMETIC and bool(facts.feeding(value))
         feeds = node.op.inputs[:1] if node.op.kind in CASTS else facts.graph.feeds(value)
         new = [feed for feed in feeds if feed not in seen]
         seen.update(new)

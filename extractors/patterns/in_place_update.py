@@ -84,11 +84,17 @@ class InPlaceUpdate(Pattern):
                 for node in read.get(store.array, ())
             )
         }
-        names -= {a.array for a in facts.stores if a.is_atomic}  # sums that all blocks leave
+        summed = {a.array for a in facts.stores if a.is_atomic}  # by all blocks together
+        names -= {name for name in names & summed if not self._same_places(facts, name)}
         if names:
             loads = [a for a in facts.loads if a.array in names]
             stores = [a for a in facts.stores if a.array in names and not a.is_atomic]
             yield self.decide(facts, "in place (same array loaded and stored)", [*loads, *stores])
+
+    def _same_places(self, facts: Facts, name: str | None) -> bool:
+        """Whether elements of an array are stored where they were loaded from."""
+        read = {a.index for a in facts.loads if a.array == name}
+        return any(a.index in read for a in facts.stores if a.array == name and not a.is_atomic)
 
 
 def _first(facts: Facts, load: Node, store: Access) -> bool:

@@ -129,6 +129,8 @@ _SCALED = vary(
     ("acc.to(tl.float16)", "acc * tl.rsqrt(squares / K)[:, None]"),
 )
 _SCALINGS = frozenset({OpKind.MUL, OpKind.DIV})
+_FACTORS = frozenset({OpKind.RSQRT, OpKind.SQRT, OpKind.REDUCE_SUM, OpKind.SIGMOID, OpKind.TANH})
+"""What may multiply a product without being made of it: an inverse root, or a gate."""
 Stage = Callable[[Facts], list[Node]]
 
 
@@ -226,7 +228,7 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
 def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
     """Whether a step takes, or scales, what a product gave, and gives no product an operand."""
     taken = any(facts.graph.rests_on(node.result, p) for p in products)
-    if node.op.kind in (OpKind.RSQRT, OpKind.SQRT, OpKind.REDUCE_SUM) and not taken:
+    if node.op.kind in _FACTORS and not taken:
         scaled = [n for n in facts.graph.downstream(node.result, 12) if n.op.kind in _SCALINGS]
         taken = any(facts.graph.rests_on(n.result, p) for n in scaled for p in products)
     return taken and not any(facts.graph.rests_on(p.result, node) for p in products)
