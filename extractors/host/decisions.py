@@ -227,7 +227,7 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
         lines += [*material.handed(launch, name), *rule_lines(material, launch, name)]
     lines += [] if lines else [written(material, one, name) for one in material.launches[:1]]
     lines += [line for one in material.launches[:1] for line in entries(material, one, name)]
-    lines += sorted(chosen_objects(material, name))
+    lines += [] if tuned else sorted(chosen_objects(material, name))
     if text and lines:
         yield Decision(
             axis=axis,
