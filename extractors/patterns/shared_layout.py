@@ -17,6 +17,9 @@ from kb.evidence import Decision
 from kb.ops import ATOMICS, OWN_THREAD, OpKind
 
 BANKS = 32
+MAX_ARRAYS = 3
+"""Arrays in registers that an element passes through on its way from memory."""
+
 PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
 SPREAD = "elements of a thread's vector apart, free of bank conflicts"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
@@ -24,6 +27,9 @@ SPREAD = "elements of a thread's vector apart, free of bank conflicts"
 _PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
 _CARVING = (OpKind.ADD, OpKind.POINTER_CAST)
 _LOOKS = CASTS | {OpKind.BITCAST, OpKind.COPY}
+_OF_SHARED = (OpKind.MATRIX_LOAD, OpKind.MATRIX_STORE, OpKind.ASYNC_COPY)
+"""What reaches shared memory but by loads and stores."""
+
 _FOUND = (OpKind.OPAQUE, OpKind.LOAD, OpKind.EXTERN_MATH)
 
 _PLAIN = vary(TURN_THREADS, ("tile[T][T + 1]", "tile[T][T]"))
@@ -33,6 +39,21 @@ _SWIZZLED = vary(
     ("tile[threadIdx.x][threadIdx.y]", "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]"),
 )
 
+_MATRIX = """__device__ void four(unsigned* r, const half* at) {
+    unsigned place = __cvta_generic_to_shared(at);
+    asm volatile("ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(place));
+}
+__global__ void quarter(const half* x, unsigned* out) {
+    __shared__ half tile[16 * 64];
+    for (int i = threadIdx.x; i < 16 * 64; i += 32) tile[i] = x[i];
+    __syncthreads();
+    unsigned r[4];
+    int row = threadIdx.x % 16;
+    four(r, tile + row * 64 + ((threadIdx.x / 16) ^ (row % 8)) * 8);
+    for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = r[i];
+}
+"""
 _TURNED_OVER = """__global__ void two(const float* x, float* out, int n) {
     __shared__ float part[2][256];
     int now = 0;
@@ -72,6 +93,7 @@ class SharedLayout(Pattern):
         Case(TURN_THREADS, "padded rows"),
         Case(PRODUCT_THREADS, "padded rows"),
         Case(_SWIZZLED, "xor swizzle"),
+        Case(_MATRIX, "xor swizzle"),
         Case(_PLAIN, "no padding, no swizzle"),
         Case(_SPREAD, SPREAD),
     )
@@ -101,6 +123,11 @@ class SharedLayout(Pattern):
             why="a number of the thread's own per row of the array, no element of its vector",
             value=SPREAD,
         ),
+        NearMiss(
+            vary(_MATRIX, ("(threadIdx.x / 16) ^ (row % 8)", "(threadIdx.x / 16)")),
+            why="matrices are loaded where they lie",
+            value="xor swizzle",
+        ),
         NearMiss(_TURNED_OVER, why="the buffer is chosen, no position", value="xor swizzle"),
         NearMiss(_PLAIN, why="rows are as wide as the tile", value="padded rows"),
     )
@@ -114,10 +141,12 @@ class SharedLayout(Pattern):
         arrays = [node for node in arrays if said.get(node, PLAIN)]
         padded = [n for n in arrays if said.get(n) == PADDED or self._padded(values, n)]
         mixed = [
-            node
-            for node in facts.threads.of(OpKind.LOAD, OpKind.STORE)
-            if shared.holds(node.op)
-            and any(_of_threads(facts, n) for n in self._mixing(facts, node))
+            where
+            for node in facts.threads.of(OpKind.LOAD, OpKind.STORE, *_OF_SHARED)
+            if node.op.kind in _OF_SHARED or shared.holds(node.op)
+            for n in self._mixing(facts, node)
+            if _of_threads(facts, n)
+            for where in (node, n)
         ]
         mixed += [node for node in arrays if said.get(node) == SWIZZLED]
         if padded:
@@ -145,7 +174,7 @@ class SharedLayout(Pattern):
     def _mixing(self, facts: Facts, node: Node) -> list[Node]:
         """Where an address is mixed by arithmetic; what a call finds in a mixed number is no
         place."""
-        pointer = node.op.operand("pointer") or ""
+        pointer = node.op.operand("target") or node.op.operand("pointer") or ""
         above = facts.threads.upstream(pointer, lambda n: n.op.kind in _FOUND)
         return [n for n in above if n.op.kind == OpKind.BIT_XOR]
 
@@ -207,7 +236,7 @@ def _spread(facts: Facts, shared: SharedMemory) -> list[Node]:
     return found
 
 
-def _of_vector(graph: Graph, value: str | None, index: str) -> bool:
+def _of_vector(graph: Graph, value: str | None, index: str, steps: int = MAX_ARRAYS) -> bool:
     """Whether a number is made of the element, of the given number, of what one load brought, or of
     an array that such elements were put into, each at its own place."""
     for node in graph.upstream(value or "", lambda n: n.op.kind == OpKind.LOAD):
@@ -218,6 +247,10 @@ def _of_vector(graph: Graph, value: str | None, index: str) -> bool:
             return True
         for put in puts(graph, array or "") if graph.kind_of(array) != OpKind.EXTRACT else ():
             own = put.op.operand("index") or ""
-            if own != index and _of_vector(graph, put.op.operand("value"), own):
+            if (
+                steps
+                and own != index
+                and _of_vector(graph, put.op.operand("value"), own, steps - 1)
+            ):
                 return True
     return False
