@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
-from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM, SOFTMAX
+from extractors.patterns.cases_rows import (
+    ADD_POINTER,
+    LAYER_NORM_POINTER,
+    NORM_BACKWARD,
+    ROW_NORM,
+    SOFTMAX,
+)
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.given_scale import given_scales
 from extractors.patterns.stored_scale import DYNAMIC, divided_by_largest, quantised_operands
@@ -18,6 +24,7 @@ from kb.analysis.idioms import is_wide
 from kb.analysis.joined_steps import decays, gains_behind, modulations, products_apart, triangles
 from kb.analysis.normalisations import normalisations
 from kb.analysis.quantised import narrowed
+from kb.analysis.rebuilt import normalised
 from kb.analysis.rotations import rotations
 from kb.analysis.row_operations import shares_of_sum
 from kb.analysis.taps import weighted
@@ -80,6 +87,7 @@ _GATED = vary(
     ("    tl.store(y +", "    z = tl.load(b + n + row * sx + at)\n    tl.store(y +"),
     ("(c * r * g + h)", "((c * r * g + h) * z * tl.sigmoid(z))"),
 )
+_GATED_BACK = vary(NORM_BACKWARD, ("wdy = dy * g", "wdy = dy * (1.0 / (1.0 + ct.exp(-dy))) * g"))
 _RECTIFIED = vary(PRODUCT_POINTER, ("acc.to(tl.float16)", "tl.maximum(acc, 0.0)"))
 
 _ROUTED = (
@@ -135,7 +143,10 @@ Stage = Callable[[Facts], list[Node]]
 
 
 def _norms(facts: Facts) -> list[Node]:
-    return [n for norm in normalisations(facts) for n in (norm.root, *_squares(facts, norm.sums))]
+    """Where rows are normalised, or are again for their gradient."""
+    norms = normalisations(facts)
+    found = [n for norm in norms for n in (norm.root, *_squares(facts, norm.sums))]
+    return found or normalised(facts)
 
 
 def _squares(facts: Facts, sums: Iterable[Node]) -> Iterable[Node]:
@@ -280,6 +291,7 @@ class StagesJoined(Pattern):
         Case(_TURNED, "normalisation and rotation in one kernel"),
         Case(_TURNED_TILE, "rotation and quantisation in one kernel"),
         Case(_GATED, "normalisation and activation in one kernel"),
+        Case(_GATED_BACK, "normalisation and activation in one kernel"),
         Case(DYNAMIC, "quantisation and product in one kernel"),
         Case(_RECTIFIED, "product and activation in one kernel"),
         Case(_SCALED, "product and normalisation in one kernel"),
@@ -324,6 +336,7 @@ class StagesJoined(Pattern):
             why="what multiplies and what is added belongs to the row",
         ),
         NearMiss(ROW_NORM, why="normalisation alone"),
+        NearMiss(NORM_BACKWARD, why="the gradient of a normalisation alone"),
         NearMiss(ROW_NORM_THREADS, why="normalisation alone"),
         NearMiss(LAYER_NORM_POINTER, why="normalisation alone"),
         NearMiss(ADD_POINTER, why="one addition"),

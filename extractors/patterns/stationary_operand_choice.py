@@ -149,7 +149,8 @@ class StationaryOperandChoice(Pattern):
         stays = [bool(side) and all(not a.node.inside(loop) for a in side) for side in sides]
         streams = [bool(side) and all(a.node.inside(loop) for a in side) for side in sides]
         if all(streams) and not facts.score_products:
-            return "C-stationary GEMM", [p for p in facts.contractions if p.loop is loop]
+            own = [p for p in facts.contractions if p.loop is loop]
+            return "C-stationary GEMM", [*own, *self._kept(facts, loop)]
         if stays[0] == stays[1] or not (streams[0] or streams[1]):
             return None
         kept = self._kept(facts, loop)

@@ -54,6 +54,14 @@ class WholeExtentTile(Pattern):
         Case(ATTENTION_POINTER, "whole extent in one tile"),
         Case(LAYER_NORM_THREADS, "masked lanes of one padded tile"),
         Case(_ROWS, "whole extent in one tile"),
+        Case(
+            vary(
+                _ROWS,
+                ("d = tl.arange(0, W)", "d = tl.arange(0, triton.next_power_of_2(W))"),
+                ("[:, None]\n", "[:, None] & (d < W)[None, :]\n"),
+            ),
+            "masked lanes of one padded tile",
+        ),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="the block id moves the lanes"),

@@ -90,15 +90,22 @@ def against_extent(facts: Facts, comparison: Node) -> bool:
     if facts.of_threads and any(side.constant for side in held):
         counted = [s for s in counted if s.has(AtomKind.BLOCK, AtomKind.INDUCTION)]
     signs = {n > 0 for s in counted for f, n in s.terms if any(a.kind is AtomKind.LANE for a in f)}
-    return len(counted) == 1 and len(signs) < 2 and not _all_lanes(held)
+    return len(counted) == 1 and len(signs) < 2 and not _all_lanes(facts, comparison)
 
 
-def _all_lanes(held: tuple[Expr, Expr]) -> bool:
+def _all_lanes(facts: Facts, comparison: Node) -> bool:
     """Lanes held below how many there are: nothing is left out."""
-    return any(
-        (atom := lanes.atom) is not None and atom.kind is AtomKind.LANE and bound in atom.args
-        for lanes, bound in (held, held[::-1])
-    )
+    left, right = comparison.op.inputs[:2]
+    for lanes, bound in ((left, right), (right, left)):
+        counted = facts.graph.producer(facts.graph.core(lanes))
+        if counted is None or counted.op.kind != OpKind.ARANGE:
+            continue
+        size, literal = counted.op.operand("size") or "", facts.values.literal(bound)
+        if size in (bound, facts.graph.core(bound)):
+            return True
+        if literal is not None and facts.values.literal(size) == literal:
+            return True
+    return False
 
 
 def masks(facts: Facts) -> list[Mask]:

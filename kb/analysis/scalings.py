@@ -13,6 +13,7 @@ ELEMENTWISE = VIEWS | CASTS | TURNS | {
 }  # fmt: skip
 
 
+_ADDS = frozenset({OpKind.ADD, OpKind.SUB, OpKind.FMA})
 _ORDER = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 
 
@@ -81,14 +82,19 @@ def scaled_rounds(facts: Facts) -> list[Node]:
 
 def scaled_last(facts: Facts) -> list[Node]:
     """Products with a scalar that is handed in on the way from a matrix product to a store, in no
-    loop that the store is not in."""
-    ways = [(s.node, node) for s in facts.stores for node in elementwise(facts, s.value)]
+    loop that the store is not in; from a sum of products, nothing is added after it."""
+    through = ELEMENTWISE if facts.contractions else ELEMENTWISE - _ADDS
+    ways = [
+        (store.node, node)
+        for store in facts.stores
+        for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in through)
+    ]
     return [n for s, n in ways if n.loops == s.loops and _by_argument(facts, n)]
 
 
 def _by_argument(facts: Facts, node: Node) -> bool:
     """A product of a scalar that is handed in, no extent, and what a matrix product gave; without
-    any, the sum of products of tiles."""
+    any, the sum of tiles of products."""
     rate = facts.graph.core(scaling(facts, node)) if node.op.kind == OpKind.MUL else None
     if rate is None or rate not in facts.graph.function.parameter_names:
         return False
@@ -99,6 +105,7 @@ def _by_argument(facts: Facts, node: Node) -> bool:
     totals = [n for n in elementwise(facts, node.result) if n.op.kind == OpKind.REDUCE_SUM]
     made = [n for t in totals if (n := produced(facts, t.op.inputs[0])) is not None]
     return any(
-        n.op.kind == OpKind.MUL and sum(e != "1" for e in facts.types.shape(n.result)) > 1
+        n.op.kind in (OpKind.MUL, OpKind.ADD)
+        and sum(e != "1" for e in facts.types.shape(n.result)) > 1
         for n in made
     )
