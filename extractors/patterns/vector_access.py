@@ -20,8 +20,7 @@ from kb.ops import OWN_THREAD, REDUCTIONS, OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
          "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
-_WORDS = frozenset({"16-bit", "32-bit"})
-"""Vectors that are no wider than one element of many arrays."""
+_WORDS = frozenset({"16-bit", "32-bit"})  # no wider than one element of many arrays
 _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 _TAKING = CASTS | {OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.INSERT, OpKind.IF_EXPRESSION}
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
@@ -111,6 +110,15 @@ template <typename T, int N> __global__ void twice(const void* x, void* out) {
     v.write(out, blockIdx.x * blockDim.x + threadIdx.x);
 }
 """
+_CARRIED = """template <typename T, typename V> __global__ void bound(T* x, int n) {
+    constexpr int W = sizeof(V) / sizeof(T);
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * W;
+    T own[W];
+    *reinterpret_cast<V*>(own) = *reinterpret_cast<V*>(x + at);
+    for (int k = 0; k < W; ++k) own[k] = own[k] > (T)n ? (T)n : own[k];
+    *reinterpret_cast<V*>(x + at) = *reinterpret_cast<V*>(own);
+}
+"""
 _UNKNOWN = """#include "packs.cuh"
 template <int W>
 __global__ void twice(Pack<float, W>* x, Pack<float, W>* out, float rate) {
@@ -148,6 +156,7 @@ class VectorAccess(Pattern):
         Case(_APART, "scalar"),
         Case(_MOVED, "W elements"),
         Case(_TRAITS, "several elements"),
+        Case(_CARRIED, "W elements"),
         Case(_FIELDS, "scalar"),
         Case(_PROMISED, "compiler, by proven divisibility"),
     )
@@ -158,6 +167,7 @@ class VectorAccess(Pattern):
             why="one number of a row beside its vectors",
             value="scalar",
         ),
+        NearMiss(_CARRIED, why="vectors of an open type move", value="scalar"),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
         NearMiss(
             vary(
@@ -225,13 +235,14 @@ class VectorAccess(Pattern):
         """The type of what is loaded or stored; None when nobody knows what the pointer points
         at."""
         if node.op.kind == OpKind.LOAD:
-            return node.op.results[0].type or _as_one(facts, node)
+            moved = node.op.results[0].type or _as_one(facts, node)
+            return _taken_apart(facts, node, moved)
         at = _type_of(facts, node.op.operand("pointer") or "")
         moved = _type_of(facts, node.op.operand("value") or "")
         several = moved is not None and moved.kind == TypeKind.TILE and moved.shape
         if at is not None and at.dtype == TileType(at.kind).dtype and not several:
             return None
-        return moved
+        return _taken_apart(facts, node, moved)
 
     def _value(self, moved: TileType | None) -> str:
         if moved is None or moved.kind not in (TypeKind.TILE, TypeKind.SCALAR):
@@ -247,6 +258,21 @@ class VectorAccess(Pattern):
         if any(name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
+
+
+def _taken_apart(facts: Facts, node: Node, moved: TileType | None) -> TileType | None:
+    """What moves: a register array, where its bits move as one number of a type of its own."""
+    graph = facts.threads
+    if moved is None or moved.shape:
+        return moved
+    if node.op.kind == OpKind.LOAD:
+        casts = [n for n in graph.users(node.result) if n.op.kind == OpKind.BITCAST]
+        kinds = [n.op.results[0].type for n in casts]
+    else:
+        made = graph.producer(node.op.operand("value"))
+        casts = [made] if made is not None and made.op.kind == OpKind.BITCAST else []
+        kinds = [_type_of(facts, n.op.inputs[0]) for n in casts]
+    return next((k for k in kinds if k is not None and k.kind == TypeKind.TILE and k.shape), moved)
 
 
 def _as_one(facts: Facts, node: Node) -> TileType | None:
