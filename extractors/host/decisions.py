@@ -283,6 +283,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
             chosen := _chosen(value)
             or _saved(material, launch, name, value)
             or ("heuristic(shape)" if by_attached_rule(launch, name, value) else "")
+            or _borrowed(material, value)
         ):
             yield Decision(
                 axis="tile_selection",
@@ -360,6 +361,13 @@ def _saved(material: Material, launch: LaunchRecord, name: str, value: Value) ->
     """How a size is chosen that another function of the module saved in an attribute."""
     kept = _attribute(value) and worked_out(material, launch, name)
     return "heuristic(shape)" if kept else ""
+
+
+def _borrowed(material: Material, value: Value) -> str:
+    """What a search found that times another kernel."""
+    own = {search.id for search in material.searches}
+    other = any(atom.op == "axis" and atom.args[0] not in own for atom in atoms(value))
+    return "tuned" if other else ""
 
 
 def _sentinels(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
