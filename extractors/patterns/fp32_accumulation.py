@@ -19,6 +19,7 @@ from kb.analysis.held_sums import held_sums
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
+from kb.analysis.row_sums import added_wide
 from kb.analysis.shared import SharedMemory
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
@@ -237,10 +238,11 @@ class Fp32Accumulation(Pattern):
         return None
 
     def _sums(self, facts: Facts) -> Iterable[tuple[str, list[Node]]]:
-        """Reductions outside attention, with the casts that widen what they read, and carried
-        sums."""
+        """Reductions outside attention, with the casts below them, and carried sums."""
         if facts.contractions:
             return
+        if added := added_wide(facts):
+            yield "f32", added
         given = self._of_given_type(facts)
         stops = READS if facts.of_threads else READS | CASTS
         for node in facts.reductions:
@@ -290,8 +292,7 @@ class Fp32Accumulation(Pattern):
                         yield wide, [*([first] if first is not None else []), *added]
 
     def _begun_in_shared(self, facts: Facts) -> list[Node]:
-        """Where sums are kept in shared memory, with the stores of the number that they begin
-        with."""
+        """Sums kept in shared memory, with the stores of the number that they begin with."""
         kept = kept_sums(facts)
         if not kept:
             return []
@@ -328,8 +329,7 @@ class Fp32Accumulation(Pattern):
         return dtype.startswith("dtypeof") and whole
 
     def _own(self, facts: Facts, total: Node) -> list[Node]:
-        """What a thread adds up by itself before a sum over threads, with the number that it begins
-        with."""
+        """What a thread adds up before a sum over threads, with the number that it begins with."""
         if not facts.of_threads:
             return []
         found: list[Node] = []
