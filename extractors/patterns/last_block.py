@@ -58,6 +58,14 @@ _LOADED_POINTER = vary(
 )
 
 
+_BESIDE_POINTER = vary(
+    _LAST_POINTER,
+    ("tl.store(parts + tl.program_id(0), ", "tl.atomic_add(done + 1, "),
+    ("tl.sum(tl.load(parts + tl.arange(0, B)), axis=0)", "tl.load(done + 1)"),
+)
+"""Sums beside the counter, in one array."""
+
+
 class LastBlock(Pattern):
     """What a counter held before this block added to it, or holds now, is compared with the number
     of blocks, and partial results are loaded where that was all but one."""
@@ -69,6 +77,7 @@ class LastBlock(Pattern):
         Case(_LAST, "partial buffer, the last block adds up"),
         Case(_LAST_POINTER, "partial buffer, the last block adds up"),
         Case(_LOADED_POINTER, "partial buffer, the last block adds up"),
+        Case(_BESIDE_POINTER, "partial buffer, the last block adds up"),
     )
     near_misses = (
         NearMiss(
@@ -114,9 +123,10 @@ class LastBlock(Pattern):
     def _loads(self, facts: Facts, test: Node, counted: list[Node]) -> bool:
         """Whether a branch on the comparison, perhaps handed on, loads: not what counts blocks."""
         counters = {a.array for a in facts.accesses if a.node in counted}
+        summed = {(a.array, a.index) for a in facts.stores if a.is_atomic and a.node not in counted}
         branches = [n for n in facts.graph.downstream(test.result, 40) if n.op.kind == OpKind.IF]
         return any(
-            a.node.inside(branch) and a.array not in counters
+            a.node.inside(branch) and (a.array not in counters or (a.array, a.index) in summed)
             for branch in branches
             if facts.graph.rests_on(branch.op.inputs[0], test)
             for a in facts.loads
