@@ -14,6 +14,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.register_rows import filled
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -157,11 +158,17 @@ class IntermediateStored(Pattern):
         """True when another array is given what is computed from a stored value, not in turns."""
         if other.array == store.array or store.node.excludes(other.node):
             return False
+        if facts.of_threads and not _lanes(store) <= _lanes(other):
+            return False  # One number of what many threads store: no element of it.
         one, two = ({*_made(facts, s), facts.graph.through(s.value, _SAME)} for s in (store, other))
         return (
             one.isdisjoint(two) and _elementwise(facts, two, one)
             and not _elementwise(facts, one, two)
         )  # fmt: skip
+
+
+def _lanes(store: Access) -> set[Atom]:
+    return {a for i in store.index for a in i.atoms() if a.kind is AtomKind.LANE}
 
 
 def _made(facts: Facts, store: Access) -> list[str]:
