@@ -11,7 +11,7 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREA
 from kb.analysis.accesses import Access, AccessReader, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import persistent
+from kb.analysis.loops import Role, persistent
 from kb.analysis.symbolic import Atom, AtomKind, Expr, nested, of
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
@@ -27,6 +27,16 @@ _DECODE = vary(
     ("    place = at", "    place = kv * hop * T + at"),
 )
 
+_STATE_THREADS = """__global__ void step(const float* x, const float* b, const float* c, const float* state, float* out, int n, int per) {
+    __shared__ float own[128];
+    int head = blockIdx.x, group = head / per;
+    float v = x[head * n + threadIdx.x], sum = 0.f;
+    own[threadIdx.x] = b[group * 128 + threadIdx.x] * c[group * 128 + threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < 128; ++i) sum += (state[(head * n + threadIdx.x) * 128 + i] + v) * own[i];
+    out[head * n + threadIdx.x] = sum;
+}
+"""  # noqa: E501
 _FIRST = vary(
     ATTENTION,
     ("    kv = head // R\n", "    kv = head * TH // R\n"),
@@ -57,6 +67,7 @@ class GqaHeadSharing(Pattern):
         Case(FLASH_THREADS, "integer-division sharing"),
         Case(vary(ATTENTION, _CHOSEN), "integer-division sharing"),
         Case(vary(FLASH_POINTER, _CHOSEN), "integer-division sharing"),
+        Case(_STATE_THREADS, "integer-division sharing"),
         Case(_FIRST, "integer-division sharing"),
         Case(_PAGED, "integer-division sharing"),
         Case(_FIRST_ONE, "integer-division sharing"),
@@ -85,6 +96,13 @@ class GqaHeadSharing(Pattern):
             vary(_FIRST_ONE, ("tl.store(out, head)", "tl.store(out + head % R, head)")),
             why="the remainder is a place, too: two numbers in one",
         ),
+        NearMiss(
+            vary(_STATE_THREADS, ("head / per", "head / 128")), why="parts of an extent, no heads"
+        ),
+        NearMiss(
+            vary(_STATE_THREADS, ("* own[i];", "* 2.f;"), ("sum;", "sum * own[threadIdx.x];")),
+            why="a factor of the result, no operand of the sum",
+        ),
         NearMiss(BACKWARD_KEYS, why="the query head is built from the key head, not divided"),
         NearMiss(
             BACKWARD_KEYS_POINTER, why="the query head is built from the key head, not divided"
@@ -96,7 +114,8 @@ class GqaHeadSharing(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.contractions and not facts.graph.of(OpKind.REDUCE_SUM):
-            return
+            if not facts.of_threads:
+                return
         shared = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if self._shares(facts, n)]
         if shared:
             readers = [a for n in shared for a in facts.loads if _uses(facts, n, _index(facts, a))]
@@ -133,9 +152,16 @@ class GqaHeadSharing(Pattern):
                 for p in _products(facts)
             )
         ]
+        if not feeds and whole and self._counted(facts, node):
+            feeds = [a for a in divided if a.array in _summed_by_threads(facts) and _spread(a)]
         if not feeds or not whole:
             return False
         return _same_rank(divided, whole) or _meet(facts, feeds, whole)
+
+    def _counted(self, facts: Facts, node: Node) -> bool:
+        """True for the number of a block over one that the problem gives: no part of an extent."""
+        head, by = (facts.values.expr(v) for v in node.op.inputs[:2])
+        return head.atom is not None and head.atom.kind is AtomKind.BLOCK and by.constant is None
 
     def _item(self, facts: Facts, head: Expr) -> bool:
         """True when the only loop variables of a head are those of walks over work items."""
@@ -198,6 +224,29 @@ def _products(facts: Facts) -> list[Node]:
         if facts.graph.kind_of(facts.graph.core(total.op.inputs[0])) == OpKind.MUL
         and len({a.array for a in facts.feeding(total.op.inputs[0])}) > 1
     ]
+
+
+def _summed_by_threads(facts: Facts) -> set[str | None]:
+    """Arrays in what threads of no matrix product multiply, other arrays on either side, and add up
+    in a loop."""
+    found: set[str | None] = set()
+    for loop in facts.loops if facts.of_threads and not facts.contractions else ():
+        for carried in loop.of(Role.SUM):
+            step = facts.graph.producer(facts.graph.core(carried.next))
+            sides = [] if step is None else [facts.graph.core(v) for v in step.op.inputs]
+            made = [step] if step is not None and step.op.kind == OpKind.FMA else [
+                n for v in sides if (n := facts.graph.producer(v)) and n.op.kind == OpKind.MUL
+            ]  # fmt: skip
+            for product in made:
+                arrays = [{a.array for a in facts.feeding(v)} for v in product.op.inputs[:2]]
+                if all(arrays) and arrays[0] != arrays[1]:
+                    found |= arrays[0] | arrays[1]
+    return found
+
+
+def _spread(access: Access) -> bool:
+    """Whether threads load different elements: a number for all of them is no operand."""
+    return any(i.has(AtomKind.LANE) for i in access.index)
 
 
 def _index(facts: Facts, access: Access) -> tuple[Expr, ...]:
