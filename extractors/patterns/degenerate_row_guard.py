@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.stored_scale import QUANTISE, largest_sizes
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
@@ -20,7 +21,7 @@ from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import ZERO, AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 _PARTS = vary(
     FLASH_STAGED,
@@ -129,6 +130,10 @@ class DegenerateRowGuard(Pattern):
     axis = "empty_row_handling"
     source = "tilelore catalogue, P62; Dao, FlashAttention-2 (2023)"
     matches = (
+        Case(
+            vary(QUANTISE, ("/ 127.0", "/ 127.0\n    s = tl.where(s == 0.0, 1.0, s)")),
+            "zero scale replaced",
+        ),
         Case(_SKIPPED_THREADS, "asked for by its maximum"),
         Case(ATTENTION, "none (NaN)"),
         Case(
@@ -169,6 +174,7 @@ class DegenerateRowGuard(Pattern):
         Case(_EMPTY_THREADS, _EMPTIED),
     )
     near_misses = (
+        NearMiss(QUANTISE, why="a scale of zero stays"),
         NearMiss(
             vary(_SKIPPED_THREADS, ("isinf(top)", "isinf(v)")),
             why="an element is asked for, no maximum",
@@ -212,6 +218,10 @@ class DegenerateRowGuard(Pattern):
             yield self.decide(facts, "asked for by its maximum", asked)
         if emptied := _emptied(facts):
             yield self.decide(facts, _EMPTIED, emptied)
+        largest = largest_sizes(facts)
+        chosen = facts.graph.of(OpKind.SELECT, OpKind.IF, OpKind.IF_EXPRESSION) if largest else []
+        if replaced := [n for n in chosen if _zero_scale(facts, n, largest)]:
+            yield self.decide(facts, "zero scale replaced", replaced)
         absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
         absent = [n for n in absent if any(_raised(facts, e, n) for e in facts.exponentials)]
         if absent:
@@ -250,6 +260,23 @@ class DegenerateRowGuard(Pattern):
             and any(facts.graph.core(v) in results for v in n.op.inputs)
             and not all(facts.graph.rests_on(v, loop.node) for v in n.op.inputs[-2:])
         ]
+
+
+def _zero_scale(facts: Facts, node: Node, largest: list[Node]) -> bool:
+    """A number in place of what is made of a largest size, where that is zero, which divides."""
+    test = facts.graph.producer(facts.graph.core(node.op.inputs[0]))
+    if test is None or test.op.kind not in COMPARISONS or len(node.op.results) != 1:
+        return False
+    sides = test.op.inputs[:2]
+    compared = [v for v, other in (sides, sides[::-1]) if facts.number(other) == 0]
+    chosen = facts.graph.feeds(node.result) if node.op.regions else node.op.inputs[1:]
+    made = [v for v in chosen if facts.number(v) is None]
+    return (
+        len(made) == len(chosen) - 1
+        and any(facts.graph.rests_on(v, r) for v in compared for r in largest)
+        and any(facts.graph.rests_on(v, r) for v in made for r in largest)
+        and any(facts.graph.rests_on(n.op.inputs[1], node) for n in facts.graph.of(OpKind.DIV))
+    )
 
 
 def _zeroed(facts: Facts, loop: Loop) -> list[Node]:

@@ -204,7 +204,7 @@ class StoredScale(Pattern):
             if operands := quantised_operands(facts):
                 yield self.decide(facts, "scale from the largest element", operands)
             return
-        largest = _largest(facts)
+        largest = largest_sizes(facts)
         divided = divided_by_largest(facts)
         if divided:
             made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
@@ -242,7 +242,7 @@ class StoredScale(Pattern):
 
 def divided_by_largest(facts: Facts) -> list[Node]:
     """Quotients of a tile by a number made of its largest element, where that number is stored."""
-    largest = _largest(facts)
+    largest = largest_sizes(facts)
     if not largest:
         return []
     return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _by(facts, n, largest)]
@@ -295,11 +295,11 @@ def quantised_operands(facts: Facts) -> list[Node]:
 
 def kept_scales(facts: Facts, divided: list[Node]) -> list[Access]:
     """Stores of the numbers that tiles were divided by."""
-    largest = _largest(facts) if divided else []
+    largest = largest_sizes(facts) if divided else []
     return [s for s in facts.stores if any(_keeps(facts, s, d, largest) for d in divided)]
 
 
-def _largest(facts: Facts) -> list[Node]:
+def largest_sizes(facts: Facts) -> list[Node]:
     """Where the largest size of elements is found."""
     reduced = [
         r
