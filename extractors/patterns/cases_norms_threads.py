@@ -79,3 +79,25 @@ __global__ void norm(const float* x, const float* w, float* out, int n, float ep
 }
 """
 """Layer normalisation of a row whose two sums are one pair for the block."""
+
+SCORES_THREADS = """__global__ void attend(const float* qkv, float* s, float* out, int n, int d) {
+    int row = blockIdx.x, lane = threadIdx.x;
+    float top = -INFINITY, sum = 0.f;
+    for (int j = 0; j <= row; ++j) {
+        float v = 0.f;
+        for (int i = lane; i < d; i += 32) v += qkv[row * 3 * d + i] * qkv[j * 3 * d + d + i];
+        for (int o = 16; o > 0; o /= 2) v += __shfl_xor_sync(~0u, v, o);
+        top = fmaxf(top, v);
+        if (lane == 0) s[row * n + j] = v;
+    }
+    for (int j = lane; j <= row; j += 32) sum += expf(s[row * n + j] - top);
+    for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(~0u, sum, o);
+    for (int i = lane; i < d; i += 32) {
+        float acc = 0.f;
+        for (int j = 0; j <= row; ++j)
+            acc += expf(s[row * n + j] - top) / sum * qkv[j * 3 * d + 2 * d + i];
+        out[row * d + i] = acc;
+    }
+}
+"""
+"""Keys and values are parts of one array; the scores of a row are stored and read again."""

@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, HELPER_LEAVES_THREADS
 from extractors.patterns.runtime_branch import past_extent
+from extractors.patterns.thread_guard import handed_none
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, once, persistent
@@ -194,7 +195,6 @@ def rows(x, sizes, out, s, T: tl.constexpr):
 """
 )
 
-
 _SKIPPED_LOADED = vary(_SKIPPED_POINTER, ("tl.cdiv(n, T)", "tl.cdiv(tl.load(x), T)"))
 
 
@@ -296,7 +296,7 @@ class EarlyExit(Pattern):
         if branch.loops or not (leaves or _parts(facts, branch)):
             return "", []
         tests = [n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS]
-        placed = [n for n in tests if self._placed(facts, n)]
+        placed = [n for n in tests if self._placed(facts, n) and not handed_none(facts, n)]
         held = leaves or not facts.of_threads
         if held and any(facts.graph.roots(n.result, *READS) for n in placed):
             return "upper-bound grid + early return", [branch, *placed]
@@ -347,8 +347,8 @@ def _flags(facts: Facts, branch: Node, tests: list[Node]) -> list[Node]:
     """The loads of a condition that is loaded, one number from where the block id says."""
     found = [] if tests else facts.feeding(branch.op.inputs[0])
     own = all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in found)
-    own = own and not any(i.has(AtomKind.INDUCTION) for a in found for i in a.index)
-    return [a.node for a in found] if own else []
+    rounds = any(i.has(AtomKind.INDUCTION) for a in found for i in a.index)
+    return [a.node for a in found] if own and not rounds else []
 
 
 def _holds_all(facts: Facts, loop: Loop) -> bool:

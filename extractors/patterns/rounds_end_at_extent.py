@@ -1,4 +1,4 @@
-"""Threads that stride over a row and stop where it ends: the bound of the loop is the check."""
+"""Threads that stride over a row and stop where it ends, and blocks that leave outside."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.padding_policy import padded
-from extractors.patterns.thread_guard import BLOCKS, ThreadGuard
+from extractors.patterns.thread_guard import ThreadGuard, leaving_blocks
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.evidence import Decision
 from kb.ir import Literal
 from kb.ops import ATOMICS, OWN_THREAD, READS, WRITES, OpKind
 
+BLOCKS = "early return of whole blocks"
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 _BOTH = (OpKind.AND, OpKind.BIT_AND)
 _STRIDED = """__global__ void twice(const float* x, float* out, int n) {
@@ -70,9 +71,18 @@ _STAGED = """__global__ void total(const float* x, float* out, int n) {
 """
 
 
+_SLOT = """__global__ void put(const float* x, const int* slot, float* out, int rows) {
+    int row = blockIdx.x;
+    if (slot[row] < 0) return;
+    out[slot[row] * 32 + threadIdx.x] = x[row * 32 + threadIdx.x];
+}
+"""
+
+
 class RoundsEndAtExtent(Pattern):
     """A loop that begins at the own thread and goes on by the number of threads accesses memory at
-    its index, up to a bound that is known at run time; and nothing else is asked of positions."""
+    its index, up to a bound that is known at run time; and nothing else is asked of positions. Or
+    whole blocks leave before it: their item lies outside, or they were handed none."""
 
     name = "rounds-of-threads-end-at-the-extent"
     axis = "boundary_handling"
@@ -84,6 +94,8 @@ class RoundsEndAtExtent(Pattern):
         Case(_HELD, "loop bound"),
         Case(_BESIDE, "loop bound"),
         Case(_STAGED, "loop bound"),
+        Case(_SLOT, BLOCKS),
+        Case(_SLOT.replace("slot[row] < 0", "row >= rows"), BLOCKS),
     )
     near_misses = (
         NearMiss(_HELD.replace("at < n && i < 4", "i < 4"), why="a number of rounds, no bound"),
@@ -96,6 +108,14 @@ class RoundsEndAtExtent(Pattern):
         NearMiss(
             _STRIDED.replace("out[at] =", "if (blockIdx.y * 4 + threadIdx.y < n) out[at] ="),
             why="a branch asks for another position: that is told",
+        ),
+        NearMiss(
+            _SLOT.replace("slot[row] < 0", "slot[row] < 7"),
+            why="a kind of item, none outside of anything",
+        ),
+        NearMiss(
+            _SLOT.replace("slot[row] < 0", "slot[0] > rows"),
+            why="all blocks leave or none",
         ),
         NearMiss(ADD_THREADS, why="every thread has one element"),
         NearMiss(ROW_NORM_THREADS, why="lanes outside have a value: told with their padding"),
@@ -123,9 +143,11 @@ class RoundsEndAtExtent(Pattern):
             # Rounds of the whole grid end at the problem, however loads inside of them are padded.
             grid = [n for n in loops if _over_grid(facts, n) and any(t.inside(n) for t in touching)]
             found = grid if padded(facts) or not found else found
-            guards = [d for d in ThreadGuard().find(facts) if d.value != BLOCKS]
-            if found and not guards:
-                yield self.decide(facts, "loop bound", found)
+            loops = {} if not found or any(ThreadGuard().find(facts)) else dict.fromkeys(found, 0)
+        if blocks := leaving_blocks(facts):
+            yield self.decide(facts, BLOCKS, [*blocks, *loops])
+        elif loops:
+            yield self.decide(facts, "loop bound", loops)
 
 
 def _ends_by_thread(facts: Facts, loop: Node) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_norms_threads import ADDED_THREADS
+from extractors.patterns.cases_norms_threads import ADDED_THREADS, SCORES_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -106,8 +106,6 @@ __global__ void scale(const float* x, float* out, int n) {
     for (int i = threadIdx.x; i < n; i += 32) out[blockIdx.x * n + i] = row[i] * r;
 }
 """
-
-
 _SUMMED = (
     POINTER
     + """
@@ -121,8 +119,6 @@ def total(x, out, n, T: tl.constexpr):
     tl.store(out + row, acc)
 """
 )
-
-
 _GROUPS = """__global__ void groups(const float* x, float* out, float* scales, int count) {
     for (int g = blockIdx.x * blockDim.y + threadIdx.y; g < count; g += gridDim.x * blockDim.y) {
         float v = x[g * 32 + threadIdx.x];
@@ -174,6 +170,7 @@ class RowResidency(Pattern):
         Case(OWN_ROW_THREADS, _REGISTERS),
     )
     near_misses = (
+        NearMiss(SCORES_THREADS, why="keys are no values", value="multi-pass reload (2 passes)"),
         NearMiss(
             vary(BACKWARD_REGISTERS_THREADS, ("= kept[j] - part", "= x[at + j] - part")),
             why="what was put away is not taken out later",

@@ -12,6 +12,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.register_rows import puts
 from kb.analysis.shared import SharedMemory
+from kb.analysis.symbolic import sub
 from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import ATOMICS, OWN_THREAD, OpKind
@@ -24,6 +25,7 @@ PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
 SPREAD = "elements of a thread's vector apart, free of bank conflicts"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
+_RANGES = (OpKind.RANGE, OpKind.STATIC_RANGE)
 _PLACES = (OpKind.THREAD_ID, OpKind.LANE_ID)
 _CARVING = (OpKind.ADD, OpKind.POINTER_CAST)
 _LOOKS = CASTS | {OpKind.BITCAST, OpKind.COPY}
@@ -67,6 +69,13 @@ _TURNED_OVER = """__global__ void two(const float* x, float* out, int n) {
 """
 
 
+_ONE_MORE = """__global__ void rows(const float* x, float* out, int n) {
+    extern __shared__ float kept[];
+    for (int k = 0; k < 8; ++k) kept[threadIdx.x * 9 + k] = x[k * n + threadIdx.x];
+    __syncthreads();
+    for (int k = 0; k < 8; ++k) out[threadIdx.x * 8 + k] = kept[(255 - threadIdx.x) * 9 + k];
+}
+"""
 _SPREAD = """__global__ void columns(const float4* x, float* out, int rows, int n) {
     extern __shared__ float sums[];
     float acc[4] = {0.f, 0.f, 0.f, 0.f}, v[4];
@@ -96,6 +105,7 @@ class SharedLayout(Pattern):
         Case(_MATRIX, "xor swizzle"),
         Case(_PLAIN, "no padding, no swizzle"),
         Case(_SPREAD, SPREAD),
+        Case(_ONE_MORE, PADDED),
     )
     near_misses = (
         NearMiss(
@@ -111,6 +121,9 @@ class SharedLayout(Pattern):
             ),
             why="which bit is set says where, no number is mixed into the place",
             value="xor swizzle",
+        ),
+        NearMiss(
+            _ONE_MORE.replace("* 9", "* 8"), why="rows lie one behind the other", value=PADDED
         ),
         NearMiss(ADD_THREADS, why="there is no shared array"),
         NearMiss(
@@ -140,6 +153,7 @@ class SharedLayout(Pattern):
         said = {node: _said(facts, node) for node in arrays if node.op.operand("layout")}
         arrays = [node for node in arrays if said.get(node, PLAIN)]
         padded = [n for n in arrays if said.get(n) == PADDED or self._padded(values, n)]
+        padded += [] if padded else _apart_by_one_more(facts, shared)
         mixed = [
             where
             for node in facts.threads.of(OpKind.LOAD, OpKind.STORE, *_OF_SHARED)
@@ -210,6 +224,28 @@ def _said(facts: Facts, node: Node) -> str | None:
 def _of_threads(facts: Facts, mixing: Node) -> bool:
     """True when what is mixed differs from thread to thread; a buffer that turns over does not."""
     return any(facts.threads.roots(value, *_PLACES) for value in mixing.op.inputs)
+
+
+def _apart_by_one_more(facts: Facts, shared: SharedMemory) -> list[Node]:
+    """Stores of a loop over the elements of a row, where the next row begins one further on than
+    the loop goes."""
+    graph, values, found = facts.threads, facts.thread_values, []
+    for node in graph.of(OpKind.STORE):
+        loop = node.loop if shared.holds(node.op) else None
+        made = graph.producer(loop.op.inputs[0]) if loop and loop.op.inputs else None
+        if loop is None or made is None or made.op.kind not in _RANGES:
+            continue
+        low, high = (made.op.operand(role) for role in ("low", "high"))
+        ends = values.expr(low if high is None else high)
+        step = values.expr(loop.op.regions[-1].arguments[0].name).atom
+        place = values.expr(graph.through(node.op.inputs[0], frozenset({OpKind.POINTER_CAST})))
+        if step is None or place.coefficient(step).constant != 1 or ends.constant == 1:
+            continue
+        rows = [place.coefficient(a) for a in {*place.top()} if a != step]
+        more = [sub(row, ends).constant for row in rows if row.constant != 1]
+        if 1 in more:
+            found.append(node)
+    return found
 
 
 def _spread(facts: Facts, shared: SharedMemory) -> list[Node]:

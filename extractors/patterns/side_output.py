@@ -8,6 +8,7 @@ from functools import reduce
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
 from extractors.patterns.cases_merges import GATED_THREADS, MERGE_LOOP_THREADS
+from extractors.patterns.cases_norms_threads import SCORES_THREADS
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -29,6 +30,7 @@ from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
 from kb.analysis.rebuilt import coefficients, normalised
+from kb.analysis.row_chunks import of_rounds
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import ONE, Atom, AtomKind
 from kb.analysis.types import broadcast
@@ -153,6 +155,7 @@ class SideOutput(Pattern):
         Case(_LARGEST, _PLACES),
     )
     near_misses = (
+        NearMiss(SCORES_THREADS, why="scores, read again", value="statistics saved for backward"),
         NearMiss(_REPLAYED.replace("kept != nullptr", "n > 4"), why="the work decides"),
         NearMiss(
             NORM_BACKWARD,
@@ -224,7 +227,7 @@ class SideOutput(Pattern):
             for s in facts.stores
             if width(facts, s) < widest and s.array not in arrays and self._reduced(facts, s)
         ]
-        side = [s for s in side if not s.is_atomic and s not in summed]
+        side = [s for s in side if not (s.is_atomic or s in summed or of_rounds(facts, s))]
         if side and (normalised(facts) or coefficients(facts)):
             side = [s for s in side if not facts.graph.roots(s.value, *REDUCTIONS)]
         scans = [s for s in main if facts.graph.roots(s.value, OpKind.CUMSUM, OpKind.SCAN)]

@@ -41,12 +41,6 @@ _FIRST = """__global__ void first(const float* x, float* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = v;
 }
 """
-_SLOT = """__global__ void put(const float* x, const int* slot, float* out, int rows) {
-    int row = blockIdx.x;
-    if (slot[row] < 0) return;
-    out[slot[row] * 32 + threadIdx.x] = x[row * 32 + threadIdx.x];
-}
-"""
 _LEFT = """__global__ void scale(const float* x, float* out, int n) {
     int from = blockIdx.x * blockDim.x + threadIdx.x;
     for (int k = 0; k < 4; ++k) {
@@ -57,14 +51,13 @@ _LEFT = """__global__ void scale(const float* x, float* out, int n) {
 }
 """
 
-BLOCKS = "early return of whole blocks"
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 _TOUCHING = READS | WRITES | ATOMICS
 
 
 class ThreadGuard(Pattern):
     """A branch on the own position against an extent: threads outside leave, skip the work, or skip
-    an access. Or blocks leave whose item lies outside, or that were handed none."""
+    an access."""
 
     name = "threads-outside-the-problem"
     axis = "boundary_handling"
@@ -75,8 +68,6 @@ class ThreadGuard(Pattern):
         Case(_AROUND, "branch around the work"),
         Case(ADD_THREADS, "access under a branch"),
         Case(_LEFT, "rounds past the end left out"),
-        Case(_SLOT, BLOCKS),
-        Case(_SLOT.replace("slot[row] < 0", "row >= rows"), BLOCKS),
     )
     near_misses = (
         NearMiss(
@@ -87,14 +78,6 @@ class ThreadGuard(Pattern):
             _LEFT.replace("at >= n", "x[at] < 0.f"),
             why="a value ends the loop, not its place",
             value="rounds past the end left out",
-        ),
-        NearMiss(
-            _SLOT.replace("slot[row] < 0", "slot[row] < 7"),
-            why="a kind of item, none outside of anything",
-        ),
-        NearMiss(
-            _SLOT.replace("slot[row] < 0", "slot[0] > rows"),
-            why="all blocks leave or none",
         ),
         NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
         NearMiss(
@@ -112,15 +95,11 @@ class ThreadGuard(Pattern):
         leaving: list[Node] = []
         around: list[Node] = []
         ended: list[Node] = []
-        blocks: list[Node] = []
         for branch in facts.graph.of(OpKind.IF):
             tests = _bounds(facts, branch.op.inputs[0])
             if tests and parts_of_rows(facts, branch):
                 continue  # Told with what becomes of the rest.
-            whole = [] if tests or branch.loops else _of_blocks(facts, branch)
-            if whole and _leaves(branch.op):
-                blocks += [branch, *whole]
-            elif tests and _leaves(branch.op):
+            if tests and _leaves(branch.op):
                 leaving += [branch, *tests]
             elif tests and _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
                 ended += [branch, *tests]
@@ -129,8 +108,6 @@ class ThreadGuard(Pattern):
         around += [n for pair in waived_rounds(facts) for n in pair]
         if leaving:
             yield self.decide(facts, "early return", leaving)
-        if blocks:
-            yield self.decide(facts, BLOCKS, blocks)
         if ended:
             yield self.decide(facts, "rounds past the end left out", ended)
         if around:
@@ -160,6 +137,29 @@ def _bounds(facts: Facts, condition: str | None) -> list[Node]:
     ]
 
 
+def leaving_blocks(facts: Facts) -> list[Node]:
+    """Branches by which whole blocks leave whose item lies outside, or that were handed none, with
+    what they ask."""
+    found: list[Node] = []
+    for branch in facts.graph.of(OpKind.IF):
+        if not branch.loops and _leaves(branch.op) and not _bounds(facts, branch.op.inputs[0]):
+            asked = _of_blocks(facts, branch)
+            found += [branch, *asked] if asked else []
+    return found
+
+
+def handed_none(facts: Facts, test: Node) -> bool:
+    """Whether threads ask if a number that was loaded for the block names anything."""
+    pairs = (sides(facts, test), sides(facts, test)[::-1]) if facts.of_threads else ()
+    return any(_of_item(facts, own) and _nothing(other) for own, other in pairs)
+
+
+def _nothing(other: Expr) -> bool:
+    """Zero, minus one, or an extent: what a number that names something lies between."""
+    apart = not other.has(AtomKind.BLOCK, AtomKind.LANE, AtomKind.LOADED)
+    return apart and (other.constant in (0, -1) or _extent(other))
+
+
 def _of_blocks(facts: Facts, branch: Node) -> list[Node]:
     """Comparisons of the block's own item with an extent, or of a number that was loaded for it
     with one, with zero or with minus one."""
@@ -167,10 +167,10 @@ def _of_blocks(facts: Facts, branch: Node) -> list[Node]:
     for test in comparisons(facts, branch.op.inputs[0]):
         for own, other in (sides(facts, test), sides(facts, test)[::-1]):
             placed = own.has(AtomKind.BLOCK) and not own.has(AtomKind.LOADED) and _extent(other)
-            named = _of_item(facts, own) and (other.constant in (0, -1) or _extent(other))
-            apart = not other.has(AtomKind.BLOCK, AtomKind.LANE, AtomKind.LOADED)
-            if test.op.kind in _ORDERED and apart and (placed or named):
+            if test.op.kind in _ORDERED and _nothing(other) and placed:
                 found.append(test)
+        if test.op.kind in _ORDERED and handed_none(facts, test):
+            found.append(test)
     return found
 
 

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_THREADS
+from extractors.patterns.thread_guard import leaving_blocks
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Graph, Node
@@ -145,6 +146,8 @@ class UnmaskedAccesses(Pattern):
         """Of threads: places that a thread id moves, where no comparison of an id and no loop that
         starts at the own thread keeps any of them inside."""
         graph = facts.threads
+        if leaving_blocks(facts):
+            return  # Told with what the blocks ask.
         tests = [n for n in graph.of(*_ORDERED) if _positional(graph, n)]
         values = facts.thread_values
         loops = [n for n in graph.of(OpKind.RANGE) if _strided(graph, values, n)]

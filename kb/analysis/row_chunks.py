@@ -6,8 +6,10 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.rounds import goes_along, steps_of
-from kb.analysis.symbolic import ONE, AtomKind, Expr
+from kb.analysis.symbolic import ONE, AtomKind, Expr, Term
 from kb.ops import READS, REDUCTIONS
+
+_GIVEN = AtomKind.PARAMETER
 
 
 def chunked(facts: Facts, access: Access) -> bool:
@@ -57,14 +59,40 @@ def passes(facts: Facts) -> dict[str, list[Access]]:
         if later and len(later) == len(again) and chunked(facts, store):
             first = [a for a in facts.feeding(store.value) if a.loop is store.loop]
             found[store.array or ""] = [*first, *again]
-    apart = {array: _side_by_side(loads) for array, loads in found.items()}
+    apart = {array: _side_by_side(_one_part(facts, loads)) for array, loads in found.items()}
     return {array: loads for array, loads in apart.items() if len({a.loop for a in loads}) > 1}
+
+
+def _one_part(facts: Facts, loads: list[Access]) -> list[Access]:
+    """Those of loads that lie in one part of an array, of which most loops read: what begins a
+    parameter further on, as values do behind keys, is another row; unless a loop goes down from
+    there."""
+    parts: dict[tuple[Term, ...], list[Access]] = {}
+    down = [access for access in loads if _down(facts, access)]
+    for access in (one for one in loads if one not in down):
+        terms = (term for index in access.index for term in index.terms)
+        part = [one for one in terms if one[0] and all(a.kind is _GIVEN for a in one[0])]
+        parts.setdefault(tuple(part), []).append(access)
+    most = max(parts.values(), key=lambda held: len({a.loop for a in held}), default=[])
+    return [access for access in loads if access in most or access in down]
+
+
+def _down(facts: Facts, access: Access) -> bool:
+    loop = facts.loop(access.loop)
+    terms = facts.values.expr(loop.step).terms if loop is not None and loop.step else ()
+    return bool(terms) and all(number < 0 for _, number in terms)
 
 
 def _side_by_side(loads: list[Access]) -> list[Access]:
     """Those of loads whose loop holds no other one of theirs."""
     loops = {a.loop for a in loads if a.loop is not None}
     return [a for a in loads if not any(one.inside(a.loop) for one in loops if a.loop)]
+
+
+def of_rounds(facts: Facts, store: Access) -> bool:
+    """Whether a store puts a number per round of a loop into an array that is read again."""
+    moved = any(i.has(AtomKind.INDUCTION, AtomKind.COUNT) for i in store.index)
+    return moved and any(a.array == store.array for a in facts.loads)
 
 
 def summary(node: Node) -> bool:

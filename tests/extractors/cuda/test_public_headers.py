@@ -59,6 +59,16 @@ def test_vectors_and_shuffles_that_headers_define() -> None:
     assert loaded.shape == ("N",)
 
 
+def test_what_a_compiler_is_told_of_a_branch_changes_nothing() -> None:
+    found = read_cuda(
+        """__global__ void k(float* x, int n) {
+  if (__builtin_expect(threadIdx.x < n, 1)) x[threadIdx.x] = 0.f;
+}""",
+        "k.cu",
+    )
+    assert OpKind.OPAQUE not in _kinds(found)
+
+
 def test_definitions_of_the_file_come_first() -> None:
     found = read_cuda(
         """__device__ float WARP_SHFL_DOWN(float x, int n) { return x * n; }
