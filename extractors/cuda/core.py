@@ -96,15 +96,6 @@ class Core(Typing):
         self._count += 1
         return f"{name}#{self._count}"
 
-    def constant_place(self, node: n.Expr) -> Slot | None:
-        """A constant, whose address is taken, as a variable in registers that holds its value."""
-        found = self.frame.find(node.text) if isinstance(node, n.Name) else None
-        if not isinstance(found, Val) or found.kind.to is not None or not found.name:
-            return None
-        key = self.key(node.text) if isinstance(node, n.Name) else ""
-        self.kinds[key], self.names[key] = found.kind, found
-        return Slot(key, found.kind)
-
     def bind(self, name: str, binding: Binding) -> None:
         """Let a name of the source stand for something in the open block."""
         self.frame.bind(name, binding)

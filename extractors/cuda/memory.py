@@ -240,8 +240,8 @@ class MemoryReader(FieldReader):
                 if isinstance(found, Slot) and found.kind.shape:
                     return Pointing(found, found.kind.element)
             case n.Unary(operator="&", operand=operand):
-                place = self.place if self.in_registers(operand) else self.constant_place
-                if isinstance(where := place(operand), Slot):
+                where = self.place(operand) if self.in_registers(operand) else None
+                if isinstance(where, Slot):
                     return Pointing(where, where.kind)
             case n.Cast(type=written, operand=operand):
                 inner = self.pointing(operand)

@@ -307,17 +307,20 @@ def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
 def _emptied(facts: Facts) -> list[Node]:
     """Branches on a number of a loop's rounds that is zero, loaded or, of threads, handed in, which
     store a constant in place of what there is nothing to make from, with those stores."""
-    kinds = (AtomKind.LOADED, *([AtomKind.PARAMETER] if facts.of_threads else []))
     found: list[Node] = []
     bounds = [facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None]
-    counted = {a for e in bounds for a in e.atoms() if a.kind in kinds}
+    counted = {a for e in bounds for a in e.atoms() if a.kind is AtomKind.LOADED}
+    if facts.of_threads:
+        counted |= {e.atom for e in bounds if e.atom and e.atom.kind is AtomKind.PARAMETER}
     for branch in facts.graph.of(OpKind.IF) if counted else ():
         test = facts.graph.producer(facts.graph.through(branch.op.inputs[0], COPIES | CASTS))
         if test is None or test.op.kind != OpKind.EQ:
             continue
         left, right = (facts.values.expr(v) for v in test.op.inputs[:2])
         count = left if right == ZERO else right if left == ZERO else None
-        if count is None or not counted & set(count.atoms()) or count.has(AtomKind.LANE):
+        if count is None or count.has(AtomKind.LANE, AtomKind.BLOCK):
+            continue
+        if not counted & ({count.atom} if count.has(AtomKind.PARAMETER) else {*count.atoms()}):
             continue
         inside = [s for s in facts.stores if s.node.inside(branch) and _first(s.node, branch)]
         arrays = {s.array for s in facts.stores if s not in inside}

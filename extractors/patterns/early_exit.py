@@ -90,8 +90,6 @@ _LEAVES_THREADS = """__global__ void ragged(const float* x, const int* lengths, 
     if (at < own) out[blockIdx.y * s + at] = x[blockIdx.y * s + at];
 }
 """
-
-
 _MARKED = (
     POINTER
     + """
@@ -142,8 +140,6 @@ def rows(x, slots, out, T: tl.constexpr):
     body(x, slots, out, tl.program_id(0), T)
 """
 )
-
-
 _GUARDED = vary(
     _LEAVES_TILE,
     ("    if i * T >= own:\n        return\n    ct.store", "    if i * T < own:\n        ct.store"),
@@ -295,8 +291,10 @@ class EarlyExit(Pattern):
             return "items past a loaded length are skipped", [*skips]
         if branch.loops or not (leaves or _parts(facts, branch)):
             return "", []
-        tests = [n for n in facts.graph.upstream(branch.op.inputs[0]) if n.op.kind in COMPARISONS]
-        placed = [n for n in tests if self._placed(facts, n) and not handed_none(facts, n)]
+        above = facts.graph.upstream(branch.op.inputs[0])
+        tests = [n for n in above if n.op.kind in COMPARISONS]
+        tests = [n for n in tests if not (leaves and handed_none(facts, n))]
+        placed = [n for n in tests if self._placed(facts, n)]
         held = leaves or not facts.of_threads
         if held and any(facts.graph.roots(n.result, *READS) for n in placed):
             return "upper-bound grid + early return", [branch, *placed]

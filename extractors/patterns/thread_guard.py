@@ -150,7 +150,8 @@ def leaving_blocks(facts: Facts) -> list[Node]:
 
 def handed_none(facts: Facts, test: Node) -> bool:
     """Whether threads ask if a number that was loaded for the block names anything."""
-    pairs = (sides(facts, test), sides(facts, test)[::-1]) if facts.of_threads else ()
+    asked = facts.of_threads and test.op.kind in _ORDERED
+    pairs = (sides(facts, test), sides(facts, test)[::-1]) if asked else ()
     return any(_of_item(facts, own) and _nothing(other) for own, other in pairs)
 
 
@@ -169,7 +170,7 @@ def _of_blocks(facts: Facts, branch: Node) -> list[Node]:
             placed = own.has(AtomKind.BLOCK) and not own.has(AtomKind.LOADED) and _extent(other)
             if test.op.kind in _ORDERED and _nothing(other) and placed:
                 found.append(test)
-        if test.op.kind in _ORDERED and handed_none(facts, test):
+        if handed_none(facts, test):
             found.append(test)
     return found
 

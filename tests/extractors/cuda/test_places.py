@@ -34,11 +34,6 @@ _BITS = """__global__ void k(float* out) {
     out[threadIdx.x] = v;
 }
 """
-_BITS_OF_A_CONSTANT = """__global__ void k(const float* x, unsigned* out) {
-    const float v = x[threadIdx.x];
-    out[threadIdx.x] = *reinterpret_cast<const unsigned*>(&v);
-}
-"""
 _ARRAY = """template <typename T> __device__ void fill(T* out, unsigned char held[]) {
     T* row = (T*)held;
     row[threadIdx.x] = out[threadIdx.x];
@@ -82,12 +77,6 @@ def test_a_function_that_returns_a_reference_is_a_place() -> None:
 
 def test_bits_of_a_variable_are_set() -> None:
     assert ops(understood(_BITS), OpKind.BITCAST)
-
-
-def test_bits_of_a_constant_are_read() -> None:
-    kernel = understood(_BITS_OF_A_CONSTANT)
-    assert ops(kernel, OpKind.BITCAST)
-    assert len(ops(kernel, OpKind.LOAD)) == 1
 
 
 def test_an_array_that_is_a_parameter_is_a_pointer() -> None:
