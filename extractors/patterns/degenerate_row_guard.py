@@ -105,17 +105,6 @@ def gather(x, starts, out, T: tl.constexpr):
         tl.store(out + own * T + at, acc)
 """
 )
-_NO_SETS_THREADS = """__global__ void total(const float* x, float* out, int sets) {
-    const float* own = x + blockIdx.x * sets * 32 + threadIdx.x;
-    if (sets == 0) {
-        out[blockIdx.x * 32 + threadIdx.x] = 0.f;
-        return;
-    }
-    float acc = 0.f;
-    for (int i = 0; i < sets; ++i) acc += own[i * 32];
-    out[blockIdx.x * 32 + threadIdx.x] = acc;
-}
-"""
 _EMPTY_THREADS = """__global__ void gather(const float* x, const int* starts, float* out, int n) {
     for (int row = blockIdx.x; row < n; row += gridDim.x) {
         int count = starts[row + 1] - starts[row];
@@ -183,7 +172,6 @@ class DegenerateRowGuard(Pattern):
         Case(FLASH_THREADS, "none (NaN)"),
         Case(_EMPTY, _EMPTIED),
         Case(_EMPTY_THREADS, _EMPTIED),
-        Case(_NO_SETS_THREADS, _EMPTIED),
     )
     near_misses = (
         NearMiss(QUANTISE, why="a scale of zero stays"),
@@ -200,7 +188,6 @@ class DegenerateRowGuard(Pattern):
         NearMiss(_SKIPPED_THREADS, why="infinities are left out", value="none (NaN)"),
         NearMiss(_EMPTY.replace("count == 0", "own == 0"), why="the first row is no empty one"),
         NearMiss(_EMPTY.replace("range(count)", "range(T)"), why="no number of elements is loaded"),
-        NearMiss(_NO_SETS_THREADS.replace("= 0.f;\n", "= own[0];\n"), why="something is there"),
         NearMiss(_EMPTY_THREADS.replace("*own = 0.f;", ""), why="nothing is written for it"),
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(SOFTMAX_TWICE_POINTER, why="a row always has its own elements"),
@@ -305,22 +292,18 @@ def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def _emptied(facts: Facts) -> list[Node]:
-    """Branches on a number of a loop's rounds that is zero, loaded or, of threads, handed in, which
-    store a constant in place of what there is nothing to make from, with those stores."""
+    """Branches on a loaded number of a loop's rounds that is zero, which store a constant in place
+    of what there is nothing to make from, with those stores."""
     found: list[Node] = []
     bounds = [facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None]
     counted = {a for e in bounds for a in e.atoms() if a.kind is AtomKind.LOADED}
-    if facts.of_threads:
-        counted |= {e.atom for e in bounds if e.atom and e.atom.kind is AtomKind.PARAMETER}
     for branch in facts.graph.of(OpKind.IF) if counted else ():
         test = facts.graph.producer(facts.graph.through(branch.op.inputs[0], COPIES | CASTS))
         if test is None or test.op.kind != OpKind.EQ:
             continue
         left, right = (facts.values.expr(v) for v in test.op.inputs[:2])
         count = left if right == ZERO else right if left == ZERO else None
-        if count is None or count.has(AtomKind.LANE, AtomKind.BLOCK):
-            continue
-        if not counted & ({count.atom} if count.has(AtomKind.PARAMETER) else {*count.atoms()}):
+        if count is None or not counted & set(count.atoms()) or count.has(AtomKind.LANE):
             continue
         inside = [s for s in facts.stores if s.node.inside(branch) and _first(s.node, branch)]
         arrays = {s.array for s in facts.stores if s not in inside}
