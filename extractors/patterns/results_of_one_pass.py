@@ -1,0 +1,161 @@
+"""Several results of one elementwise pass that share what is costly to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import LOOPS, Node
+from kb.analysis.idioms import is_wide
+from kb.evidence import Decision
+from kb.ops import REDUCTIONS, OpKind
+
+_SHARED = "several results of shared work"
+_STATE = "states and what is made of them in one pass"
+_COSTLY = frozenset(
+    {
+        OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.TANH, OpKind.ERF, OpKind.SIGMOID,
+        OpKind.SQRT, OpKind.RSQRT, OpKind.SIN, OpKind.COS, OpKind.DIV,
+    }
+)  # fmt: skip
+
+_GRADIENTS = vary(
+    ADD_POINTER,
+    ("plus(x, y, out, n,", "gradients(x, y, dz, dx, out, n,"),
+    (
+        "    tl.store(out + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)\n",  # noqa: E501
+        "    v = tl.load(x + at, mask=inside)\n    g = tl.load(dz + at, mask=inside)\n"
+        "    s = tl.sigmoid(v)\n"
+        "    tl.store(dx + at, g * tl.load(y + at, mask=inside) * s * (1 - s), mask=inside)\n"
+        "    tl.store(out + at, g * s, mask=inside)\n",
+    ),
+)
+_MOMENTS = vary(
+    ADD_POINTER,
+    (
+        "    tl.store(out + at, tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)\n",  # noqa: E501
+        "    m = 0.9 * tl.load(y + at, mask=inside) + 0.1 * tl.load(x + at, mask=inside)\n"
+        "    tl.store(y + at, m, mask=inside)\n"
+        "    tl.store(out + at, tl.load(out + at, mask=inside) - m, mask=inside)\n",
+    ),
+)
+_MOMENTS_THREADS = """
+__global__ void step(float* p, const float* g, float* m, float* v, int n, float rate) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float a = 0.9f * m[i] + 0.1f * g[i];
+    m[i] = a;
+    float b = 0.99f * v[i] + 0.01f * g[i] * g[i];
+    v[i] = b;
+    p[i] -= rate * a / (sqrtf(b) + 1e-8f);
+}
+"""
+
+
+class ResultsOfOnePass(Pattern):
+    """Elements of several arrays are computed from one function of what is loaded, or an array that
+    is updated in place goes into another one, without a reduction in between."""
+
+    name = "several-results-of-one-pass"
+    axis = "fusion"
+    source = "Hsu et al., Liger Kernel (2024), gated activations: both gradients from one pass"
+    matches = (
+        Case(_GRADIENTS, _SHARED),
+        Case(_MOMENTS, _STATE),
+        Case(_MOMENTS_THREADS, _STATE),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_GRADIENTS, ("(out + at, g * s,", "(out + at, g * v,")),
+            why="what they share is loaded",
+        ),
+        NearMiss(
+            vary(_MOMENTS, ("tl.load(out + at, mask=inside) - m", "tl.load(x + at, mask=inside)")),
+            why="the state goes nowhere else",
+        ),
+        NearMiss(ADD_POINTER, why="one result"),
+        NearMiss(SOFTMAX, why="one result"),
+        NearMiss(NORM_BACKWARD, why="rows are reduced in between"),
+        NearMiss(PRODUCT, why="one result"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.contractions:
+            return
+        stores: dict[str, list[Access]] = {}
+        for store in facts.stores:
+            wide = facts.of_threads or is_wide(facts, store.value)
+            if store.array is not None and wide and not store.is_atomic and _alone(facts, store):
+                stores.setdefault(store.array, []).append(store)
+        if len(stores) < 2:
+            return
+        states = list(_states(facts, stores))
+        if states:
+            made = [facts.graph.producer(facts.graph.core(s.value)) for s in states]
+            yield self.decide(facts, _STATE, [*states, *made])
+            return
+        for one, other in combinations(stores.values(), 2):
+            shared = _shared(facts, one[0], other[0])
+            if shared:
+                both = [one[0], other[0]]
+                made = [facts.graph.producer(facts.graph.core(s.value)) for s in both]
+                yield self.decide(facts, _SHARED, [*shared, *both, *made])
+                return
+
+
+def _alone(facts: Facts, store: Access) -> bool:
+    """Whether no reduction lies between what is loaded and an element."""
+    kinds = REDUCTIONS | {OpKind.CUMSUM, OpKind.SCAN, OpKind.SHUFFLE}
+    above = facts.graph.upstream(store.value or "", lambda n: facts.access(n) is not None)
+    return not any(n.op.kind in kinds for n in above)
+
+
+def _states(facts: Facts, stores: dict[str, list[Access]]) -> Iterable[Access]:
+    """Arrays of which every element is loaded, changed and stored once, where the new elements of
+    one go into another."""
+    once = {a: s for a, s in stores.items() if not any(_carried(facts, x) for x in s)}
+    for name, own in once.items():
+        if not any(a.array == name and a.index == own[0].index for a in facts.loads):
+            continue
+        made = facts.graph.producer(facts.graph.core(own[0].value))
+        if made is None or facts.access(made) is not None:
+            continue
+        taking = [
+            s
+            for other, rest in stores.items()
+            if other != name
+            for s in rest
+            if facts.graph.rests_on(s.value, made)
+        ]
+        if taking:
+            yield from dict.fromkeys((own[0], *taking))
+
+
+def _carried(facts: Facts, store: Access) -> bool:
+    """Whether a loop hands on what an element is made of."""
+    above = facts.graph.upstream(store.value or "", lambda n: facts.access(n) is not None)
+    return any(n.op.kind in LOOPS for n in above)
+
+
+def _shared(facts: Facts, one: Access, other: Access) -> list[Node]:
+    """Costly operations on what is loaded that two elements rest on, neither on the other."""
+    firsts, seconds = (
+        [*facts.graph.upstream(s.value or "", lambda n: facts.access(n) is not None)]
+        for s in (one, other)
+    )
+    ends = [facts.graph.producer(facts.graph.core(s.value)) for s in (one, other)]
+    if ends[0] in seconds or ends[1] in firsts:
+        return []
+    met = {*seconds}
+    return [
+        n
+        for n in firsts
+        if n in met
+        and n.op.kind in _COSTLY
+        and any(facts.of_threads or is_wide(facts, a.value) for a in facts.feeding(n.result))
+    ]
