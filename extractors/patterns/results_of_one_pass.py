@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -44,6 +44,19 @@ _MOMENTS = vary(
         "    tl.store(out + at, tl.load(out + at, mask=inside) - m, mask=inside)\n",
     ),
 )
+_GRADIENTS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def gradients(x, y, dz, dx, dy, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,))
+    g = ct.load(dz, index=(i,), shape=(T,))
+    s = ct.tanh(v)
+    ct.store(dx, index=(i,), tile=g * ct.load(y, index=(i,), shape=(T,)) * (1 - s * s))
+    ct.store(dy, index=(i,), tile=g * s)
+"""
+)
 _MOMENTS_THREADS = """
 __global__ void step(float* p, const float* g, float* m, float* v, int n, float rate) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -66,6 +79,7 @@ class ResultsOfOnePass(Pattern):
     source = "Hsu et al., Liger Kernel (2024), gated activations: both gradients from one pass"
     matches = (
         Case(_GRADIENTS, _SHARED),
+        Case(_GRADIENTS_TILE, _SHARED),
         Case(_MOMENTS, _STATE),
         Case(_MOMENTS_THREADS, _STATE),
     )
@@ -77,6 +91,13 @@ class ResultsOfOnePass(Pattern):
         NearMiss(
             vary(_MOMENTS, ("tl.load(out + at, mask=inside) - m", "tl.load(x + at, mask=inside)")),
             why="the state goes nowhere else",
+        ),
+        NearMiss(
+            vary(_GRADIENTS_TILE, ("tile=g * s", "tile=g * v")), why="what they share is loaded"
+        ),
+        NearMiss(
+            vary(_MOMENTS_THREADS, ("rate * a / (sqrtf(b) + 1e-8f)", "rate * g[i]")),
+            why="the states go nowhere else",
         ),
         NearMiss(ADD_POINTER, why="one result"),
         NearMiss(SOFTMAX, why="one result"),
