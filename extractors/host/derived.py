@@ -20,6 +20,9 @@ from kb.evidence import AxisKind, Decision, Lines
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
 """Places of the arguments of `exhaustive_search`; source: cuTile documentation."""
 
+_NOT_SPECIALISED = frozenset({"do_not_specialize", "do_not_specialize_on_alignment"})
+"""Options of `triton.jit`: arguments by whose values no variant is compiled."""
+
 _FLATTENED = "flattened view on host"
 _NORMALISED = "host-contiguity-alignment-normalisation"
 _FLATTENS = frozenset({"view", "reshape", "flatten"})
@@ -162,23 +165,31 @@ def by_attached_rule(launch: LaunchRecord, name: str, value: Value) -> bool:
 
 
 def compiled_in(material: Material) -> Iterator[Decision]:
-    """Module constants that the kernel reads as compile-time values."""
+    """Module constants that the kernel reads as compile-time values; and the arguments whose values
+    its decorator keeps out of what is compiled."""
     node = function_at(material.tree, material.signature.name, material.signature.lines)
     if node is None:
         return
     read = read_names(node)
-    found = {
+    fixed = {
         lines_of(made)
         for made in material.tree.body
         for target, value in _module_constants(made)
         if target in read and _compile_time(value)
     }
-    if found:
+    kept_out = {
+        lines_of(option.value)
+        for mark in node.decorator_list
+        if isinstance(mark, ast.Call)
+        for option in mark.keywords
+        if option.arg in _NOT_SPECIALISED
+    }
+    if fixed or kept_out:
         yield Decision(
             axis="specialization",
-            value="constexpr",
+            value="constexpr" if fixed else "runtime scalar",
             pattern="problem-extents-as-compile-time-constants",
-            lines=tuple(sorted(found)),
+            lines=tuple(sorted(fixed | kept_out)),
             kind=AxisKind.HOST,
         )
 

@@ -35,6 +35,16 @@ _STEP_THREADS = """__global__ void step(float* p, const float* m, const float* v
 }
 """
 _SMALL = 1e-2
+_UNIT = (
+    POINTER
+    + """
+@triton.jit
+def unit(x, out, n, eps, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    v = tl.load(x + at)
+    tl.store(out + at, v / (tl.sum(v, axis=0) + eps))
+"""
+)
 _LOGARITHM = (
     POINTER
     + """
@@ -79,8 +89,8 @@ _LOGARITHM_THREADS = """__global__ void surprise(const float* x, float* out, int
 
 
 class EpsPlacement(Pattern):
-    """An addition right below the root, or right above it; or a lower bound of what is divided by
-    or whose logarithm is taken."""
+    """An addition right below the root, or right above it, or to another divisor; or a lower bound
+    of what is divided by or whose logarithm is taken."""
 
     name = "epsilon-inside-the-root"
     axis = "eps_placement"
@@ -97,6 +107,8 @@ class EpsPlacement(Pattern):
         Case(RUNNING_NORM, "inside rsqrt"),
         Case(_STEP, "after sqrt"),
         Case(_STEP_THREADS, "after sqrt"),
+        Case(_UNIT, "added to the divisor"),
+        Case(vary(_UNIT, ("+ eps)", "+ 1e-6)")), "added to the divisor"),
         Case(_LOGARITHM, "clamp"),
         Case(_LARGEST, "clamp"),
         Case(_CLAMPED, "clamp"),
@@ -108,6 +120,7 @@ class EpsPlacement(Pattern):
     )
     near_misses = (
         NearMiss(_STEP.replace("+ eps)", "+ m)"), why="what is added was loaded, too"),
+        NearMiss(vary(_UNIT, ("+ eps)", "+ 1.0)")), why="one is no small number"),
         NearMiss(
             _STEP_THREADS.replace("m[at] /", "m[at] *"), why="the root multiplies, nothing divides"
         ),
@@ -149,6 +162,8 @@ class EpsPlacement(Pattern):
         kept = [pair for root in facts.graph.of(OpKind.SQRT) for pair in _divisors(facts, root)]
         if kept:
             yield self.decide(facts, "after sqrt", [node for pair in kept for node in pair])
+        elif not facts.contractions and (added := _in_divisors(facts)):
+            yield self.decide(facts, "added to the divisor", added)
         elif not facts.contractions:
             low = [f for f in floors(facts) if _small(f) and not counts(facts, f.bounded)]
             if low:
@@ -178,6 +193,22 @@ def _divisors(facts: Facts, root: Node) -> list[tuple[Node, Node]]:
         )
         if divides and not any(facts.feeding(v) for v in others):
             found.append((root, added))
+    return found
+
+
+def _in_divisors(facts: Facts) -> list[Node]:
+    """Additions of a small number, written or handed in, to what divides."""
+    found = []
+    for node in facts.graph.of(OpKind.DIV):
+        added = facts.graph.producer(facts.graph.core(node.op.inputs[1]))
+        if added is None or added.op.kind != OpKind.ADD:
+            continue
+        for number, kept in (added.op.inputs[:2], added.op.inputs[1::-1]):
+            value = facts.number(number)
+            small = value is not None and 0 < value < _SMALL
+            handed = facts.graph.core(number) in facts.graph.function.parameter_names
+            if (small or handed) and facts.feeding(kept):
+                found += [added, node]
     return found
 
 

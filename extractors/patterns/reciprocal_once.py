@@ -19,6 +19,7 @@ from extractors.patterns.cases_rows_threads import OWN_ROW_THREADS, SOFTMAX_CHUN
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
+from kb.analysis.idioms import is_wide
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
@@ -144,6 +145,7 @@ class ReciprocalOnce(Pattern):
     matches = (
         Case(_KEPT, "divide per element"),
         Case(vary(_KEPT, ("/ (1 - p)", "/ p")), "divide per element"),
+        Case(vary(_KEPT, ("v / (1 - p)", "v / tl.load(x)")), "divide per element"),
         Case(_FOLDED, "one reciprocal per row"),
         Case(LAYER_NORM_POINTER, "one reciprocal per row"),
         Case(_MEAN, "true division"),
@@ -295,6 +297,8 @@ class ReciprocalOnce(Pattern):
         made = facts.graph.producer(facts.graph.core(under))
         computed = made is not None and made.op.kind in (OpKind.SUB, OpKind.ADD, OpKind.MUL)
         computed = computed or facts.graph.core(under) in facts.graph.function.parameter_names
+        if facts.graph.roots(under, *READS) and not facts.graph.roots(over, *REDUCTIONS):
+            return any(is_wide(facts, a.value) for a in facts.feeding(over))
         return bool(facts.graph.roots(under, *REDUCTIONS)) or (
             computed
             and facts.values.literal(under) is None

@@ -17,7 +17,7 @@ from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
-from kb.analysis.rebuilt import coefficients, normalised, width
+from kb.analysis.rebuilt import coefficients, normalised, over_saved, width
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -306,7 +306,7 @@ class RecomputeFromStatistics(Pattern):
         if node.op.kind == OpKind.ADD:
             sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
             return node if any(kind in _ROOTS for kind in sides) else None
-        if node.op.kind == OpKind.DIV:
+        if node.op.kind == OpKind.DIV and not over_saved(facts, core):
             sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
             return node if OpKind.SQRT in sides or OpKind.REDUCE_SUM in sides else None
         return node if node.op.kind in _ROOTS else None

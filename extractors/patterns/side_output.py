@@ -29,7 +29,7 @@ from kb.analysis.graph import CASTS, VIEWS, Node, field_of
 from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
-from kb.analysis.rebuilt import coefficients, normalised
+from kb.analysis.rebuilt import backward
 from kb.analysis.row_chunks import of_rounds
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import ONE, Atom, AtomKind
@@ -228,7 +228,7 @@ class SideOutput(Pattern):
             if width(facts, s) < widest and s.array not in arrays and self._reduced(facts, s)
         ]
         side = [s for s in side if not (s.is_atomic or s in summed or of_rounds(facts, s))]
-        if side and (normalised(facts) or coefficients(facts)):
+        if side and backward(facts, side):
             side = [s for s in side if not facts.graph.roots(s.value, *REDUCTIONS)]
         scans = [s for s in main if facts.graph.roots(s.value, OpKind.CUMSUM, OpKind.SCAN)]
         if not (scans or any(self._reduced(facts, s) for s in main)) or widest == 0:

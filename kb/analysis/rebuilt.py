@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
@@ -34,6 +36,24 @@ def _varies(facts: Facts, index: Expr) -> bool:
         or (a.kind is not AtomKind.FLOOR_DIV and any(_varies(facts, x) for x in a.args))
         for a in index.top()
     )
+
+
+def backward(facts: Facts, stores: Iterable[Access]) -> bool:
+    """Whether a kernel works with statistics that were saved, so that what it reduces is a
+    gradient."""
+    saved = any(over_saved(facts, store.value) for store in stores)
+    return saved or bool(normalised(facts) or coefficients(facts))
+
+
+def over_saved(facts: Facts, value: str | None) -> bool:
+    """Whether a value is what was reduced, divided by numbers that were loaded beside it: no
+    statistic of a row, but the gradient of one that was saved."""
+    made = facts.graph.producer(facts.graph.core(value))
+    if made is None or made.op.kind != OpKind.DIV:
+        return False
+    over, under = made.op.inputs[:2]
+    total, saved = (facts.graph.roots(v, *REDUCTIONS) for v in (over, under))
+    return bool(total) and not saved and bool(facts.feeding(under))
 
 
 def normalised(facts: Facts) -> list[Node]:
