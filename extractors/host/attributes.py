@@ -10,7 +10,7 @@ from extractors.host.expr import make, sym
 from extractors.host.machine import TensorFact, present
 from extractors.host.operations import text_of
 from extractors.host.render import leaves
-from extractors.host.tables import DRAWING, MEMO_METHODS, SAME_SHAPE, TEXT_METHODS
+from extractors.host.tables import DRAWING, MEMO_METHODS, SAME_SHAPE, TEXT_METHODS, TURNING
 from extractors.host.tensors import Tensors
 from extractors.host.values import (
     ABSENT,
@@ -262,7 +262,7 @@ class Attributes(Tensors):
         if name in ("view", "reshape"):
             return self.reshaped(owner, args)
         if name in ("t", "T"):
-            return self.transposed(owner)
+            return self.transposed(owner, self.where(node))
         if name in ("new_empty", "new_zeros", "new_full"):
             made = self.made_tensor(args[0] if args else None)
             for one in leaves(made):
@@ -271,7 +271,9 @@ class Attributes(Tensors):
             return made
         if name in SCALAR_METHODS:
             return make("call", make("attr", owner, name))
-        return self.new_tensor(TensorFact(base=owner))
+        return self.new_tensor(
+            TensorFact(base=owner, turned=self.where(node) if name in TURNING else None)
+        )
 
     def _text_method(self, owner: str, name: str, args: tuple[Value, ...]) -> Value:
         if name == "join" and args:
@@ -332,6 +334,9 @@ TENSOR_METHODS = frozenset(
         "expand",
         "permute",
         "transpose",
+        "swapaxes",
+        "swapdims",
+        "movedim",
         "sum",
         "mean",
         "max",

@@ -48,6 +48,8 @@ _ASKED = (
 _FLAT = ("kern, (x, w, out,", "kern, (x.view(-1, 8), w, out.view(-1, 8),")
 _TURNED = "column-major-operand-demanded"
 _DOWN = "    assert w.stride(-2) == 1\n"
+_OVER = "permuted-and-copied-on-the-host"
+_MOVED = "    x = x.permute(1, 0).contiguous()\n"
 _FOR_W = "    w = out if w is None else w\n"
 
 _BY_WIDTH = ("num_warps=4)", "num_warps=16 // x.element_size())")
@@ -58,6 +60,8 @@ CASES = (
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED, _FLAT)),
     HostCase(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN + _CALL))),
     HostCase(_TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN + _CALL_TILE))),
+    HostCase(_OVER, vary(ROWS_POINTER, (_CALL, _MOVED + _CALL))),
+    HostCase(_OVER, vary(ROWS_TILE, (_CALL_TILE, _MOVED + _CALL_TILE))),
     HostCase(_PRUNED, FITTING, "predicate"),
     HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
     HostCase(STAND_IN, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
@@ -74,6 +78,16 @@ MISSES = (
     HostMiss(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN.replace("-2", "-1") + _CALL)), "of rows"),
     HostMiss(
         _TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN.replace("-2", "-1") + _CALL_TILE)), "rows"
+    ),
+    HostMiss(
+        _OVER,
+        vary(ROWS_POINTER, (_CALL, _MOVED.replace(".permute(1, 0)", "") + _CALL)),
+        "no axis moves",
+    ),
+    HostMiss(
+        _OVER,
+        vary(ROWS_TILE, (_CALL_TILE, _MOVED.replace(".contiguous()", "") + _CALL_TILE)),
+        "nothing is copied",
     ),
     HostMiss(
         _ALIAS,

@@ -1,5 +1,5 @@
 """Arrays that the host makes contiguous, read off the text: in the function of the launch, in one
-that calls it, or in a helper."""
+that calls it, or in a helper; and those of them whose axes it has put in another order before."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from extractors.host.backwards import back, same_array
+from extractors.host.events import NormaliseRecord
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
+from extractors.host.render import leaves
 from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -33,6 +35,27 @@ def compacted(material: Material) -> Iterator[Decision]:
             pattern="host-contiguity-alignment-normalisation",
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
+        )
+
+
+def turned_over(material: Material) -> Iterator[Decision]:
+    """Arrays of a launch that are copies with their axes in another order."""
+    machine = material.machine
+    lines: set[Lines] = set()
+    for launch in material.launches:
+        given = {machine.unshaped(leaf) for _, value in launch.args for leaf in leaves(value)}
+        for event in material.before(launch):
+            if isinstance(event, NormaliseRecord) and event.tensor in given:
+                fact = machine.tensors.get(event.tensor)
+                turned = fact.turned if fact is not None else None
+                lines |= {event.lines, turned} if turned is not None else set()
+    if lines:
+        yield Decision(
+            axis="operand_layout",
+            value="axes permuted and copied on the host",
+            pattern="permuted-and-copied-on-the-host",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.DESIGN,
         )
 
 

@@ -10,7 +10,7 @@ from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
 from extractors.host.backwards import worked_out
-from extractors.host.compact import compacted
+from extractors.host.compact import compacted, turned_over
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
     by_attached_rule,
@@ -65,8 +65,8 @@ HINTS = {
 
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
-    shared_buffers, demanded_layout, compacted, guarded, marked, by_strides, summed, stages,
-    boundaries, through_functions, gradient_ahead, host_padded, coupled,
+    shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
+    stages, boundaries, through_functions, gradient_ahead, host_padded, coupled,
     by_backend, reciprocals,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""

@@ -289,13 +289,17 @@ def _meant(value: Value) -> Iterator[Value]:
         yield from leaves(value)
 
 
+_HELD = ("sym", "tensor", "index", "attr")
+"""Operators of values that may be tensors: a name, a tensor that is made, what is saved."""
+
+
 def _tensors(material: Material, value: Value) -> set[Value]:
     """The tensors that a value may be, in whatever shape."""
     known = material.machine.tensors
     return {
         leaf
         for leaf in map(material.machine.unshaped, _meant(value))
-        if isinstance(leaf, Expr) and (leaf in known or leaf.op in ("sym", "tensor"))
+        if isinstance(leaf, Expr) and (leaf in known or leaf.op in _HELD)
     }
 
 

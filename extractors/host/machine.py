@@ -13,19 +13,21 @@ from extractors.host.expr import choose
 from extractors.host.heap import Content, Heap, merge_heaps
 from extractors.host.limits import Limits, OutOfBounds
 from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unknown, Value
+from kb.evidence import Lines
 
 
 @dataclass(slots=True)
 class TensorFact:
     """What is known of a tensor the host made: its name, extents, fill value, element type, what it
-    was made from, whether it is all of that in another shape, and whether it holds random
-    numbers."""
+    was made from, whether it is all of that in another shape, where its axes were put in another
+    order, and whether it holds random numbers."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
     like: Value = None
     base: Value = None
     reshaped: bool = False
+    turned: Lines | None = None
     fill: Value = None
     rank: int | None = None
     drawn: bool = False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+TURNING = frozenset({"permute", "transpose", "swapaxes", "swapdims", "movedim"})
+"""Methods of tensors that put their axes in another order."""
+
 SAME_SHAPE = frozenset(
     [
         "contiguous",

@@ -15,6 +15,7 @@ from extractors.host.values import (
     Unknown,
     Value,
 )
+from kb.evidence import Lines
 
 
 class Tensors(Launching):
@@ -49,10 +50,10 @@ class Tensors(Launching):
         """A tensor made from another by slicing: its extents are its own."""
         return self.new_tensor(TensorFact(base=tensor))
 
-    def transposed(self, tensor: Expr) -> Value:
+    def transposed(self, tensor: Expr, turned: Lines | None = None) -> Value:
         """`t.T` of a matrix."""
         return self.new_tensor(
-            TensorFact(base=tensor, dims=(self.dim(tensor, 1), self.dim(tensor, 0)))
+            TensorFact(base=tensor, turned=turned, dims=(self.dim(tensor, 1), self.dim(tensor, 0)))
         )
 
     def new_tensor(self, fact: TensorFact) -> Value:
