@@ -25,7 +25,13 @@ from kb.ops import REDUCTIONS, OpKind
 _EXTREMES = frozenset({
     OpKind.REDUCE_MIN, OpKind.REDUCE_MAX, OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE,
 })  # fmt: skip
-_MADE = frozenset({OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR})
+_MADE = frozenset({
+    OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR, OpKind.TUPLE,
+})  # fmt: skip
+_TAKEN = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
+"""What a loop carries that a reduction in it feeds."""
+_KEPT = (*_TAKEN, Role.RUNNING_MINIMUM, Role.OTHER)
+"""What a loop may carry lane by lane."""
 _GROUPS = """import cuda.tile as ct
 Int = ct.Constant[int]
 
@@ -38,6 +44,25 @@ def spread(x, out, N: Int, G: Int, T: Int):
             v = ct.gather(x, (g * G + c, i * T + ct.arange(T, dtype=ct.int32)))
             total = total + v * v
     ct.scatter(out, g, ct.sum(total, 0))
+"""
+_PAIRS = """import triton
+import triton.language as tl
+
+@triton.jit
+def both(a, m, b, n):
+    return a * b, m + n
+
+@triton.jit
+def rows(x, out, total, n, T: tl.constexpr):
+    a = tl.full([T], 1.0, tl.float32)
+    m = tl.zeros([T], tl.float32)
+    for i in range(0, n, T):
+        v = tl.load(x + i + tl.arange(0, T))
+        a = a * v
+        m = m + v
+    a, m = tl.reduce((a, m), 0, both)
+    tl.store(out, a)
+    tl.store(total, m)
 """
 _GROUPS_ROWS = vary(
     _GROUPS,
@@ -73,6 +98,7 @@ class DeferredCrossLaneReduction(Pattern):
         Case(LEAST, "reduce every iteration to a scalar/row"),
         Case(STEPS, "reduce every iteration to a scalar/row"),
         Case(BY_FLAG, "accumulate lane-wise, reduce once after the loop"),
+        Case(_PAIRS, "accumulate lane-wise, reduce once after the loop"),
     )
     near_misses = (
         NearMiss(
@@ -113,7 +139,7 @@ class DeferredCrossLaneReduction(Pattern):
             each: list[Node] = []
             stored = any(a.node.inside(loop.node) for a in facts.stores)
             items = stored and persistent(loop, facts.values)
-            for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
+            for state in loop.of(*_KEPT):
                 made = grower(facts.graph, state.next)
                 after = self._after(facts, loop, state.result)
                 if items and facts.types.shape(state.argument) and not after:
@@ -131,7 +157,8 @@ class DeferredCrossLaneReduction(Pattern):
                     late += [
                         n for n in (facts.graph.producer(state.init), made, *after) if n is not None
                     ]
-                if inside and (self._scores(facts, inside) or self._row(facts, inside)):
+                told = inside and state.role in _TAKEN
+                if told and (self._scores(facts, inside) or self._row(facts, inside)):
                     each += inside
             # A running maximum needs its reduction anyway: what is decided is the sum.
             every += [r for r in each if not late or r.op.kind != OpKind.REDUCE_MAX]
