@@ -329,7 +329,7 @@ class EarlyExit(Pattern):
 
     def _own(self, facts: Facts, test: Node) -> bool:
         """A number of items compared with none, or a number that names one with a mark: each side
-        is loaded from where the block id says, by no loop, or zero or minus one."""
+        is loaded from where the block id says, by no loop, or zero, one or minus one."""
         loads = [a for v in test.op.inputs[:2] for a in facts.feeding(v)]
         compared = [facts.values.expr(v) for v in test.op.inputs[:2]]
         return (
@@ -337,7 +337,7 @@ class EarlyExit(Pattern):
             and not any(a.node.loops for a in loads)
             and not any(facts.types.dtype(v).startswith(("f", "bf")) for v in test.op.inputs[:2])
             and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
-            and all(e.has(AtomKind.LOADED) or e.constant in (0, -1) for e in compared)
+            and all(e.has(AtomKind.LOADED) or e.constant in (0, 1, -1) for e in compared)
         )
 
 

@@ -69,13 +69,40 @@ _TWICE = vary(
         "    tl.store(grads + row * n + label, tl.exp(own) / total - 1.0)",
     ),
 )
+_FROM_SCORES = "log-softmax and picked score in one kernel"
+_ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FMA, OpKind.SELECT, OpKind.NEG})
 BOTH = "loss and gradient in one kernel"
+_PICKED = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, y, losses, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+    top = tl.max(v, axis=0)
+    total = top + tl.log(tl.sum(tl.exp(v - top), axis=0))
+    tl.store(losses + row, total - tl.load(x + row * n + tl.load(y + row)))
+"""
+)
+_PICKED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def loss(x, y, losses, T: Int):
+    row = ct.bid(0)
+    v = ct.gather(x, (row, ct.arange(T, dtype=ct.int32)))
+    top = ct.max(v, 0)
+    total = top + ct.log(ct.sum(ct.exp(v - top), 0))
+    ct.scatter(losses, row, total - ct.gather(x, (row, ct.gather(y, row))))
+"""
+)
 
 
 class LossWithGradient(Pattern):
     """The logarithm of a sum of exponentials, or of one of their shares, goes into one array, and
     their shares less what a comparison picks into another; or all shares, and the one at a loaded
-    place once more."""
+    place once more. Or the logarithm meets the score at a loaded place."""
 
     name = "loss-and-gradient-in-one-kernel"
     axis = "fusion"
@@ -85,8 +112,14 @@ class LossWithGradient(Pattern):
         Case(_TWICE, BOTH),
         Case(_LOSS_TILE, BOTH),
         Case(_LOSS_THREADS, BOTH),
+        Case(_PICKED, _FROM_SCORES),
+        Case(_PICKED_TILE, _FROM_SCORES),
     )
     near_misses = (
+        NearMiss(
+            vary(_PICKED, (" + tl.load(y + row))", " + row)")), why="no loaded place picks a score"
+        ),
+        NearMiss(vary(_PICKED_TILE, ("- ct.gather(x", "- ct.gather(y")), why="no score is picked"),
         NearMiss(
             vary(_LOSS, ("e / total - (at == label).to(tl.float32)", "e / total")),
             why="probabilities, no gradient",
@@ -111,6 +144,48 @@ class LossWithGradient(Pattern):
         found = loss_and_gradient(facts)
         if found:
             yield self.decide(facts, BOTH, found)
+        elif made := loss_of_scores(facts):
+            yield self.decide(facts, _FROM_SCORES, made)
+
+
+def loss_of_scores(facts: Facts) -> list[Where]:
+    """The logarithm of a sum of exponentials and one of the scores, picked by a loaded place, with
+    what is made of both before it is stored."""
+    if facts.contractions or facts.of_threads:
+        return []
+    arrays = {a.array for e in facts.exponentials for a in facts.feeding(e.node.result)}
+    sums = facts.graph.of(OpKind.REDUCE_SUM)
+    powers = {e.node for e in facts.exponentials}
+    logs = [
+        n
+        for n in facts.graph.of(OpKind.LOG, OpKind.LOG2)
+        if any(facts.graph.rests_on(n.result, p) for p in powers)
+        and any(facts.graph.rests_on(n.result, s) for s in sums)
+    ]
+    picked = [
+        a for a in facts.loads if a.array in arrays and any(i.has(AtomKind.LOADED) for i in a.index)
+    ]
+    for store in facts.stores if picked else ():
+        ends = [
+            (log, one)
+            for log in logs
+            for one in picked
+            if facts.graph.rests_on(store.value, log)
+            and facts.graph.rests_on(store.value, one.node)
+            if not facts.graph.rests_on(log.result, one.node)
+        ]
+        if ends:
+            log, one = ends[0]
+            between = [
+                n
+                for n in facts.graph.upstream(store.value)
+                if n.op.kind in _ARITHMETIC
+                and (
+                    facts.graph.rests_on(n.result, log) or facts.graph.rests_on(n.result, one.node)
+                )
+            ]
+            return [log, one, *between, store]
+    return []
 
 
 def loss_and_gradient(facts: Facts) -> list[Where]:

@@ -71,14 +71,16 @@ __global__ void step(float* p, const float* g, float* m, float* v, int n, float 
 
 
 class ResultsOfOnePass(Pattern):
-    """Elements of several arrays are computed from one function of what is loaded, or an array that
-    is updated in place goes into another one, without a reduction in between."""
+    """Elements of several arrays, or of several parts of one, are computed from one function of
+    what is loaded, or an array that is updated in place goes into another one, without a reduction
+    in between."""
 
     name = "several-results-of-one-pass"
     axis = "fusion"
     source = "Hsu et al., Liger Kernel (2024), gated activations: both gradients from one pass"
     matches = (
         Case(_GRADIENTS, _SHARED),
+        Case(vary(_GRADIENTS, ("tl.store(out + at, g", "tl.store(dx + n + at, g")), _SHARED),
         Case(_GRADIENTS_TILE, _SHARED),
         Case(_MOMENTS, _STATE),
         Case(_MOMENTS_THREADS, _STATE),
@@ -109,21 +111,23 @@ class ResultsOfOnePass(Pattern):
         if facts.contractions:
             return
         stores: dict[str, list[Access]] = {}
+        places: dict[tuple[object, ...], Access] = {}
         for store in facts.stores:
             wide = facts.of_threads or is_wide(facts, store.value)
             if store.array is not None and wide and not store.is_atomic and _alone(facts, store):
                 stores.setdefault(store.array, []).append(store)
-        if len(stores) < 2:
+                place = None if facts.of_threads else store.index
+                places.setdefault((store.array, place), store)
+        if len(places) < 2:
             return
         states = list(_states(facts, stores))
         if states:
             made = [facts.graph.producer(facts.graph.core(s.value)) for s in states]
             yield self.decide(facts, _STATE, [*states, *made])
             return
-        for one, other in combinations(stores.values(), 2):
-            shared = _shared(facts, one[0], other[0])
+        for both in combinations(places.values(), 2):
+            shared = [] if both[0].node.excludes(both[1].node) else _shared(facts, *both)
             if shared:
-                both = [one[0], other[0]]
                 made = [facts.graph.producer(facts.graph.core(s.value)) for s in both]
                 yield self.decide(facts, _SHARED, [*shared, *both, *made])
                 return
