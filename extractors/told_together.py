@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
+from extractors.host.compact import TURNED_OVER
 from extractors.host.facts import HostFacts
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
@@ -25,7 +26,7 @@ from kb.analysis.facts import Facts
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import MemorySpace, kernel_ops
 from kb.ir_scan import NAME
-from kb.knowledge import ParameterRole
+from kb.knowledge import ParameterFact, ParameterRole
 
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
@@ -207,9 +208,18 @@ def _operand(decision: Decision) -> tuple[str, str]:
     return decision.subject or "", ""
 
 
+def _named(decision: Decision, detection: Detection) -> list[ParameterFact]:
+    """The parameters that a decision is about."""
+    names = (decision.subject or "").split(", ")
+    return [p for p in detection.parameters if p.name in names]
+
+
 def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> bool:
     """True unless the host hands one tensor to two parameters of which none or both are written, or
-    in place of an operand that is missing, or adds up an array that the kernel only reads."""
+    in place of an operand that is missing, or adds up an array that the kernel only reads, or puts
+    the axes of one in order that the kernel writes."""
+    if decision.pattern == TURNED_OVER:
+        return any(p.role is ParameterRole.INPUT for p in _named(decision, detection))
     if decision.axis not in ("aliasing", *SUMMED_UP) or decision.subject is None:
         return True
     if decision.pattern in (STAGES, MERGED):
@@ -218,7 +228,7 @@ def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> 
     read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
     if decision.axis == "aliasing" and dummies & read & {*shared}:
         return False
-    roles = {p.role for p in detection.parameters if p.name in shared}
+    roles = {p.role for p in _named(decision, detection)}
     written = bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
     return written and (len(roles) > 1 or decision.axis in SUMMED_UP)
 

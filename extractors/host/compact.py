@@ -15,6 +15,8 @@ from extractors.host.render import leaves
 from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
+TURNED_OVER = "permuted-and-copied-on-the-host"
+
 
 def compacted(material: Material) -> Iterator[Decision]:
     """Arrays of a launch that `.contiguous()` gave, on some way to it."""
@@ -41,21 +43,23 @@ def compacted(material: Material) -> Iterator[Decision]:
 def turned_over(material: Material) -> Iterator[Decision]:
     """Arrays of a launch that are copies with their axes in another order."""
     machine = material.machine
-    lines: set[Lines] = set()
+    lines: dict[Lines, str] = {}
     for launch in material.launches:
-        given = {machine.unshaped(leaf) for _, value in launch.args for leaf in leaves(value)}
+        given = {machine.unshaped(leaf): name for name, v in launch.args for leaf in leaves(v)}
         for event in material.before(launch):
             if isinstance(event, NormaliseRecord) and event.tensor in given:
                 fact = machine.tensors.get(event.tensor)
                 turned = fact.turned if fact is not None else None
-                lines |= {event.lines, turned} if turned is not None else set()
+                for line in (event.lines, turned) if turned is not None else ():
+                    lines.setdefault(line, given[event.tensor])
     if lines:
         yield Decision(
             axis="operand_layout",
             value="axes permuted and copied on the host",
-            pattern="permuted-and-copied-on-the-host",
+            pattern=TURNED_OVER,
             lines=tuple(sorted(lines)),
             kind=AxisKind.DESIGN,
+            subject=", ".join(sorted({*lines.values()})),
         )
 
 

@@ -298,7 +298,8 @@ class ReciprocalOnce(Pattern):
         computed = made is not None and made.op.kind in (OpKind.SUB, OpKind.ADD, OpKind.MUL)
         computed = computed or facts.graph.core(under) in facts.graph.function.parameter_names
         if facts.graph.roots(under, *READS) and not facts.graph.roots(over, *REDUCTIONS):
-            return any(is_wide(facts, a.value) for a in facts.feeding(over))
+            per_row = not narrow or facts.types.shape(under)[-1] == "1"
+            return per_row and any(is_wide(facts, a.value) for a in facts.feeding(over))
         return bool(facts.graph.roots(under, *REDUCTIONS)) or (
             computed
             and facts.values.literal(under) is None
