@@ -70,7 +70,7 @@ def in_any_order(
 
 def _both_ways(access: Access, axes: Axes) -> bool:
     """True where rows and columns of a tile have strides of their own."""
-    return {"-1", "-2"} <= {a.value for a, _ in _order(access, axes) if a.kind is AtomKind.LANE}
+    return {"-1", "-2"} <= _along(access, axes).keys()
 
 
 def _axes(host: HostFacts) -> Axes:
@@ -87,8 +87,20 @@ def _axes(host: HostFacts) -> Axes:
 
 def _turned(access: Access, axes: Axes) -> bool:
     """True when the rows of a tile go along a later axis of the array than its columns."""
-    places = {a.value: n for a, n in _order(access, axes) if a.kind is AtomKind.LANE}
+    places = _along(access, axes)
     return {"-1", "-2"} <= places.keys() and places["-2"] > places["-1"]
+
+
+def _along(access: Access, axes: Axes) -> dict[str, int]:
+    """Axes of the array that the axes of a tile go along, those that wrap around or are held below
+    an end as well."""
+    found: dict[str, int] = {}
+    for atom, axis in _order(access, axes):
+        inside = (atom, *(a for e in atom.args for a in e.atoms()))
+        lanes = {a.value for a in inside if a.kind is AtomKind.LANE}
+        if len(lanes) == 1:
+            found[lanes.pop()] = axis
+    return found
 
 
 def _order(access: Access, axes: Axes) -> list[tuple[Atom, int]]:

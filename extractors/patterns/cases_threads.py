@@ -237,3 +237,21 @@ TURNED_THREADS = """__global__ void turned(const float* x, float* out, int w, in
 }
 """
 """A tile is transposed through shared memory."""
+
+SUM_AS_STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const T* w, T* out, int n, int k) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    T sum = 0;
+    for (int i = 0; i < k; ++i) sum += x[row * k + i] * w[i];
+    out[row] = sum;
+}
+"""
+SUM_IN_SHARED_THREADS = """__global__ void mean(const float* x, float* out, int n) {
+    __shared__ float part[256];
+    int at = threadIdx.x;
+    part[at] = 0.f;
+    for (int i = at; i < n; i += blockDim.x) part[at] += x[blockIdx.x * n + i];
+    __syncthreads();
+    if (at < 2) out[blockIdx.x * 2 + at] = part[at];
+}
+"""

@@ -10,6 +10,7 @@ from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
+from extractors.patterns.cases_threads import SUM_AS_STORED_THREADS, SUM_IN_SHARED_THREADS
 from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.carried_sums import accumulating
@@ -44,6 +45,10 @@ _BY_CALLER = vary(
     ("dtype=tl.float32", "dtype=KIND"),
     ("acc.to(tl.float16)", "acc"),
 )
+_BY_TYPE = vary(
+    PRODUCT,
+    ("dtype=ct.float32", "dtype=ct.float32 if a.dtype == ct.float32 else ct.float16"),
+)
 _WHOLE_NUMBERS = vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"))
 _COUNTED = (
     POINTER
@@ -73,25 +78,8 @@ def means(x, out, n, T: tl.constexpr):
 """
 )
 _PROMOTED = "fp32 by promotion in the reduction"
+_CHOICES = frozenset({OpKind.IF, OpKind.IF_EXPRESSION})
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
-
-_STORED_THREADS = """template <typename T> __global__ void dot(const T* x, const T* w, T* out, int n, int k) {
-    int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= n) return;
-    T sum = 0;
-    for (int i = 0; i < k; ++i) sum += x[row * k + i] * w[i];
-    out[row] = sum;
-}
-"""  # noqa: E501
-_SHARED_THREADS = """__global__ void mean(const float* x, float* out, int n) {
-    __shared__ float part[256];
-    int at = threadIdx.x;
-    part[at] = 0.f;
-    for (int i = at; i < n; i += blockDim.x) part[at] += x[blockIdx.x * n + i];
-    __syncthreads();
-    if (at < 2) out[blockIdx.x * 2 + at] = part[at];
-}
-"""
 
 
 class Fp32Accumulation(Pattern):
@@ -102,8 +90,8 @@ class Fp32Accumulation(Pattern):
     axis = "accum_dtype"
     source = "NVIDIA, PTX ISA, mma: f32 accumulators for f16, bf16 and fp8 operands"
     matches = (
-        Case(_STORED_THREADS, "storage dtype"),
-        Case(_SHARED_THREADS, "fp32"),
+        Case(SUM_AS_STORED_THREADS, "storage dtype"),
+        Case(SUM_IN_SHARED_THREADS, "fp32"),
         Case(PRODUCT, "fp32, one narrowing cast before the store"),
         Case(NORM_BACKWARD, "fp32, one narrowing cast before the store"),
         Case(PRODUCT_WIDE, "fp32"),
@@ -112,6 +100,7 @@ class Fp32Accumulation(Pattern):
         Case(SOFTMAX_BARE, _PROMOTED),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
         Case(_BY_CALLER, "type given by the caller"),
+        Case(_BY_TYPE, "fp32 or another type, by a condition"),
         Case(BY_FLAG, "type given by the caller"),
         Case(_WHOLE_NUMBERS, "int32"),
         Case(_COUNTED, "int32"),
@@ -122,7 +111,7 @@ class Fp32Accumulation(Pattern):
     near_misses = (
         NearMiss(_COUNTED_ROWS, why="how many rows were added up, beside their sum", value="int32"),
         NearMiss(
-            vary(_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
+            vary(SUM_AS_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
             why="the sum is wider than what is stored",
             value="storage dtype",
         ),
@@ -137,6 +126,7 @@ class Fp32Accumulation(Pattern):
             why="the type is written in the kernel",
             value="type given by the caller",
         ),
+        NearMiss(PRODUCT, why="one type", value="fp32 or another type, by a condition"),
         NearMiss(_COUNTED, why="whole numbers stay whole", value=_PROMOTED),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
@@ -173,8 +163,15 @@ class Fp32Accumulation(Pattern):
         for dtype, nodes in places.items():
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)
+            elif "f32" in dtype.split("|"):
+                yield self.decide(facts, _CHOSEN, [*nodes, *self._choices(facts, nodes)])
             elif dtype in promoted:
                 yield self.decide(facts, _PROMOTED, nodes)
+
+    def _choices(self, facts: Facts, nodes: list[Node]) -> list[Node]:
+        """What chooses the type of a fill or of a cast."""
+        made = [facts.graph.producer(n.op.operand("dtype")) for n in nodes]
+        return [n for n in made if n is not None and n.op.kind in _CHOICES]
 
     def _given(self, facts: Facts, nodes: list[Node]) -> bool:
         """A product or the fill of its accumulator that takes its type from a parameter."""
@@ -377,6 +374,7 @@ MAX_TERMS = 16
 
 _GIVEN = "type given by the caller"
 _STORED = "type of the arrays"
+_CHOSEN = "fp32 or another type, by a condition"
 _WHOLE = frozenset({"i32", "i64"})
 _SHORT = {"i", "u"}
 _HELD = _WHOLE | {_GIVEN}

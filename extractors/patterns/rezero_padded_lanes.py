@@ -13,7 +13,7 @@ from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.idioms import against_extent, comparisons
+from kb.analysis.idioms import LARGE, against_extent, comparisons
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -37,6 +37,7 @@ def total(x, out, N: Int, T: Int):
     ct.scatter(out, (ct.bid(0),), ct.sum(ct.where(at < N, v, 0.0), axis=0))
 """
 )
+_LARGEST = vary(_FLAT_ROWS, ("v, 0.0", "v, -1.0e30"), ("ct.sum(", "ct.max("))
 _BOUNDED = vary(
     _RUNNING,
     ('other=-float("inf")', "other=0.0"),
@@ -74,7 +75,8 @@ _MOVED = frozenset({OpKind.ADD, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CLAMP})
 class RezeroPaddedLanes(Pattern):
     """A choice by a tail mask, or a product with one, keeps a difference, or keeps a loaded tile
     that is not padded with zeros, or what was added to one or held between bounds, and feeds a
-    reduction or a running sum."""
+    reduction, a running sum or a product; or it puts the lowest number in the place of what was
+    loaded past the end."""
 
     name = "re-zero-padded-lanes-after-a-shift"
     axis = "boundary_handling"
@@ -96,6 +98,7 @@ class RezeroPaddedLanes(Pattern):
         Case(_RUNNING, "padded lanes zeroed before a sum"),
         Case(_BOUNDED, "padded lanes zeroed before a sum"),
         Case(_FLAT_ROWS, "padded lanes zeroed before a sum"),
+        Case(_LARGEST, "padded lanes lowered before a maximum"),
     )
     near_misses = (
         NearMiss(
@@ -108,6 +111,10 @@ class RezeroPaddedLanes(Pattern):
         ),
         NearMiss(
             _RUNNING.replace('other=-float("inf")', "other=0.0"), why="padded with zero already"
+        ),
+        NearMiss(
+            vary(_LARGEST, ("-1.0e30", "1.0e30")),
+            why="the highest number is what a maximum takes",
         ),
         NearMiss(
             _FLAT_ROWS.replace("ct.where(at < N, v, 0.0)", "ct.where(v > 0.0, v, 0.0)"),
@@ -123,43 +130,52 @@ class RezeroPaddedLanes(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        summed = [*facts.reductions, *facts.graph.of(OpKind.CUMSUM)]
+        summed = [*facts.reductions, *facts.graph.of(OpKind.CUMSUM), *facts.contractions]
         if not summed:
             return
         shifted: list[Node] = []
         loaded: list[Node] = []
+        lowest: list[Node] = []
         for node in facts.graph.of(OpKind.SELECT, OpKind.MUL):
-            kept = self._kept(facts, node)
+            kept, low = self._kept(facts, node)
             made = facts.graph.producer(facts.graph.through(kept, VIEWS | CASTS))
-            if made is None or not any(facts.graph.rests_on(r.op.inputs[0], node) for r in summed):
+            taken = (value for r in summed for value in r.op.inputs[:2])
+            if made is None or not any(facts.graph.rests_on(value, node) for value in taken):
                 continue
             if facts.of_threads and _places(facts, node):
                 continue
+            access = facts.access(made)
+            if low and (access is None or access.padding == "neg_inf"):
+                continue
             if _moved(facts, kept):
                 shifted.append(node)
-            elif node.op.kind == OpKind.SELECT and (access := facts.access(made)) is not None:
-                if access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
-                    loaded.append(node)
+            elif node.op.kind == OpKind.SELECT and access is not None:
+                if low or access.mode is Mode.ELEMENT or access.padding not in ("", "zero"):
+                    (lowest if low else loaded).append(node)
             elif node.op.kind == OpKind.SELECT and made.op.kind in _MOVED:
                 loaded += [node] if facts.feeding(made.result) else []
         for node in shifted:
             yield self.decide(facts, "where(mask, x-mean, 0)", (node,))
         if loaded:
             yield self.decide(facts, "padded lanes zeroed before a sum", loaded)
+        if lowest:
+            yield self.decide(facts, "padded lanes lowered before a maximum", lowest)
 
-    def _kept(self, facts: Facts, node: Node) -> str | None:
-        """What a choice with a tail mask keeps, zero elsewhere; or what is multiplied by a tail
-        mask."""
+    def _kept(self, facts: Facts, node: Node) -> tuple[str | None, bool]:
+        """What a choice with a tail mask keeps, zero elsewhere, or what no maximum takes; or what
+        is multiplied by a tail mask."""
         if node.op.kind == OpKind.SELECT:
-            if not _zero(facts, facts.graph.plain(node.op.operand("y"))):
-                return None
+            rest = facts.graph.plain(node.op.operand("y"))
+            low = _low(facts, rest)
+            if not low and not _zero(facts, rest):
+                return None, False
             masked, kept = node.op.operand("condition"), node.op.operand("x")
-            return kept if _tail(facts, masked) else None
+            return (kept if _tail(facts, masked) else None), low
         for kept, factor in (node.op.inputs[:2], node.op.inputs[1::-1]):
             cast = facts.graph.producer(facts.graph.through(factor, VIEWS))
             if cast is not None and cast.op.kind in CASTS and _tail(facts, cast.op.inputs[0]):
-                return kept
-        return None
+                return kept, False
+        return None, False
 
 
 def _moved(facts: Facts, kept: str | None) -> bool:
@@ -194,6 +210,14 @@ def _axes(facts: Facts, node: Node, side: int) -> int:
 
 def _tail(facts: Facts, condition: str | None) -> bool:
     return any(against_extent(facts, test) for test in comparisons(facts, condition))
+
+
+def _low(facts: Facts, value: str | None) -> bool:
+    """True for a number, or a tile of one, that no maximum takes."""
+    made = facts.graph.producer(value)
+    tiled = made is not None and made.op.kind == OpKind.FULL
+    number = facts.values.literal(made.op.operand("value") if made and tiled else value)
+    return isinstance(number, int | float) and number <= -LARGE
 
 
 def _zero(facts: Facts, value: str | None) -> bool:

@@ -92,7 +92,9 @@ class WidenedArithmetic(Pattern):
                 found += [cast, *computed, *self._choice(facts, cast)] if computed else []
         if found:
             found += self._narrowed(facts, found)
-            yield self.decide(facts, "fp32", dict.fromkeys(found))
+            chosen = all(facts.types.dtype(n.result) != "f32" for n in found if n.op.kind in CASTS)
+            value = "fp32 or another type, by a condition" if chosen else "fp32"
+            yield self.decide(facts, value, dict.fromkeys(found))
         double = [n for cast in facts.graph.of(*CASTS) for n in self._double(facts, cast)]
         if double:
             yield self.decide(facts, "fp64", dict.fromkeys(double))

@@ -64,6 +64,11 @@ _ADDRESSED = "transposed by the addresses of the load"
             id="rows along the first axis",
         ),
         pytest.param(
+            vary(_PRODUCT, ("+ row[:, None] * t1", "+ (row % n)[:, None] * t1")),
+            {(_ADDRESSED, "b")},
+            id="rows that wrap around",
+        ),
+        pytest.param(
             vary(_PRODUCT, ("b.stride(0), b.stride(1)", "64, 1")), set(), id="axes untold"
         ),
         pytest.param(_MOVE, {(OTHER_ORDER, None)}, id="axes in another order"),
