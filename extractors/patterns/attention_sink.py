@@ -13,7 +13,8 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
-from kb.analysis.loops import Role
+from kb.analysis.idioms import begun
+from kb.analysis.loops import Loop, Role
 from kb.analysis.merging import merge_of, sinks
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
@@ -36,6 +37,11 @@ _SINK_POINTER = vary(
 )  # fmt: skip
 
 
+_SINK_FIRST = vary(
+    _SINK_POINTER,
+    ("    tot = tl.zeros([TM], tl.float32)", "    tot = tl.full([TM], 1.0, tl.float32)"),
+    ("    tot = tot + tl.exp2(sink - top)\n", ""),
+)
 _SINK_THREADS = vary(
     FLASH_THREADS,
     ("half* out, float rate,", "half* out, const float* sinks, float rate,"),
@@ -126,9 +132,9 @@ _LEFT_OVER = """__global__ void softmax(const float* x, float* out, int n) {
 
 
 class AttentionSink(Pattern):
-    """The running maximum starts from a loaded number that also enters the sum after the loop; or
-    only what follows the loop takes one in; or the sum of the weights of partial results takes in
-    one that weighs nothing."""
+    """The running maximum starts from a loaded number that also enters the sum after the loop, or
+    whose weight of one the sum starts from; or only what follows the loop takes one in; or the sum
+    of the weights of partial results takes in one that weighs nothing."""
 
     name = "attention-sink-as-virtual-key"
     axis = "softmax_variant"
@@ -136,6 +142,7 @@ class AttentionSink(Pattern):
     matches = (
         Case(_SINK, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_POINTER, "sink in the running max init + denominator in the epilogue"),
+        Case(_SINK_FIRST, "sink in the inits of the running max and sum"),
         Case(_SINK_THREADS, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_MERGED, "sink in the denominator of the merge"),
         Case(_SINK_LAST, "sink in the denominator after the loop"),
@@ -147,6 +154,10 @@ class AttentionSink(Pattern):
         NearMiss(SOFTMAX_CHUNKS, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_POINTER, why="the maximum starts at minus infinity"),
         NearMiss(FLASH_THREADS, why="the maximum starts at minus infinity"),
+        NearMiss(
+            vary(_SINK_FIRST, ("tl.full([TM], 1.0", "tl.full([TM], 0.0")),
+            why="the loaded number has no weight in the sum",
+        ),
         NearMiss(
             vary(_SINK_LAST, ("tot = tot + ct.exp2(sink - top)", "tot = tot + sink")),
             why="the loaded number is added as it is",
@@ -178,6 +189,10 @@ class AttentionSink(Pattern):
                 # A row that an earlier loop began is no key of its own.
                 loaded = [n for n in reads if n.loop is None or loop.node.inside(n.loop)]
                 later = self._later(facts, loop.node, loaded)
+                if loaded and (ones := _ones(facts, loop)):
+                    value = "sink in the inits of the running max and sum"
+                    yield self.decide(facts, value, [*loaded, *ones])
+                    return
                 if loaded and later:
                     value = "sink in the running max init + denominator in the epilogue"
                     yield self.decide(facts, value, [*loaded, *later])
@@ -224,3 +239,14 @@ class AttentionSink(Pattern):
             if not e.node.inside(loop) and e.node.index > loop.index
             and any(facts.graph.rests_on(e.score, n) for n in loaded)
         ]  # fmt: skip
+
+
+def _ones(facts: Facts, loop: Loop) -> list[Node]:
+    """Where running sums of a loop are filled with ones."""
+    made = [facts.graph.producer(begun(facts, c.init)) for c in loop.of(Role.RUNNING_SUM)]
+    fills = [n for n in made if n is not None and n.op.kind in (OpKind.FULL, OpKind.ONES)]
+    return [
+        n
+        for n in fills
+        if n.op.kind == OpKind.ONES or facts.values.literal(n.op.operand("value")) == 1
+    ]

@@ -21,7 +21,7 @@ from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import ZERO, AtomKind
 from kb.evidence import Decision
-from kb.ops import COMPARISONS, OpKind
+from kb.ops import COMPARISONS, READS, OpKind
 
 _PARTS = vary(
     FLASH_STAGED,
@@ -72,6 +72,7 @@ _LARGEST = (OpKind.MAXIMUM, OpKind.REDUCE_MAX)
 _FINITE = "finite m init"
 _ZERO = "maximum begins at 0"
 _NONE = "none (NaN)"
+_ONE = "l init = 1"
 _EMPTIED = "constant for an empty row"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
@@ -138,7 +139,7 @@ class DegenerateRowGuard(Pattern):
         Case(ATTENTION, "none (NaN)"),
         Case(
             vary(ATTENTION, ("tot = ct.full((TM, 1), 0.0,", "tot = ct.full((TM, 1), 1.0,")),
-            "l init = 1",
+            _ONE,
         ),
         Case(
             vary(
@@ -208,7 +209,8 @@ class DegenerateRowGuard(Pattern):
                 continue
             first, start = ([begun(facts, c.init) for c in states] for states in (tops, sums))
             value, where = self._guard(facts, loop, first, start)
-            if value == _NONE and asked:
+            given = value == _ONE and any(facts.graph.roots(v, *READS) for v in first)
+            if given or (value == _NONE and asked):
                 continue
             open_rows = facts.of_threads and value == _NONE and not _asks_infinity(facts)
             weighed = facts.contractions or (len(sums) > 1 and not facts.of_threads)
@@ -235,7 +237,7 @@ class DegenerateRowGuard(Pattern):
             return "clamp l >= eps", clamps
         for value in sums:
             if _filled(facts, value) == 1:
-                return "l init = 1", _made(facts, value)
+                return _ONE, _made(facts, value)
         for value in tops:
             first = _filled(facts, value)
             if isinstance(first, int | float) and _LEAST <= first < -LARGE:

@@ -75,7 +75,7 @@ _MOVED = frozenset({OpKind.ADD, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CLAMP})
 class RezeroPaddedLanes(Pattern):
     """A choice by a tail mask, or a product with one, keeps a difference, or keeps a loaded tile
     that is not padded with zeros, or what was added to one or held between bounds, and feeds a
-    reduction, a running sum or a product; or it puts the lowest number in the place of what was
+    reduction or a running sum; or it puts the lowest number in the place of what was
     loaded past the end."""
 
     name = "re-zero-padded-lanes-after-a-shift"
@@ -130,7 +130,7 @@ class RezeroPaddedLanes(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        summed = [*facts.reductions, *facts.graph.of(OpKind.CUMSUM), *facts.contractions]
+        summed = [*facts.reductions, *facts.graph.of(OpKind.CUMSUM)]
         if not summed:
             return
         shifted: list[Node] = []
@@ -139,8 +139,7 @@ class RezeroPaddedLanes(Pattern):
         for node in facts.graph.of(OpKind.SELECT, OpKind.MUL):
             kept, low = self._kept(facts, node)
             made = facts.graph.producer(facts.graph.through(kept, VIEWS | CASTS))
-            taken = (value for r in summed for value in r.op.inputs[:2])
-            if made is None or not any(facts.graph.rests_on(value, node) for value in taken):
+            if made is None or not any(facts.graph.rests_on(r.op.inputs[0], node) for r in summed):
                 continue
             if facts.of_threads and _places(facts, node):
                 continue
