@@ -13,7 +13,7 @@ from extractors.cuda.packs import counted, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
-from extractors.cuda.writing import MAX_AGAIN, MAX_IN_PLACE
+from extractors.cuda.writing import MAX_AGAIN, MAX_IN_PLACE, SMALL
 from kb.dialects.cuda import BITS
 
 MAX_DEPTH = 16
@@ -43,7 +43,8 @@ class BindingReader(VectorReader):
             return None
         again = all(one.at in self.read_once for one in candidates)
         if again and self.writer.count > MAX_AGAIN:
-            return None
+            if max(self.read_once[one.at] for one in candidates) > SMALL:
+                return None
         candidates, closed = self._written_for(candidates, template)
         meant = [c for c in candidates if not never_used(c)]
         if closed or not _by_type(meant) or converted_to(candidates, template):

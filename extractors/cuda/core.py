@@ -42,7 +42,7 @@ class Core(Typing):
         self.names: dict[str, Val] = {}
         self.kinds: dict[str, Kind] = {}
         self.trail: list[n.Definition] = []
-        self.read_once: set[n.Place] = set()
+        self.read_once: dict[n.Place, int] = {}
         self.entry: n.Definition | None = None
         self.symbols: dict[str, Val] = {}
         self.traits: dict[str, n.Record] = {}

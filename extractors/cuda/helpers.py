@@ -31,7 +31,7 @@ class HelperReader(ControlReader):
         outer = self._loops
         self._loops = []
         self.trail.append(function)
-        self.read_once.add(function.at)
+        before = self.writer.count
         self.writer.site.append(at)
         try:
             with self.inside(frame), self.block():
@@ -44,6 +44,8 @@ class HelperReader(ControlReader):
             self.writer.site.pop()
             self.trail.pop()
             self._loops = outer
+            cost = self.writer.count - before
+            self.read_once[function.at] = max(cost, self.read_once.get(function.at, 0))
 
     def _returning(self, body: Sequence[n.Stmt], depth: int, at: n.Place) -> Val:
         """Read statements up to their return and give its value."""

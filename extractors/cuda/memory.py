@@ -197,7 +197,8 @@ class MemoryReader(FieldReader):
             return self._element(replace(where), local.kind, step) if step is not None else None
         if index is None and where.kind == local.kind:
             return where
-        if where.kind.dtype == local.kind.dtype and not local.kind.shape and where.kind.shape:
+        number = where.kind.dtype == local.kind.dtype and not local.kind.shape
+        if where.kind.shape and (number or where.kind.element == local.kind):
             step = self.read(index) if index is not None else self.constant(0, at)
             return replace(where, kind=where.kind.element, path=(*where.path, step))
         if index is None and where.kind.bits == local.kind.bits:
@@ -252,7 +253,7 @@ class MemoryReader(FieldReader):
                 base = self.pointing(left)
                 if base is not None and base.offset is None:
                     return replace(base, offset=self.read(right), unit=base.kind)
-            case n.Field():
+            case n.Field() | n.Index():
                 part = self.place(node) if self.in_registers(node) else None
                 if isinstance(part, Slot) and part.kind.shape:
                     return Pointing(part, part.kind.element)
@@ -265,7 +266,8 @@ class MemoryReader(FieldReader):
         if not isinstance(node, n.Name):
             return False
         found = self.frame.find(node.text)
-        return isinstance(found, Slot) and (found.kind.to is None or bool(found.kind.shape))
+        own = isinstance(found, Slot) and (found.kind.to is None or bool(found.kind.shape))
+        return own or isinstance(found, Pointing)
 
     # -- addresses
 

@@ -238,6 +238,8 @@ class OperatorReader(ConversionReader):
             if not pure([op.kind for op in opened.ops]):
                 return self._guarded(left, (opened.ops, right), either, node, hint)
             self.writer.current.ops.extend(opened.ops)
+        if isinstance(right.const, bool):
+            return right if right.const is either else left
         operands = [("lhs", left.name), ("rhs", right.name)]
         made = self.one(kind, operands, node.at, BOOL, hint)
         return replace(made, static=left.static and right.static)

@@ -16,9 +16,12 @@ MAX_OPERATIONS = 24_000
 """Operations of one kernel with its helpers in place; a larger one stays opaque."""
 
 MAX_AGAIN = 2_500
-"""Operations of a kernel past which a helper that was read in place before is not read again."""
+"""Operations of a kernel past which a large helper that was read in place before is not again."""
 
-MAX_IN_PLACE = 10_000
+SMALL = 400
+"""Operations of a helper that is read in place wherever it is called."""
+
+MAX_IN_PLACE = 14_000
 """Operations of a kernel past which calls of helpers stay calls that are not understood."""
 
 

@@ -207,6 +207,8 @@ class OnlineSoftmax(Pattern):
             found.setdefault(value, []).extend((*grows, *factors, *scales))
         if not any(found.values()):
             found["online (1 pass)"] = _kept_in_memory(facts)
+        if found.get("online (1 pass)"):
+            found.pop("online 2-pass", None)  # the states of warps are put together by another loop
         for value, where in found.items():
             if where:
                 yield self.decide(facts, value, where)

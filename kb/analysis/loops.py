@@ -101,10 +101,10 @@ def _role(graph: Graph, values: Values, argument: str, next_: str) -> Role:
         given = [a for a in values.increments[argument].atoms() if a.value not in values.sizes]
         if not any(a.kind in (AtomKind.LOADED, AtomKind.OPAQUE) for a in given):
             return Role.COUNTER
-    if _contracts_into(graph, argument, next_):
-        return Role.ACCUMULATOR
     if _extends(graph, argument, next_):
         return Role.RUNNING_MAXIMUM
+    if _contracts_into(graph, argument, next_):
+        return Role.ACCUMULATOR
     kind = _sums(graph, argument, next_)
     if kind is Role.SUM and _moves_on(graph, values, argument, next_):
         return Role.OTHER
@@ -193,18 +193,19 @@ def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
 
 
 def takes_least(graph: Graph, argument: str, next_: str) -> bool:
-    """next = minimum(argument, something), written in the same ways as a maximum."""
+    """next = minimum(argument, something)."""
     return _extends(graph, argument, next_, OpKind.MINIMUM)
 
 
 def _extends(graph: Graph, argument: str, next_: str, extreme: OpKind = OpKind.MAXIMUM) -> bool:
-    """next = maximum(argument, something), possibly guarded by a select; or the one of the two that
-    a comparison of them finds larger."""
+    """next = maximum(argument, something), of several values too, possibly guarded by a select; or
+    the one of the two that a comparison of them finds larger."""
+    way = _HANDED_ON | {extreme}
     for node in graph.upstream(
-        next_, lambda n: n.op.kind not in _HANDED_ON and n.result not in graph.alone
+        next_, lambda n: n.op.kind not in way and n.result not in graph.alone
     ):
-        if node.op.kind == extreme:
-            return any(graph.core(value) == argument for value in node.op.inputs[:2])
+        if node.op.kind == extreme and argument in map(graph.core, node.op.inputs[:2]):
+            return True
         if any(_chosen(graph, node, argument, extreme, ends) for ends in _choices(graph, node)):
             return True
     return False
@@ -277,8 +278,7 @@ def _sums(graph: Graph, argument: str, next_: str) -> Role | None:
 
 
 def persistent(loop: Loop, values: Values) -> bool:
-    """True when a loop strides over work items by the number of blocks, starting at the own block;
-    of a `while` loop, when a counter of it does."""
+    """True when a loop, or a counter of it, strides over items by blocks from the own block on."""
     if loop.node.op.kind == OpKind.WHILE:
         return any(
             values.expr(c.init).has(AtomKind.BLOCK)
@@ -381,8 +381,8 @@ def blocked(loop: Loop, values: Values) -> bool:
 
 
 def _steps(loop: Loop, values: Values) -> bool:
-    """True for a walk over the steps of one sequence: what a round stores rests on the round
-    before, in this loop or in another one from the same begin to the same end."""
+    """True for a walk over the steps of one sequence, of this loop or of another one with the same
+    ends: what a round stores rests on the round before."""
     graph = values.graph
     for node in graph.of(OpKind.FOR):
         if _bounds(graph, node)[:2] != (loop.low, loop.high):
@@ -396,5 +396,5 @@ def _steps(loop: Loop, values: Values) -> bool:
 
 
 def induction(loop: Loop, values: Values) -> Expr:
-    """The loop variable as an expression."""
+    """The loop variable."""
     return values.expr(loop.induction) if loop.induction else s.ZERO
