@@ -273,9 +273,11 @@ class AssemblyReader(EffectReader):
         self._hand_out(node, names, element)
 
     def _special(self, node: n.Assembly, opcode: str) -> bool:
-        """`mov.u32 %0, %laneid;` reads a special register."""
-        if not opcode.startswith("mov") or len(node.outputs) != 1 or node.inputs:
+        """`mov.u32 %0, %laneid;` reads a special register, `mov.b32 %0, %1;` bits."""
+        if not opcode.startswith("mov") or len(node.outputs) != 1:
             return False
+        if node.inputs:
+            return len(node.inputs) == 1 and self._bits(node)
         name = node.text.replace("%%", "%").rstrip().rstrip(";").rpartition(",")[2].strip()
         if name not in REGISTERS:
             return False
@@ -286,6 +288,19 @@ class AssemblyReader(EffectReader):
         where = self.place(node.outputs[0][1])
         if where is not None:
             self.store(where, value, at)
+        return True
+
+    def _bits(self, node: n.Assembly) -> bool:
+        """One register moved to another one. False when the text does anything else."""
+        only = instructions_of(node.text)
+        where = self.place(node.outputs[0][1])
+        if len(only) != 1 or only[0].operands.replace(" ", "") != "%0,%1" or where is None:
+            return False
+        value = self.read(node.inputs[0][1])
+        made = value
+        if value.kind.dtype != where.kind.dtype:
+            made = self.one(OpKind.BITCAST, [("x", value.name)], node.at, where.kind)
+        self.store(where, made, node.at)
         return True
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 _SKIPPED = re.compile(r"^(\.reg|\{|\}|//|@?%?p\b|\.pragma)")
 _STATEMENT = re.compile(r"(?:@(!?[%\w]+)\s+)?([a-z][\w.:]*)(.*)", re.DOTALL)
+_LABEL = re.compile(r"^[A-Za-z_$%][\w$]*:(?!:)\s*(?=\S)")
 _REFERENCE = re.compile(r"%(\d+)")
 _DECIDES = re.compile(r"setp\.ne\.\w+$")
 
@@ -38,6 +39,7 @@ def instructions_of(text: str) -> list[Instruction]:
     found = []
     for line in re.split(r"[;\n]|\\n", text):
         line = re.sub(r"/\*.*?\*/|//.*", "", line).strip().strip("{}").strip()
+        line = _LABEL.sub("", line)
         if not line or (_SKIPPED.match(line) and not line.startswith("@")):
             continue
         match = _STATEMENT.match(line)

@@ -188,7 +188,8 @@ class AttentionSink(Pattern):
                 reads = facts.graph.roots(state.init, *READS)
                 # A row that an earlier loop began is no key of its own.
                 loaded = [n for n in reads if n.loop is None or loop.node.inside(n.loop)]
-                loaded = [n for n in loaded if facts.types.dtype(n.result)]  # no addresses
+                # An index or an address says where a score lies.
+                loaded = [n for n in loaded if facts.types.dtype(n.result)[:1] in ("f", "b", "d")]
                 later = self._later(facts, loop.node, loaded)
                 if loaded and (ones := _ones(facts, loop)):
                     value = "sink in the inits of the running max and sum"

@@ -15,8 +15,9 @@ from kb.analysis.accesses import Access
 from kb.analysis.buffers import turned_over
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _BUFFERED = """#include <cuda_pipeline.h>
 __global__ void stage(const float* x, float* out, int n) {
@@ -52,6 +53,34 @@ _TURNED_OVER = """__global__ void sums(const float* x, float* out, int n) {
     out[threadIdx.x] = acc + part[now][255 - threadIdx.x];
 }
 """
+_RING = """#include <cstdint>
+__device__ void fill(uint32_t to, const void* from, uint32_t bar) {
+    asm volatile("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1], 4096, [%2];"
+                 :: "r"(to), "l"(from), "r"(bar) : "memory");
+}
+__device__ void await(uint32_t bar, uint32_t parity) {
+    asm volatile("{ .reg .pred P; LAB_A: mbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1; @P bra DONE; bra LAB_A; DONE: }"
+                 :: "r"(bar), "r"(parity) : "memory");
+}
+template <int DEEP> __global__ void sums(const float* x, float* out, int n) {
+    extern __shared__ char held[];
+    uint32_t base = (uint32_t)__cvta_generic_to_shared(held);
+    if (threadIdx.x < 32) {
+        for (int i = 0; i < n; ++i) {
+            int slot = i % DEEP;
+            await(base + 64 + slot * 8, (i / DEEP & 1) ^ 1);
+            fill(base + 1024 + slot * 4096, x + i * 1024, base + slot * 8);
+        }
+    } else {
+        float acc = 0.f;
+        for (int i = 0; i < n; ++i) {
+            await(base + (i % DEEP) * 8, i / DEEP & 1);
+            acc += *(float*)(held + 1024 + (i % DEEP) * 4096 + threadIdx.x * 4);
+        }
+        out[threadIdx.x] = acc;
+    }
+}
+"""  # noqa: E501
 _ONE_BUFFER = _TURNED_OVER.replace("[now ^ 1]", "[0]").replace("[now]", "[0]")
 
 
@@ -73,10 +102,12 @@ class PrefetchDepth(Pattern):
         Case(PRODUCT, "compiler-inferred"),
         Case(PRODUCT_THREADS, "compiler-inferred"),
         Case(_BUFFERED, "manual double buffering"),
+        Case(_RING, "num_stages DEEP"),
         Case(_TURNED_OVER, "manual double buffering"),
         Case(_BUFFERED.replace("wait_prior(1)", "wait_prior(0)"), "num_stages 1"),
     )
     near_misses = (
+        NearMiss(_RING.replace("i % DEEP", "0"), why="one buffer, no ring"),
         NearMiss(_ONE_BUFFER, why="what is read is what was just written"),
         NearMiss(COPY, why="no loop, no hint"),
         NearMiss(COPY_POINTER, why="no loop, no hint"),
@@ -156,7 +187,34 @@ def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:
             count = facts.thread_values.expr(shape[0]) if shape else s.number(0)
         if made is not None and made.op.kind == OpKind.ALLOCATE and count != s.number(0):
             found.setdefault(f"num_stages {count}", []).append(copy)
+        for turn in () if found else _turns(facts, copy):
+            count = facts.thread_values.expr(turn.op.inputs[1])
+            waits = [w for w in facts.threads.of(OpKind.BARRIER_WAIT) if w.loop in copy.loops]
+            found.setdefault(f"num_stages {count}", []).extend((copy, turn, *waits))
     return found
+
+
+def _turns(facts: Facts, copy: Node) -> list[Node]:
+    """Where the rounds of a loop around a copy, or a counter of them, start again from the first
+    buffer: a remainder in the address that is filled."""
+    target = copy.op.operand("target") or next(iter(copy.op.inputs), "")
+    return [
+        node
+        for node in facts.threads.upstream(target, lambda n: n.op.kind in READS)
+        if node.op.kind == OpKind.MOD and _of_rounds(facts, node, copy)
+    ]
+
+
+def _of_rounds(facts: Facts, turn: Node, copy: Node) -> bool:
+    """Whether what is divided counts rounds: of a loop around the copy, or carried by one."""
+    atoms = facts.thread_values.expr(turn.op.inputs[0]).atoms()
+    if any(atom.kind is AtomKind.INDUCTION for atom in atoms):
+        return any(loop in copy.loops for loop in turn.loops)
+    return any(
+        held is not None and held[0] in copy.loops and held[2] > 0
+        for node in facts.threads.upstream(turn.op.inputs[0], lambda n: n.op.kind != OpKind.ADD)
+        for held in (facts.threads.arguments.get(v) for v in (*node.op.inputs, turn.op.inputs[0]))
+    )
 
 
 def _stages(facts: Facts, wait: Node) -> str:

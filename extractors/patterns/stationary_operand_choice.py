@@ -25,7 +25,7 @@ from kb.analysis.idioms import queries_first
 from kb.analysis.lane_products import factors, score_sums
 from kb.analysis.loops import Role
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS
+from kb.ops import CONTRACTIONS, OpKind
 
 _LINEAR = (
     POINTER
@@ -98,9 +98,23 @@ class StationaryOperandChoice(Pattern):
                 row = self._kept_row(facts, total, total.loop)
                 seen |= {total.loop} if row else set()
                 places.setdefault("Q-stationary (loop KV)", []).extend(row)
+        if not places:
+            places["C-stationary GEMM"] = self._fragments(facts)
         for value, where in places.items():
             if where:
                 yield self.decide(facts, value, where)
+
+    def _fragments(self, facts: Facts) -> list[Where]:
+        """Products that a loop adds up in registers, of fragments that it takes out of shared
+        memory: with the outermost such loop."""
+        found: list[Where] = []
+        for product in [] if facts.exponentials else facts.contractions:
+            loops = [facts.loop(node) for node in product.loops]
+            adding = [x.node for x in loops if x is not None and x.of(Role.ACCUMULATOR)]
+            made = [facts.graph.roots(v, OpKind.MATRIX_LOAD) for v in product.op.inputs[:2]]
+            if adding and all(n and all(x.inside(adding[0]) for x in n) for n in made):
+                found += [adding[0], product]
+        return found
 
     def _kept_row(self, facts: Facts, total: Node, loop: Node) -> list[Where]:
         """Loads before a loop of the one side of a sum of products, where the loop loads the

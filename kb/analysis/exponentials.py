@@ -229,9 +229,15 @@ def _origin(graph: Graph, statistic: str | None) -> Statistic:
         above = {*graph.upstream(statistic, lambda n: n.op.kind in READS)}
         if any(node in above for node in reduced):
             return Statistic.REDUCED
-    if graph.roots(statistic, *READS) and not graph.roots(statistic, *CONTRACTIONS):
+    if _handed_in(graph, statistic) and not graph.roots(statistic, *CONTRACTIONS):
         return Statistic.LOADED
     return Statistic.OTHER
+
+
+def _handed_in(graph: Graph, statistic: str) -> bool:
+    """True for a number out of an array: not one that the block left in shared memory."""
+    reads = graph.upstream(statistic, lambda n: n.op.kind in READS)
+    return any(n.op.kind in READS and n.op.attribute("space") != "shared" for n in reads)
 
 
 def maxima(graph: Graph, value: str | None) -> list[Node]:
