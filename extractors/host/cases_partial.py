@@ -214,6 +214,7 @@ CASES = (
     HostCase(_BLOCKS, _COUNTED, "grid-coupled"),
     HostCase(_BLOCKS, _COUNTED_TILE, "grid-coupled"),
     HostCase(_MERGED, STAGED, "second kernel"),
+    HostCase(_MERGED, vary(STAGED, ("([blocks]", "([blocks, 3]")), "second kernel"),
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
     HostCase(_ADDED, SUMMED_TILE, "split with host torch.sum"),
@@ -266,6 +267,7 @@ MISSES = (
         _HEADS, vary(SUMMED, ("parts.sum()", 'reduce(parts, "a b -> a", "sum")')), "a whole axis"
     ),
     HostMiss(_HEADS, vary(SUMMED_TILE, ("torch.sum(parts)", "parts.sum(-1)")), "all parts"),
+    HostMiss(_MERGED, vary(STAGED, ("([blocks]", "([blocks, n]")), "a row for each block"),
     HostMiss(_MERGED, _FILLED_AHEAD, "what is as long as a row was filled before"),
     HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
     HostMiss(_TYPE, SUMMED, "32 bits"),

@@ -257,9 +257,9 @@ def _along_an_axis(call: ast.Call) -> bool:
 
 
 def stages(material: Material) -> Iterator[Decision]:
-    """Arrays with one element for each block of another kernel, which this one, on fewer blocks,
-    is launched after; or with an axis more, the first or the last, than what this one makes of
-    them."""
+    """Arrays with one element, or some, for each block of another kernel, which this one, on fewer
+    blocks, is launched after; or with an axis more, the first or the last, than what this one makes
+    of them."""
     found: set[Lines] = set()
     gradient = False
     first: set[Lines] = set()
@@ -339,11 +339,20 @@ def _shared(
         and (fact := material.machine.tensors.get(leaf)) is not None
         and fact.dims is not None
         and (
-            _factors(fact.dims) == blocks
+            _by_block(fact.dims, blocks)
             if blocks
             else fact.dims[1:] in outcomes or fact.dims[:-1] in outcomes
         )
     ]
+
+
+def _by_block(extents: Value, blocks: Counter[Value]) -> bool:
+    """Whether an array holds one element for each block, or a number of them that is written in
+    the host code."""
+    factors = _factors(extents)
+    if factors is None or blocks - factors:
+        return False
+    return all(isinstance(one, int) for one in factors - blocks)
 
 
 def _outcomes(

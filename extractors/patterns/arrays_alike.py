@@ -240,7 +240,8 @@ class ArraysAlike(Pattern):
                 return
         apart = _apart(facts)
         if apart:
-            yield self.decide(facts, _APART, [*parted_jobs(facts), *apart])
+            made = [facts.graph.producer(facts.graph.core(s.value)) for s in apart]
+            yield self.decide(facts, _APART, [*parted_jobs(facts), *apart, *made])
 
 
 def _apart(facts: Facts) -> list[Access]:

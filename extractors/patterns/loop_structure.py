@@ -29,6 +29,7 @@ from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
+_FILLING = "a loop that only fills"
 _APART = "two loops, each over arrays of its own"
 _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
@@ -82,6 +83,21 @@ def move(x, y, out, n, T: tl.constexpr):
             tl.store(out + row * n + j + at, tl.load(y + row * n + j + at))
 """
 )
+_FILLED = (
+    POINTER
+    + """
+@triton.jit
+def move(x, out, marks, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    if tl.load(marks + row) == 0:
+        for j in range(0, n, T):
+            tl.store(out + row * n + j + at, 0.0)
+        return
+    for j in range(0, n, T):
+        tl.store(out + row * n + j + at, tl.load(x + row * n + j + at))
+"""
+)
 
 
 class LoopStructure(Pattern):
@@ -100,6 +116,8 @@ class LoopStructure(Pattern):
         Case(SOFTMAX_CHUNKS, "three loops"),
         Case(TWO_PRODUCTS, _APART),
         Case(_EITHER, "one loop"),
+        Case(_FILLED, "one loop"),
+        Case(_FILLED, _FILLING),
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
@@ -120,6 +138,7 @@ class LoopStructure(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(_FILLED, why="the first loop reads nothing", value="two loops (two-pass)"),
         NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
         NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
         NearMiss(TWO_PRODUCTS, why="no row is read twice", value="two loops (two-pass)"),
@@ -157,6 +176,10 @@ class LoopStructure(Pattern):
             and not self._after_products(facts, loop)
         ]
         inner = self._passes(facts, inner)
+        filling = [loop.node for loop in inner if self._fills(facts, loop)]
+        if filling and len(filling) < len(inner):
+            inner = [loop for loop in inner if loop.node not in filling]
+            yield self.decide(facts, _FILLING, filling)
         heads: list[Where] = [loop.node for loop in inner]
         if facts.program is not facts.source:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
@@ -198,6 +221,11 @@ class LoopStructure(Pattern):
         touching = (n for n in facts.threads.nodes if n.op.kind in kinds and not shared.holds(n.op))
         joining -= {loop.op.span for n in touching for loop in n.loops}
         return [loop for loop in loops if loop.node.op.span not in joining] or loops
+
+    def _fills(self, facts: Facts, loop: Loop) -> bool:
+        """True for a loop that reads nothing and carries nothing: it fills an array."""
+        inside = [a for a in facts.accesses if a.node.inside(loop.node)]
+        return bool(inside) and not loop.carried and all(a.is_store for a in inside)
 
     def _held(self, facts: Facts, reduced: list[Node]) -> list[Where]:
         """Reductions with the tiles that they are made of."""
