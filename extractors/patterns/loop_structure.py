@@ -29,7 +29,7 @@ from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
-_FILLING = "a loop that only fills"
+_FILLING = "a loop that only stores"
 _APART = "two loops, each over arrays of its own"
 _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
@@ -223,7 +223,7 @@ class LoopStructure(Pattern):
         return [loop for loop in loops if loop.node.op.span not in joining] or loops
 
     def _fills(self, facts: Facts, loop: Loop) -> bool:
-        """True for a loop that reads nothing and carries nothing: it fills an array."""
+        """True for a loop that reads nothing and carries nothing: it only stores."""
         inside = [a for a in facts.accesses if a.node.inside(loop.node)]
         return bool(inside) and not loop.carried and all(a.is_store for a in inside)
 
