@@ -156,21 +156,30 @@ def source_tree(source: str, skip: Iterable[str] = ()) -> SourceTree:
     while (root / "__init__.py").is_file():
         root = root.parent
     found = [start] if start.is_file() else _of_kind(start)
-    files = [f for f in found if not any(fnmatch(f.relative_to(root).as_posix(), p) for p in skip)]
-    return SourceTree(name, root, tuple(_with_kernels(files, root)), package, licence)
+    if skip:
+        shown = {file: file.relative_to(root).as_posix() for file in found}
+        found = [file for file in found if not any(fnmatch(shown[file], p) for p in skip)]
+    return SourceTree(name, root, tuple(_with_kernels(found, root)), package, licence)
 
 
 def _of_kind(start: Path) -> list[Path]:
-    """Files below a folder whose kind is read."""
-    return sorted(f for f in start.rglob("*") if f.suffix in _MARKS_OF)
+    """Files below a folder whose kind is read; links to folders are not followed."""
+    return sorted(
+        Path(folder, name)
+        for folder, _, names in os.walk(start)
+        for name in names
+        if os.path.splitext(name)[1] in _MARKS_OF
+    )
 
 
 def _with_kernels(files: list[Path], root: Path) -> Iterator[Path]:
     """Regular files inside the root that name a dialect, at most MAX_FILES of them."""
     count = 0
     for file in files:
-        inside = file.is_file() and file.resolve().is_relative_to(root)
-        if not inside or count >= MAX_FILES or file.stat().st_size > MAX_MODULE_BYTES:
+        inside = not file.is_symlink() or file.resolve().is_relative_to(root)
+        if not inside or not file.is_file() or count >= MAX_FILES:
+            continue
+        if file.stat().st_size > MAX_MODULE_BYTES:
             continue
         data = file.read_bytes()
         if any(mark in data for mark in _MARKS_OF.get(file.suffix, _MARKS)):

@@ -11,6 +11,9 @@ from extractors.syntax.nodes import children, each
 
 Names = frozenset[str]
 NONE: Names = frozenset()
+_NAMES_OF_THEIR_OWN = (
+    ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -110,13 +113,11 @@ def _assigned(statement: ast.stmt) -> set[str]:
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-            if isinstance(node, ast.FunctionDef):
-                found.add(node.name)
-            continue
-        if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        pending.extend(children(node))
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif not isinstance(node, _NAMES_OF_THEIR_OWN):
+            pending += children(node)
     return found

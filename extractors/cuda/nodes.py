@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
+
+from extractors.cuda.node_fields import Held, held, nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,26 +377,24 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
     pending: list[Any] = [node]
     while pending:
         current = pending.pop()
-        if type(current) is tuple:
-            pending.extend(reversed(current))
-        elif isinstance(current, Expr | Stmt):
+        kind = type(current)
+        if kind is tuple:
+            pending += current[::-1]
+            continue
+        if (below := _HELD.get(kind) or _below(kind)) is not nothing:
             yield current
-            pending += [getattr(current, name) for name in _last_first(current)]
+            pending += below(current)
 
 
 def parts(node: Expr | Stmt) -> list[object]:
     """What stands directly in a node, the last first: expressions, statements, tuples of them."""
-    found = (getattr(node, name) for name in _last_first(node))
-    return [value for value in found if isinstance(value, tuple | Expr | Stmt)]
+    below = _HELD.get(type(node)) or _below(type(node))
+    return [value for value in below(node) if isinstance(value, (tuple, Expr, Stmt))]
 
 
-def _last_first(node: Expr | Stmt) -> tuple[str, ...]:
-    """The fields of a kind of node that may hold others, the last first."""
-    if type(node) not in _HOLDING:
-        found = [f.name for f in fields(node) if f.type not in _PLAIN]
-        _HOLDING[type(node)] = tuple(reversed(found))
-    return _HOLDING[type(node)]
+def _below(kind: type) -> Held:
+    _HELD[kind] = held(kind) if issubclass(kind, (Expr, Stmt)) else nothing
+    return _HELD[kind]
 
 
-_HOLDING: dict[type, tuple[str, ...]] = {}
-_PLAIN = ("Place", "bool", "float", "int", "str")
+_HELD: dict[type, Held] = {}

@@ -158,11 +158,8 @@ def _kept(facts: Facts, loop: Loop) -> list[Access]:
         return []
     results = [c.next for c in loop.carried if c.role is not Role.COUNTER]
     results += [s.value for s in facts.stores if s.node.inside(loop.node)]
-    reached = {
-        node
-        for value in _taken_in(facts, loop.node, results)
-        for node in facts.graph.upstream(value, lambda n: n.op.kind in _STOPS)
-    }
+    taken = _taken_in(facts, loop.node, results)
+    reached = facts.graph.made_from(taken, before, lambda n: n.op.kind in _STOPS)
     return [a for n, a in before.items() if n in reached]
 
 

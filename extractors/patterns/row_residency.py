@@ -308,11 +308,9 @@ class RowResidency(Pattern):
             loop = facts.loop(product.loop)
             if loop is None or access.node.inside(loop.node):
                 continue
-            for role in ("lhs", "rhs"):
-                value = product.op.operand(role)
-                above = facts.graph.upstream(value or "", lambda n: n.op.kind in _STOPS)
-                if access.node in above:
-                    return True
+            sides = [product.op.operand(role) or "" for role in ("lhs", "rhs")]
+            if facts.graph.made_from(sides, (access.node,), lambda n: n.op.kind in _STOPS):
+                return True
         return False
 
     def _staged(self, facts: Facts) -> list[Where]:

@@ -36,9 +36,8 @@ def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
 def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
     """The contraction that adds into a carried value: as its third operand, or through an
     addition."""
-    if not graph.roots(next_, *CONTRACTIONS):
-        return None
-    for node in graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS):
+    toward = graph.node_set(graph.of(*CONTRACTIONS))
+    for node in graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS, toward):
         if node.op.kind in CONTRACTIONS:
             acc = node.op.operand("acc")
             if acc is not None and (acc == argument or leads(graph, acc, argument)):

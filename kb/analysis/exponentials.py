@@ -226,8 +226,7 @@ def _origin(graph: Graph, statistic: str | None) -> Statistic:
     reduced = [*graph.roots(statistic, OpKind.REDUCE_MAX), *maxima(graph, statistic)]
     if reduced:
         # A maximum that only says where something is loaded reduces nothing.
-        above = {*graph.upstream(statistic, lambda n: n.op.kind in READS)}
-        if any(node in above for node in reduced):
+        if graph.made_from([statistic], reduced, lambda n: n.op.kind in READS):
             return Statistic.REDUCED
     if _handed_in(graph, statistic) and not graph.roots(statistic, *CONTRACTIONS):
         return Statistic.LOADED

@@ -95,8 +95,8 @@ class Facts:
             return False
         if any(op.kind in _WORK for op in walk(loop.node.op.regions[-1])):
             return False
-        ways = (self.graph.upstream(a.value, _read) for a in self.stores if a.value is not None)
-        return bool(self.stores) and not any(loop.node in way for way in ways)
+        stored = [a.value for a in self.stores if a.value is not None]
+        return bool(self.stores) and not self.graph.made_from(stored, (loop.node,), _read)
 
     @cached_property
     def rolled_loops(self) -> tuple[Loop, ...]:
@@ -338,10 +338,8 @@ class Facts:
 
     def _reaches(self, score: str, product: Node) -> bool:
         """True when a score is computed from a product by elementwise steps only."""
-        nodes = self.graph.upstream(
-            score, lambda n: n.op.kind in CONTRACTIONS or n.op.kind in REDUCTIONS
-        )
-        return any(node is product for node in nodes)
+        ends = CONTRACTIONS | REDUCTIONS
+        return bool(self.graph.made_from([score], (product,), lambda n: n.op.kind in ends))
 
     def accumulators(self) -> list[tuple[Loop, str]]:
         """Loops with the results of their accumulators."""

@@ -3,10 +3,10 @@ rests on."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kb.analysis.closure import reached
 from kb.ir import Function, Op, Region
 from kb.ops import OpKind
 
@@ -225,26 +225,9 @@ class Graph:
     # -- reach
 
     def _close(self) -> None:
-        """Which nodes every value rests on, as bit sets; loops make this a fixed point."""
-        values = dict.fromkeys((*self.arguments, *self.defs))
-        users: dict[str, list[str]] = {}
-        for value in values:
-            node = self.defs.get(value)
-            self._masks[value] = 1 << node.index if node is not None else 0
-            for feed in self.feeds(value):
-                users.setdefault(feed, []).append(value)
-        pending, waiting = deque(values), set(values)
-        while pending:
-            value = pending.popleft()
-            waiting.discard(value)
-            mask = self._masks[value]
-            for user in users.get(value, ()):
-                more = self._masks[user] | mask
-                if more != self._masks[user]:
-                    self._masks[user] = more
-                    if user not in waiting:
-                        waiting.add(user)
-                        pending.append(user)
+        """Which nodes every value rests on, as bit sets."""
+        own = {value: 1 << node.index for value, node in self.defs.items()}
+        self._masks = reached((*self.arguments, *self.defs), self.feeds, own)
 
     def rests_on(self, value: str | None, node: Node) -> bool:
         """True when `value` is computed from a result of `node`."""
@@ -265,15 +248,31 @@ class Graph:
 
     def roots(self, value: str | None, *kinds: str) -> list[Node]:
         """Nodes of the given kinds that `value` is computed from, in program order."""
-        if value is None:
-            return []
-        mask = self._masks.get(value, 0)
-        return [n for n in self.of(*kinds) if mask >> n.index & 1]
+        mask = self.resting(value)
+        return [n for n in self.of(*kinds) if mask >> n.index & 1] if mask else []
 
-    def upstream(self, value: str, stop: Stop | None = None) -> Iterator[Node]:
+    def upstream(
+        self, value: str, stop: Stop | None = None, toward: NodeSet | None = None
+    ) -> Iterator[Node]:
         """Nodes that `value` is computed from, nearest first; nothing above a node that `stop`
-        accepts."""
-        pending, seen = [value], {value}
+        accepts, and with `toward` only nodes that rest on one of those."""
+        return self._above([value], stop, toward)
+
+    def made_from(
+        self, values: Iterable[str], nodes: Collection[Node], stop: Stop | None = None
+    ) -> set[Node]:
+        """Those of the nodes that one of the values is computed from, but for what lies above a
+        node that `stop` accepts."""
+        ways = self._above([*dict.fromkeys(values)], stop, self.node_set(nodes))
+        return {*ways}.intersection(nodes)
+
+    def _above(
+        self, pending: list[str], stop: Stop | None, toward: NodeSet | None
+    ) -> Iterator[Node]:
+        masks = self._masks
+        if toward is not None:
+            pending = [value for value in pending if masks.get(value, 0) & toward]
+        seen = set(pending)
         for current in pending:
             node = self.defs.get(current)
             if node is not None:
@@ -283,7 +282,8 @@ class Graph:
             for feed in self._feeds.get(current) or self.feeds(current):
                 if feed not in seen:
                     seen.add(feed)
-                    pending.append(feed)
+                    if toward is None or masks.get(feed, 0) & toward:
+                        pending.append(feed)
 
     def downstream(self, value: str, limit: int = 4000) -> Iterator[Node]:
         """Nodes that use `value`, directly or through others, nearest first."""
