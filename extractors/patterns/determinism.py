@@ -14,7 +14,6 @@ from extractors.patterns.parameter_gradient import LOCKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.locks import locked_sums, swapped_sums
-from kb.analysis.shared import SharedMemory
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -216,7 +215,7 @@ def _added_in_shared(facts: Facts) -> list[Where]:
     adds = facts.threads.of(OpKind.ATOMIC_ADD) if facts.of_threads else []
     if not adds:
         return []
-    shared = SharedMemory(facts.threads)
+    shared = facts.shared
     return [
         node
         for node in adds

@@ -21,7 +21,6 @@ from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
 from kb.analysis.row_sums import added_wide
-from kb.analysis.shared import SharedMemory
 from kb.dialects.registry import reductions_widen
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -293,7 +292,7 @@ class Fp32Accumulation(Pattern):
         kept = kept_sums(facts)
         if not kept:
             return []
-        graph, shared = facts.threads, SharedMemory(facts.threads)
+        graph, shared = facts.threads, facts.shared
         places = {shared.place(n.op) for n in kept if n.op.kind != OpKind.ADD}
         stores = [n for n in graph.of(OpKind.STORE) if shared.place(n.op) in places]
         return [*(n for n in stores if graph.kind_of(n.op.operand("value")) == OpKind.CONST), *kept]

@@ -22,7 +22,6 @@ from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
-from kb.analysis.shared import SharedMemory
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
 from kb.evidence import Decision
 from kb.ir import walk
@@ -217,7 +216,7 @@ class LoopStructure(Pattern):
         if not joining:
             return loops
         kinds = READS | WRITES | ATOMICS
-        shared = SharedMemory(facts.threads)
+        shared = facts.shared
         touching = (n for n in facts.threads.nodes if n.op.kind in kinds and not shared.holds(n.op))
         joining -= {loop.op.span for n in touching for loop in n.loops}
         return [loop for loop in loops if loop.node.op.span not in joining] or loops

@@ -18,7 +18,6 @@ from kb.analysis.graph import Node
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Role, persistent
 from kb.analysis.rebuilt import coefficients, lanes, normalised
-from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, mul
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -239,7 +238,7 @@ def sums_of_rows(facts: Facts) -> tuple[list[Node], list[Node]]:
     kept = kept_sums(facts)
     if not kept or (not normalised(facts) and not coefficients(facts)):
         return [], []
-    graph, shared = facts.threads, SharedMemory(facts.threads)
+    graph, shared = facts.threads, facts.shared
     places = {shared.place(n.op) for n in kept}
     loads = [n for n in graph.of(OpKind.LOAD) if shared.place(n.op) in places]
     handed = [

@@ -10,7 +10,6 @@ from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS, PRODUCT_T
 from kb.analysis.blocked_products import register_product
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.shared import SharedMemory
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -45,7 +44,7 @@ class RegisterFragments(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads or not facts.contractions or facts.threads.of(*CONTRACTIONS):
             return
-        shared = SharedMemory(facts.threads)
+        shared = facts.shared
         where: list[Node] = []
         for loop in facts.threads.of(OpKind.FOR):
             found = register_product(facts.threads, shared, loop.op)

@@ -12,7 +12,6 @@ from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.shared import SharedMemory
 from kb.analysis.splits import pieces
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -119,7 +118,7 @@ class RoundedPartials(Pattern):
         kept = kept_sums(facts)
         if not kept:
             return []
-        graph, shared = facts.threads, SharedMemory(facts.threads)
+        graph, shared = facts.threads, facts.shared
         places = {shared.place(n.op) for n in kept if n.op.kind != OpKind.ADD}
         found: list[Where] = []
         for atomic in graph.of(OpKind.ATOMIC_ADD, OpKind.ATOMIC_CAS):

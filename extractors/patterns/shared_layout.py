@@ -148,7 +148,7 @@ class SharedLayout(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.program is facts.source:
             return
-        shared, values = SharedMemory(facts.threads), facts.thread_values
+        shared, values = facts.shared, facts.thread_values
         arrays = shared.allocations
         said = {node: _said(facts, node) for node in arrays if node.op.operand("layout")}
         arrays = [node for node in arrays if said.get(node, PLAIN)]

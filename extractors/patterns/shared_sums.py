@@ -99,7 +99,7 @@ def kept_sums(facts: Facts) -> list[Node]:
     """Where loops add to what lies in shared memory."""
     if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
         return []
-    graph, shared = facts.threads, SharedMemory(facts.threads)
+    graph, shared = facts.threads, facts.shared
     where: list[Node] = []
     for atomic in graph.of(OpKind.ATOMIC_ADD):
         made = graph.producer(graph.through(atomic.op.operand("value"), _HELD))

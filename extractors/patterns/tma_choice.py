@@ -12,7 +12,6 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
-from kb.analysis.shared import SharedMemory
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -79,7 +78,7 @@ class TmaChoice(Pattern):
 
 def _staged(facts: Facts) -> list[Node]:
     """Stores to shared memory of what was just loaded, with their loads."""
-    shared = SharedMemory(facts.threads)
+    shared = facts.shared
     found: list[Node] = []
     for store in facts.threads.of(OpKind.STORE):
         value = facts.threads.through(store.op.operand("value"), _HELD)

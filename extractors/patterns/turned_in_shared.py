@@ -14,7 +14,6 @@ from extractors.patterns.cases_threads import (
 )
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
-from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OWN_THREAD, OpKind
@@ -70,7 +69,7 @@ class TurnedInShared(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads or not facts.threads.of(OpKind.ALLOCATE):
             return
-        graph, shared = facts.threads, SharedMemory(facts.threads)
+        graph, shared = facts.threads, facts.shared
         where: list[Node] = []
         for store in graph.of(OpKind.STORE):
             for load in _moved(facts, store):

@@ -74,7 +74,7 @@ class WarpRoles(Pattern):
             yield self.decide(facts, "compiler option", options)
         if facts.program is facts.source:
             return
-        shared = SharedMemory(facts.threads)
+        shared = facts.shared
         roles = [n for n in facts.threads.of(OpKind.IF) if self._parts(facts, shared, n)]
         budgets = facts.threads.of(OpKind.REGISTER_BUDGET)
         if roles or budgets:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, Node
-from kb.analysis.shared import SharedMemory
 from kb.ops import OpKind
 
 _TURNS = (OpKind.BIT_XOR, OpKind.SUB, OpKind.MOD)
@@ -14,7 +13,7 @@ _TURNS = (OpKind.BIT_XOR, OpKind.SUB, OpKind.MOD)
 def turned_over(facts: Facts) -> list[Node]:
     """Loads from memory, and the stores that put what they brought into the other buffer."""
     graph = facts.threads
-    shared = SharedMemory(graph)
+    shared = facts.shared
     found: list[Node] = []
     for loop in (node for node in graph.nodes if node.op.kind in LOOPS):
         turns = [

@@ -10,7 +10,7 @@ from kb.analysis.values import Values
 from kb.ir import Op
 from kb.ops import OpKind
 
-_KINDS = {
+_KINDS: dict[str, OpKind] = {
     OpKind.ADD: OpKind.REDUCE_SUM,
     OpKind.MAXIMUM: OpKind.REDUCE_MAX,
     OpKind.MINIMUM: OpKind.REDUCE_MIN,
@@ -33,7 +33,7 @@ MAX_PLACES = 6
 
 def reduction_kind(kind: str) -> OpKind | None:
     """The reduction that repeats an operation of two operands."""
-    return next((made for op, made in _KINDS.items() if op == kind), None)
+    return _KINDS.get(kind)
 
 
 def combined_shuffle(graph: Graph, op: Op) -> tuple[OpKind, str] | None:

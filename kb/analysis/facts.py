@@ -13,6 +13,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node, NodeSet
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
+from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, Expr, nested, of
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
@@ -70,6 +71,11 @@ class Facts:
     def values(self) -> Values:
         """Integer meaning of values."""
         return Values(self.graph)
+
+    @cached_property
+    def shared(self) -> SharedMemory:
+        """Memory of the block, as its threads speak of it."""
+        return SharedMemory(self.threads)
 
     @cached_property
     def thread_values(self) -> Values:

@@ -38,9 +38,7 @@ def counted(graph: Graph, values: Values, loop: Loop) -> list[Node]:
     return [
         node
         for node in graph.nodes
-        if node.result
-        and node.inside(loop.node)
-        and _offset(values.exprs.get(node.result), step, count)
+        if _offset(values.exprs.get(node.result), step, count) and node.inside(loop.node)
     ]
 
 

@@ -35,12 +35,10 @@ class SharedMemory:
     _values: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for node in self.graph.nodes:
-            place = self.place(node.op)
-            if place is None:
-                continue
+        for node in self.graph.of(*_WITHOUT, *_ACCESSES):
             value = _stored(node.op)
-            if value is not None:
+            place = self.place(node.op) if value is not None else None
+            if value is not None and place is not None:
                 self._values.setdefault(place, []).append(value)
 
     @property

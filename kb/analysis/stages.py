@@ -61,7 +61,7 @@ def second_stage(facts: Facts) -> list[Node]:
     """The first steps, the loads that take up what they left in shared memory, and what combines
     those loads; empty when there is one stage."""
     first = steps(facts)
-    shared = SharedMemory(facts.threads)
+    shared = facts.shared
     found: list[Node] = []
     for load in facts.threads.of(OpKind.LOAD) if first else ():
         if not shared.holds(load.op):
@@ -82,7 +82,7 @@ def partials_joined(facts: Facts) -> dict[Node, tuple[Node, ...]]:
     graph = facts.threads
     if not any(n.op.attribute("space") == "shared" for n in graph.of(OpKind.ALLOCATE)):
         return {}
-    shared, values, taken = SharedMemory(graph), facts.thread_values, {*second_stage(facts)}
+    shared, values, taken = facts.shared, facts.thread_values, {*second_stage(facts)}
     left: dict[str, list[Node]] = {}
     for store in graph.of(OpKind.STORE):
         place = shared.place(store.op)
@@ -108,7 +108,7 @@ def added_by_atomics(facts: Facts) -> dict[Node, list[Node]]:
     graph = facts.threads
     if not any(n.op.attribute("space") == "shared" for n in graph.of(OpKind.ALLOCATE)):
         return {}
-    shared, sums = SharedMemory(graph), {n for n in graph.nodes if _grows(graph, n)}
+    shared, sums = facts.shared, {n for n in graph.nodes if _grows(graph, n)}
     found = {}
     for atomic in graph.of(*_JOINING):
         above = graph.upstream(atomic.op.operand("value") or "", lambda n: n.op.kind not in _KEPT)
@@ -162,7 +162,7 @@ def tree_steps(facts: Facts) -> tuple[Node, ...]:
     graph = facts.threads
     if not any(n.op.attribute("space") == "shared" for n in graph.of(OpKind.ALLOCATE)):
         return ()
-    shared, values = SharedMemory(graph), facts.thread_values
+    shared, values = facts.shared, facts.thread_values
     found: list[Node] = []
     for store in graph.of(OpKind.STORE):
         joined = graph.producer(graph.through(store.op.operand("value"), _LOOKS))
