@@ -8,8 +8,9 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node, field_of
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.quantised import narrowed
+from kb.analysis.record_fields import field_of
 from kb.evidence import Decision
 from kb.ir import Literal, ParameterKind
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind

@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import field_of
+from kb.analysis.record_fields import field_of
 from kb.analysis.strides import placed_with, row_strides
 from kb.evidence import Decision
 from kb.ops import OpKind

@@ -8,7 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node, field_of
+from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.record_fields import field_of
 from kb.evidence import Decision
 from kb.ir import ParameterKind, TypeKind
 from kb.ops import OpKind

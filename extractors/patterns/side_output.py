@@ -25,11 +25,12 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.carried_sums import leads
 from kb.analysis.chosen_positions import chosen_positions
 from kb.analysis.facts import HELD, Facts
-from kb.analysis.graph import CASTS, VIEWS, Node, field_of
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
 from kb.analysis.rebuilt import backward
+from kb.analysis.record_fields import field_of
 from kb.analysis.row_chunks import of_rounds
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import ONE, Atom, AtomKind

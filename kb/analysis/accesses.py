@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from kb.analysis import symbolic as s
-from kb.analysis.graph import COPIES, LOOPS, Graph, Node, field_of, is_view
+from kb.analysis.graph import COPIES, LOOPS, Graph, Node, is_view
+from kb.analysis.record_fields import field_of
 from kb.analysis.registers import set_or_none, unset
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values

@@ -158,6 +158,11 @@ class Facts:
         return [a for a in self.accesses if a.is_store]
 
     @cached_property
+    def access_nodes(self) -> NodeSet:
+        """Everything that reads or writes memory."""
+        return self.graph.node_set(self._by_node)
+
+    @cached_property
     def _by_node(self) -> dict[Node, Access]:
         return {a.node: a for a in self.accesses}
 

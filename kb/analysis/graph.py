@@ -34,6 +34,8 @@ class Node:
     parent: Node | None
     branch: int
     loops: tuple[Node, ...]
+    last: int = 0
+    """Place of the last operation inside."""
 
     @property
     def kind(self) -> str:
@@ -69,7 +71,7 @@ class Node:
 
     def inside(self, other: Node) -> bool:
         """True when the operation stands in a region of `other`, at any depth."""
-        node = self.parent
+        node = self.parent if other.index < self.index <= other.last else None
         while node is not None:
             if node is other:
                 return True
@@ -129,6 +131,11 @@ class Graph:
                 for position, argument in enumerate(nested.arguments):
                     self.arguments[argument.name] = (node, number, position)
                 self._add(nested, node, number, inner)
+            node.last = len(self.nodes) - 1
+
+    def within(self, node: Node) -> list[Node]:
+        """The operations in the regions of one, at any depth, in program order."""
+        return self.nodes[node.index + 1 : node.last + 1]
 
     def of(self, *kinds: str) -> list[Node]:
         """Nodes of the given kinds, in program order."""
@@ -355,43 +362,6 @@ class Graph:
     def core(self, value: str | None) -> str | None:
         """The value below reshapes, copies and casts."""
         return self.through(value, VIEWS | CASTS)
-
-
-_MERGING = LOOPS | {OpKind.IF, OpKind.IF_EXPRESSION}
-MAX_HANDED_THROUGH = 32
-"""Loops and branches that a value is followed through."""
-
-
-def field_of(graph: Graph, value: str | None) -> str | None:
-    """`params.size`: the field of a parameter that a value is; None for anything else."""
-    names: list[str] = []
-    while value is not None:
-        node = graph.producer(value)
-        if node is None or node.op.regions:
-            value = _handed_through(graph, value)
-            return ".".join((value, *reversed(names))) if value and names else None
-        if node.op.kind != OpKind.ATTRIBUTE:
-            return None
-        names.append(str(node.op.attribute("name")))
-        value = node.op.inputs[0]
-    return None
-
-
-def _handed_through(graph: Graph, value: str) -> str | None:
-    """The parameter that is all that loops and branches hand on as a value; None when they may hand
-    on another."""
-    pending, found = [value], set[str]()
-    for current in pending:
-        node, held = graph.producer(current), graph.arguments.get(current)
-        carried = held is not None and not (held[0].op.kind == OpKind.FOR and held[2] == 0)
-        if carried or (node is not None and node.op.kind in _MERGING):
-            pending += [feed for feed in graph.feeds(current) if feed not in pending]
-        else:
-            found.add(current)
-        if len(found) > 1 or len(pending) > MAX_HANDED_THROUGH:
-            return None
-    name = next(iter(found), "")
-    return name if name in graph.function.parameter_names else None
 
 
 def is_view(op: Op) -> bool:

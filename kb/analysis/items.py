@@ -37,8 +37,8 @@ def counted(graph: Graph, values: Values, loop: Loop) -> list[Node]:
         return []
     return [
         node
-        for node in graph.nodes
-        if _offset(values.exprs.get(node.result), step, count) and node.inside(loop.node)
+        for node in graph.within(loop.node)
+        if node.result and _offset(values.exprs.get(node.result), step, count)
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node, field_of
+from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.record_fields import field_of
 from kb.ops import OpKind
 
 _OPEN = "?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -26,6 +27,7 @@ class Turn:
 Pair = tuple[str, str]
 
 
+@lru_cache(maxsize=2)
 def rotations(facts: Facts) -> list[Turn]:
     """Both halves of every rotation; of one that turns the sign of an element or of the sine first,
     the sum."""
@@ -92,9 +94,10 @@ def _arrays(facts: Facts, value: str) -> set[str | None]:
             found.add(access.array)
             continue
         feeds = facts.graph.feeds(current)
-        new = [v for v in (feeds[:1] if node and node.kind in CASTS else feeds) if v not in seen]
-        seen.update(new)
-        pending += new
+        for value in feeds[:1] if node and node.kind in CASTS else feeds:
+            if value not in seen and facts.graph.rests_on_any(value, facts.access_nodes):
+                seen.add(value)
+                pending.append(value)
     return found
 
 

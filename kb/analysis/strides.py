@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, LOOPS, Node, field_of
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Node
+from kb.analysis.record_fields import field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from kb.analysis import symbolic as s
 from kb.analysis.bits import masked
 from kb.analysis.fold import fold
-from kb.analysis.graph import Graph, Node, field_of, is_view
+from kb.analysis.graph import Graph, Node, is_view
 from kb.analysis.lanes import relane
 from kb.analysis.of_types import compiled_in
+from kb.analysis.record_fields import field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.trips import advanced, parted, trips
 from kb.ir import Literal, Region

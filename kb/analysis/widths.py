@@ -8,7 +8,8 @@ from functools import partial
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, VIEWS, Node, field_of
+from kb.analysis.graph import COPIES, VIEWS, Node
+from kb.analysis.record_fields import field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr, of
 from kb.ir import Parameter, ParameterKind
 from kb.ops import OpKind
