@@ -50,6 +50,7 @@ _OPERATOR = "    if w is None:\n        torch.ops.mine.rows(x, out)\n        ret
 REGISTERED = vary(ROWS_POINTER, ("    kern[", _OPERATOR + "    kern["))
 """An operator that is registered with torch writes the results where an array is missing."""
 REGISTERED_TILE = vary(ROWS_TILE, ("    ct.launch", _OPERATOR + "    ct.launch"))
+_OWN = '@torch.library.triton_op("mine::rows", mutates_args=())\ndef host('
 _BOUND = (_IF + _WIDE, "    one = wide if x.shape[1] > 4096 else kern\n")
 _SMS = "    sms = torch.cuda.get_device_properties(0).multi_processor_count\n"
 _DEVICE = "torch.cuda.get_device_capability()[0] >= 10"
@@ -118,6 +119,8 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(_INSTEAD, vary(REGISTERED, ("def host(", _OWN)), "the operator runs the kernel"),
+    HostMiss(_INSTEAD, vary(REGISTERED_TILE, ("def host(", _OWN)), "the operator runs the kernel"),
     HostMiss(_ROUNDED, tile(HEAD, f"{_ARGS}3 << {_BITS}"), "three times a power of two"),
     HostMiss(
         _TARGET,

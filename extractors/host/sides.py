@@ -81,6 +81,8 @@ class Routes:
         for node in nodes_of(self.tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not self._is_kernel(node):
                 self._defined.setdefault(node.name, []).append(node)
+                for name in _registered(node):
+                    self._defined.setdefault(name, []).append(node)
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self._defined.setdefault(node.targets[0].id, []).append(node.value)
@@ -217,9 +219,19 @@ class Routes:
             yield Fork(node, tuple(self.of([value]) for value in made[0].values))
 
 
+def _registered(node: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
+    """The operators `space::name` that a function is registered as with torch."""
+    for mark in node.decorator_list:
+        first = mark.args[0] if isinstance(mark, ast.Call) and mark.args else None
+        text = first.value if isinstance(first, ast.Constant) else None
+        if isinstance(text, str) and "::" in text:
+            yield text.partition("(")[0]
+
+
 @lru_cache(maxsize=4096)
 def _named(node: ast.AST) -> frozenset[str]:
-    """Names that a piece of code reads, and methods of its own object."""
+    """Names that a piece of code reads, methods of its own object, and `space::name` of operators
+    that are registered with torch."""
     found: set[str] = set()
     for one in walk(node):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
@@ -227,6 +239,10 @@ def _named(node: ast.AST) -> frozenset[str]:
         elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
             if one.value.id in ("self", "cls"):
                 found.add(one.attr)
+        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Attribute):
+            space = one.value
+            if isinstance(space.value, ast.Attribute) and space.value.attr == "ops":
+                found.add(f"{space.attr}::{one.attr}")
     return frozenset(found)
 
 
