@@ -78,7 +78,6 @@ def step(x, state, out, last, T: tl.constexpr, KEEP: tl.constexpr):
 """
 )
 
-
 _ROUNDED_SCALE = (
     POINTER
     + """
