@@ -22,7 +22,14 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.held_sums import held_sums
 from kb.analysis.loops import Loop, Role, grower
-from kb.analysis.stages import added_by_atomics, partials_joined, second_stage, steps, tree_steps
+from kb.analysis.stages import (
+    added_by_atomics,
+    partials_joined,
+    products_joined,
+    second_stage,
+    steps,
+    tree_steps,
+)
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -154,6 +161,7 @@ class ReductionScope(Pattern):
         found = steps(facts)
         second = [*second_stage(facts), *tree_steps(facts)]
         second += [n for nodes in partials_joined(facts).values() for n in nodes]
+        second += products_joined(facts)
         groups = _groups(facts, found)
         sorts = [n for n in facts.threads.of(OpKind.SORT, *SCANS) if n.op.attribute("scope")]
         if sorts and not found and not second:

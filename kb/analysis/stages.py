@@ -12,7 +12,7 @@ from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, sub
 from kb.analysis.values import Values
-from kb.ops import COMPARISONS, OWN_THREAD, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, OWN_THREAD, REDUCTIONS, OpKind
 
 _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
 _CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
@@ -100,6 +100,54 @@ def partials_joined(facts: Facts) -> dict[Node, tuple[Node, ...]]:
         if joined and not any(n in load.loops for n in parts):
             found[load] = (*parts, load, *joined)
     return found
+
+
+@lru_cache(maxsize=2)
+def products_joined(facts: Facts) -> tuple[Node, ...]:
+    """Where threads leave sums of products, behind the loop that takes them, in shared memory, and
+    what adds up those of several threads: stores, loads and additions."""
+    graph = facts.threads
+    products = graph.of(*CONTRACTIONS)
+    if not products or not graph.of(OpKind.ALLOCATE):
+        return ()
+    rolled = {n: _rolled(graph, n) for n in products}
+    stores = []
+    for store in graph.of(OpKind.STORE):
+        value = store.op.operand("value") or ""
+        own = [p for p in products if p.index < store.index and graph.rests_on(value, p)]
+        if any(rolled[p] is not None and rolled[p] not in store.loops for p in own):
+            stores.append(store)
+    shared = SharedMemory(graph) if stores else None
+    places = {shared.place(n.op): n for n in stores} if shared else {}
+    left = {p for p, n in places.items() if p and graph.roots(n.op.inputs[0], *OWN_THREAD)}
+    loads = [n for n in graph.of(OpKind.LOAD) if shared and shared.place(n.op) in left]
+    loads = [n for n in loads if any(n.index > store.index for store in stores)]
+    if shared is None or not loads:
+        return ()
+    parts, whole = graph.node_set(loads), graph.node_set([*loads, *products])
+    added = [
+        node
+        for node in graph.of(OpKind.ADD, OpKind.FMA)
+        if node.index > loads[0].index and _is_float(node)
+        for one, other in (node.op.inputs[-2:], node.op.inputs[:-3:-1])
+        if graph.rests_on_any(one, parts) and graph.rests_on_any(other, whole)
+    ]
+    kept = [n for n in stores if shared.place(n.op) in left]
+    return tuple(dict.fromkeys([*kept, *loads, *added])) if added else ()
+
+
+def _rolled(graph: Graph, node: Node) -> Node | None:
+    """The innermost loop around a node whose rounds are counted when the kernel runs."""
+    for loop in reversed(node.loops):
+        made = graph.producer(loop.op.inputs[0]) if loop.op.inputs else None
+        if loop.op.kind == OpKind.WHILE or made is None or made.op.kind != OpKind.STATIC_RANGE:
+            return loop
+    return None
+
+
+def _is_float(node: Node) -> bool:
+    of = node.op.results[0].type
+    return of is not None and (of.dtype or "")[:1] in ("f", "b", "d")
 
 
 def added_by_atomics(facts: Facts) -> dict[Node, list[Node]]:
