@@ -111,10 +111,13 @@ def products_joined(facts: Facts) -> tuple[Node, ...]:
     if not products or not graph.of(OpKind.ALLOCATE):
         return ()
     rolled = {n: _rolled(graph, n) for n in products}
+    raised = graph.node_set(graph.of(OpKind.EXP, OpKind.EXP2))  # those of a row sum to weights
     stores = []
     for store in graph.of(OpKind.STORE):
         value = store.op.operand("value") or ""
         own = [p for p in products if p.index < store.index and graph.rests_on(value, p)]
+        if graph.rests_on_any(value, raised):
+            continue
         if any(rolled[p] is not None and rolled[p] not in store.loops for p in own):
             stores.append(store)
     shared = SharedMemory(graph) if stores else None
