@@ -365,8 +365,7 @@ def _given(facts: Facts, store: Access) -> bool:
 def _is(facts: Facts, store: Access, made: Node) -> bool:
     """Whether what is stored is what an operation gave, chosen or scaled."""
     kinds = HELD | {OpKind.SELECT, OpKind.MUL}
-    near = facts.graph.upstream(store.value, lambda n: n.op.kind not in kinds)
-    return any(node is made for node in near)
+    return bool(facts.graph.made_from([store.value], (made,), lambda n: n.op.kind not in kinds))
 
 
 def handed(facts: Facts, value: str) -> set[str]:
