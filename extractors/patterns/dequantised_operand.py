@@ -106,12 +106,16 @@ def unpacked_operands(facts: Facts) -> list[list[Node]]:
 def scaled(facts: Facts, way: list[Node]) -> list[Node]:
     """Steps of an operand that multiply it by loaded numbers, and those that move its zero, with
     the loads; none when nothing is multiplied."""
-    steps = [n for n in way if n.op.kind in _SCALES and _loaded(facts, n, way)]
-    if not steps:
+    made = {n.result for n in way}
+    given = {
+        n: [a.node for v in n.op.inputs if v not in made for a in _given(facts, v)]
+        for n in way
+        if n.op.kind in _SCALES | _SHIFTS
+    }
+    if not any(loads for n, loads in given.items() if n.op.kind in _SCALES):
         return []
-    steps += [n for n in way if n.op.kind in _SHIFTS and _loaded(facts, n, way)]
-    loads = [a.node for n in steps for v in _others(n, way) for a in _given(facts, v)]
-    return [*steps, *loads]
+    moved = [n for n, loads in given.items() if loads]
+    return [*moved, *(load for n in moved for load in given[n])]
 
 
 def _operands(facts: Facts) -> Iterable[str]:
@@ -150,11 +154,8 @@ def _way(facts: Facts, operand: str, words: list[Node]) -> list[Node]:
         read = facts.access(node) is not None and not _looked_up(facts, node, words)
         return node in stops or read or node.op.kind in REDUCTIONS
 
-    way = [*facts.graph.upstream(operand, stop)]
-    if not any(node in stops for node in way):
-        return []
-    below = facts.graph.node_set(words)
-    return [n for n in way if n in stops or facts.graph.rests_on_any(n.result, below)]
+    way = [*facts.graph.upstream(operand, stop, facts.graph.node_set(words))]
+    return way if any(node in stops for node in way) else []
 
 
 def _looked_up(facts: Facts, load: Node, words: list[Node]) -> bool:
@@ -166,15 +167,6 @@ def _looked_up(facts: Facts, load: Node, words: list[Node]) -> bool:
         and any(facts.graph.rests_on(v, word) for v in load.op.inputs)
         for word in words
     )
-
-
-def _others(node: Node, way: list[Node]) -> list[str]:
-    made = {n.result for n in way}
-    return [v for v in node.op.inputs if v not in made]
-
-
-def _loaded(facts: Facts, node: Node, way: list[Node]) -> bool:
-    return any(_given(facts, v) for v in _others(node, way))
 
 
 def _given(facts: Facts, value: str) -> list[Access]:

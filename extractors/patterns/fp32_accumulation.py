@@ -13,10 +13,9 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_T
 from extractors.patterns.cases_threads import SUM_AS_STORED_THREADS, SUM_IN_SHARED_THREADS
 from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
-from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
-from kb.analysis.held_sums import held_sums
+from kb.analysis.held_sums import accumulators, held_sums
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
@@ -225,12 +224,10 @@ class Fp32Accumulation(Pattern):
     def _carry(self, facts: Facts, product: Node) -> Node | None:
         """Of a product that is added to a carried value, the fill of that value."""
         added = {n.result for n in self._added(facts, product)}
-        for loop in facts.loops:
-            for state in loop.of(Role.ACCUMULATOR):
-                own = accumulating(facts.graph, state.argument, state.next) is product
-                if own or facts.graph.core(state.next) in added:
-                    begun = facts.graph.producer(first_value(facts, state.init))
-                    return begun if begun is not None and begun.op.kind in _FILLS else None
+        for state, sum_of in accumulators(facts):
+            if sum_of is product or facts.graph.core(state.next) in added:
+                begun = facts.graph.producer(first_value(facts, state.init))
+                return begun if begun is not None and begun.op.kind in _FILLS else None
         return None
 
     def _sums(self, facts: Facts) -> Iterable[tuple[str, list[Node]]]:

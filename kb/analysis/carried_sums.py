@@ -13,6 +13,8 @@ MAX_KEPT = 32
 
 def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
     """True when a value is computed from a carried argument within one iteration."""
+    if not graph.rests_on_argument(value, argument):
+        return False
     pending, seen = [value], {value}
     for current in pending:
         if current == argument:

@@ -232,13 +232,19 @@ class Graph:
     # -- reach
 
     def _close(self) -> None:
-        """Which nodes every value rests on, as bit sets."""
+        """Which nodes, and arguments of regions, every value rests on, as bit sets."""
         own = {value: 1 << node.index for value, node in self.defs.items()}
+        own |= {value: 1 << at for at, value in enumerate(self.arguments, len(self.nodes))}
         self._masks = reached((*self.arguments, *self.defs), self.feeds, own)
 
     def rests_on(self, value: str | None, node: Node) -> bool:
         """True when `value` is computed from a result of `node`."""
         return value is not None and bool(self._masks.get(value, 0) >> node.index & 1)
+
+    def rests_on_argument(self, value: str, argument: str) -> bool:
+        """True when `value` is computed from an argument of a region, in whatever round."""
+        # An argument is all of its own bits, and the bits of what it rests on.
+        return not self._masks.get(argument, 0) & ~self._masks.get(value, 0)
 
     def rests_on_any(self, value: str | None, nodes: NodeSet) -> bool:
         """True when `value` is computed from a result of one of several nodes."""

@@ -1,14 +1,25 @@
-"""Sums and extremes that a thread takes over what it holds in registers itself."""
+"""Sums that loops carry of products; sums and extremes that a thread takes over what it holds in
+registers itself."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Role, loops_of, updates
+from kb.analysis.loops import Carried, Role, loops_of, updates
 from kb.ops import READS, WRITES, OpKind
 
 _TOTALS = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _STEPS = (OpKind.ADD, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM)
+
+
+@lru_cache(maxsize=2)
+def accumulators(facts: Facts) -> tuple[tuple[Carried, Node | None], ...]:
+    """Every accumulator of a loop with the product that is added to it."""
+    states = (state for loop in facts.loops for state in loop.of(Role.ACCUMULATOR))
+    return tuple((x, accumulating(facts.graph, x.argument, x.next)) for x in states)
 
 
 def held_sums(facts: Facts) -> list[tuple[Role, Node]]:

@@ -86,8 +86,9 @@ def _rounded(facts: Facts, core: Node) -> bool:
 
 def _made(facts: Facts, product: Node, value: str) -> list[Node]:
     """Other products that a value is computed from."""
-    above = facts.graph.upstream(value, lambda n: n.op.kind in CONTRACTIONS)
-    return [n for n in above if n.op.kind in CONTRACTIONS and n is not product]
+    products = facts.graph.of(*CONTRACTIONS)
+    above = facts.graph.made_from([value], products, lambda n: n.op.kind in CONTRACTIONS)
+    return [n for n in products if n in above and n is not product]
 
 
 def packed(facts: Facts, value: str | None) -> list[Node]:
