@@ -18,8 +18,8 @@ from kb.evidence import Decision
 from kb.ops import ATOMICS, OWN_THREAD, OpKind
 
 BANKS = 32
-MAX_ARRAYS = 3
-"""Arrays in registers that an element passes through on its way from memory."""
+MAX_ELEMENTS = 64
+"""Elements of arrays in registers that one is looked for behind, on its way from memory."""
 
 PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
 SPREAD = "elements of a thread's vector apart, free of bank conflicts"
@@ -272,21 +272,24 @@ def _spread(facts: Facts, shared: SharedMemory) -> list[Node]:
     return found
 
 
-def _of_vector(graph: Graph, value: str | None, index: str, steps: int = MAX_ARRAYS) -> bool:
+def _of_vector(graph: Graph, value: str | None, index: str) -> bool:
     """Whether a number is made of the element, of the given number, of what one load brought, or of
     an array that such elements were put into, each at its own place."""
-    for node in graph.upstream(value or "", lambda n: n.op.kind == OpKind.LOAD):
-        if node.op.kind != OpKind.EXTRACT or node.op.operand("index") != index:
-            continue
-        array = graph.through(node.op.inputs[0], _LOOKS)
-        if graph.kind_of(array) == OpKind.LOAD:
-            return True
-        for put in puts(graph, array or "") if graph.kind_of(array) != OpKind.EXTRACT else ():
-            own = put.op.operand("index") or ""
-            if (
-                steps
-                and own != index
-                and _of_vector(graph, put.op.operand("value"), own, steps - 1)
-            ):
+    elements = graph.node_set(graph.of(OpKind.EXTRACT))
+    asked = [(value or "", index)]
+    seen = {*asked}
+    for below, at in asked:
+        for node in graph.upstream(below, lambda n: n.op.kind == OpKind.LOAD, elements):
+            if node.op.kind != OpKind.EXTRACT or node.op.operand("index") != at:
+                continue
+            array = graph.through(node.op.inputs[0], _LOOKS)
+            if graph.kind_of(array) == OpKind.LOAD:
                 return True
+            if graph.kind_of(array) == OpKind.EXTRACT:
+                continue
+            for put in puts(graph, array or ""):
+                step = put.op.operand("value") or "", put.op.operand("index") or ""
+                if step[1] != at and step not in seen and len(asked) < MAX_ELEMENTS:
+                    seen.add(step)
+                    asked.append(step)
     return False

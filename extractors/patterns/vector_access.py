@@ -355,16 +355,16 @@ def _streamed(facts: Facts, nodes: list[Node], wide: dict[str, list[Node]]) -> l
 def _passes(facts: Facts, one: Access, other: Access) -> bool:
     """Whether what one access loads is in what the other one stores, element by element: no sum and
     nothing that other threads left in shared memory, in between."""
-    if one.is_store == other.is_store:
-        return False
     load, store = (other, one) if one.is_store else (one, other)
+    if load.is_store or not store.is_store or not facts.graph.rests_on(store.value, load.node):
+        return False
     shared = {n.op.span for n in facts.threads.of(OpKind.LOAD) if _is_shared(n)}
 
     def gathered(node: Node) -> bool:
         left = node.op.kind == OpKind.COPY and node.op.span in shared
         return left or node.op.kind in REDUCTIONS
 
-    return load.node in facts.graph.upstream(store.value or "", gathered)
+    return bool(facts.graph.made_from([store.value or ""], (load.node,), gathered))
 
 
 def _is_shared(node: Node) -> bool:

@@ -83,8 +83,8 @@ def _one_row(facts: Facts, loop: Loop) -> bool:
 
 def _rests(facts: Facts, loop: Loop, on: Loop) -> bool:
     """Whether anything that a loop stores rests on another loop."""
-    stored = [a for a in facts.stores if a.node.inside(loop.node)]
-    return any(facts.graph.rests_on(a.value, on.node) for a in stored)
+    rest = (a.node for a in facts.stores if facts.graph.rests_on(a.value, on.node))
+    return any(node.inside(loop.node) for node in rest)
 
 
 def _stores(facts: Facts, loop: Loop) -> bool:

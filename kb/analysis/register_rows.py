@@ -91,4 +91,4 @@ def puts(graph: Graph, array: str) -> list[Node]:
 def _from(graph: Graph, put: Node) -> set[Node]:
     """The loads that an element is computed from."""
     value = put.op.operand("value") or ""
-    return {n for n in graph.upstream(value, lambda n: n.op.kind in READS) if n.op.kind in READS}
+    return graph.made_from([value], graph.of(*READS), lambda n: n.op.kind in READS)
