@@ -51,6 +51,8 @@ _DOWN = "    assert w.stride(-2) == 1\n"
 _OVER = "permuted-and-copied-on-the-host"
 _MOVED = "    x = x.permute(1, 0).contiguous()\n"
 _FOR_W = "    w = out if w is None else w\n"
+_EXTENTS = "problem-extents-as-compile-time-constants"
+_KEPT_OUT = vary(ROWS_POINTER, ("@triton.jit", '@triton.jit(do_not_specialize=["N"])'))
 
 _BY_WIDTH = ("num_warps=4)", "num_warps=16 // x.element_size())")
 CASES = (
@@ -62,6 +64,7 @@ CASES = (
     HostCase(_TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN + _CALL_TILE))),
     HostCase(_OVER, vary(ROWS_POINTER, (_CALL, _MOVED + _CALL))),
     HostCase(_OVER, vary(ROWS_TILE, (_CALL_TILE, _MOVED + _CALL_TILE))),
+    HostCase(_EXTENTS, _KEPT_OUT, "runtime scalar"),
     HostCase(_PRUNED, FITTING, "predicate"),
     HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
     HostCase(STAND_IN, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
@@ -78,6 +81,11 @@ MISSES = (
     HostMiss(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN.replace("-2", "-1") + _CALL)), "of rows"),
     HostMiss(
         _TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN.replace("-2", "-1") + _CALL_TILE)), "rows"
+    ),
+    HostMiss(
+        _EXTENTS,
+        vary(_KEPT_OUT, ('do_not_specialize=["N"]', "noinline=True")),
+        "no argument is named",
     ),
     HostMiss(
         _OVER,

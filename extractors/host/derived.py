@@ -184,14 +184,15 @@ def compiled_in(material: Material) -> Iterator[Decision]:
         for option in mark.keywords
         if option.arg in _NOT_SPECIALISED
     }
-    if fixed or kept_out:
-        yield Decision(
-            axis="specialization",
-            value="constexpr" if fixed else "runtime scalar",
-            pattern="problem-extents-as-compile-time-constants",
-            lines=tuple(sorted(fixed | kept_out)),
-            kind=AxisKind.HOST,
-        )
+    for value, lines in (("constexpr", fixed), ("runtime scalar", kept_out)):
+        if lines:
+            yield Decision(
+                axis="specialization",
+                value=value,
+                pattern="problem-extents-as-compile-time-constants",
+                lines=tuple(sorted(lines)),
+                kind=AxisKind.HOST,
+            )
 
 
 def _module_constants(made: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

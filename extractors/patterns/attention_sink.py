@@ -16,6 +16,7 @@ from kb.analysis.graph import LOOPS, Node
 from kb.analysis.idioms import begun
 from kb.analysis.loops import Loop, Role
 from kb.analysis.merging import merge_of, sinks
+from kb.dtypes import may_be_float
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
 
@@ -189,7 +190,7 @@ class AttentionSink(Pattern):
                 # A row that an earlier loop began is no key of its own.
                 loaded = [n for n in reads if n.loop is None or loop.node.inside(n.loop)]
                 # An index or an address says where a score lies.
-                loaded = [n for n in loaded if facts.types.dtype(n.result)[:1] in ("f", "b", "d")]
+                loaded = [n for n in loaded if may_be_float(facts.types.dtype(n.result))]
                 later = self._later(facts, loop.node, loaded)
                 if loaded and (ones := _ones(facts, loop)):
                     value = "sink in the inits of the running max and sum"

@@ -21,6 +21,7 @@ from kb.analysis.own_columns import column_sums
 from kb.analysis.splits import grown, pieces, shared_out
 from kb.analysis.stages import partials_joined, steps, tree_steps
 from kb.analysis.symbolic import AtomKind
+from kb.dtypes import may_be_float
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
@@ -230,7 +231,7 @@ class CrossCtaAccumulation(Pattern):
 
     def _everywhere(self, facts: Facts, access: Access) -> bool:
         """True when threads of all blocks add numbers with a point to places that no block owns."""
-        number = facts.types.dtype(access.value).startswith(("f", "bf", "dtypeof"))
+        number = may_be_float(facts.types.dtype(access.value))
         own = any(index.has(AtomKind.BLOCK) for index in access.index)
         return facts.of_threads and number and not own
 

@@ -14,6 +14,7 @@ from extractors.patterns.parameter_gradient import LOCKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.locks import locked_sums, swapped_sums
+from kb.dtypes import may_be_float
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -146,7 +147,7 @@ class Determinism(Pattern):
             if self._float(facts, a.value) or self._into_floats(facts, a)
         ]
         swapped = swapped_sums(facts)
-        floats += [a for a, total in swapped if _number(facts.types.dtype(total.result))]
+        floats += [a for a, total in swapped if may_be_float(facts.types.dtype(total.result))]
         floats += _added_in_shared(facts)
         floats += [a for a in added if self._claims(facts, a)]
         if floats:
@@ -189,7 +190,7 @@ class Determinism(Pattern):
 
     def _float(self, facts: Facts, value: str) -> bool:
         dtype = facts.types.dtype(value)
-        known = _number(dtype)
+        known = may_be_float(dtype)
         known |= dtype == UNKNOWN and self._point(facts, value)
         return known and bool(facts.feeding(value))
 
@@ -197,17 +198,12 @@ class Determinism(Pattern):
         """True for a value of unknown type that is added to an array of numbers with a point."""
         kinds = {p.name: p.annotation for p in facts.kernel.entry.parameters}
         unknown = facts.types.dtype(access.value) == UNKNOWN and facts.number(access.value) is None
-        return unknown and _number(kinds.get(access.array or "", ""))
+        return unknown and may_be_float(kinds.get(access.array or "", ""))
 
     def _point(self, facts: Facts, value: str) -> bool:
         """True for a value of unknown type that is computed from a number with a point."""
         constants = facts.graph.roots(value, OpKind.CONST)
         return any(isinstance(n.op.attribute("value"), float) for n in constants)
-
-
-def _number(dtype: str) -> bool:
-    """True for a number with a point, or one of a type that only a launch tells."""
-    return dtype.startswith(("f", "bf", "dtypeof"))
 
 
 def _added_in_shared(facts: Facts) -> list[Where]:
@@ -219,7 +215,7 @@ def _added_in_shared(facts: Facts) -> list[Where]:
     return [
         node
         for node in adds
-        if shared.holds(node.op) and _number(_declared(facts, node.op.operand("value")))
+        if shared.holds(node.op) and may_be_float(_declared(facts, node.op.operand("value")))
     ]
 
 

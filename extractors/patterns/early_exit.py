@@ -14,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, once, persistent
 from kb.analysis.symbolic import AtomKind
+from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
 
@@ -335,7 +336,7 @@ class EarlyExit(Pattern):
         return (
             bool(loads)
             and not any(a.node.loops for a in loads)
-            and not any(facts.types.dtype(v).startswith(("f", "bf")) for v in test.op.inputs[:2])
+            and not any(is_float(facts.types.dtype(v)) for v in test.op.inputs[:2])
             and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
             and all(e.has(AtomKind.LOADED) or e.constant in (0, 1, -1) for e in compared)
         )

@@ -21,6 +21,7 @@ from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
 from kb.analysis.row_sums import added_wide
 from kb.dialects.registry import reductions_widen
+from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -151,7 +152,7 @@ class Fp32Accumulation(Pattern):
         promoted = [dtype for dtype in places if self._promoted(facts, dtype)]
         if promoted:
             places[promoted[0]] += places.pop("f32", [])
-        if not facts.contractions and any(d[:1] in ("f", "b") for d in places):
+        if not facts.contractions and any(map(is_float, places)):
             places = {d: nodes for d, nodes in places.items() if d not in _WHOLE}
         casts = self._narrowing(facts)
         if casts and ("f32" in places or not facts.contractions):
@@ -345,7 +346,7 @@ class Fp32Accumulation(Pattern):
         if node is None or facts.graph.kind_of(facts.graph.core(value)) != OpKind.CONST:
             return None
         dtype = facts.types.dtype(node.result) if node.op.kind in CASTS else _written(node)
-        return (dtype, node) if dtype.startswith(("f", "bf")) else None
+        return (dtype, node) if is_float(dtype) else None
 
     def _narrowing(self, facts: Facts) -> list[Node]:
         """Casts right before a store that narrow a 32-bit float."""

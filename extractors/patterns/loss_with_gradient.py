@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
@@ -153,38 +154,23 @@ def loss_of_scores(facts: Facts) -> list[Where]:
     what is made of both before it is stored."""
     if facts.contractions or facts.of_threads:
         return []
+    graph = facts.graph
     arrays = {a.array for e in facts.exponentials for a in facts.feeding(e.node.result)}
-    sums = facts.graph.of(OpKind.REDUCE_SUM)
-    powers = {e.node for e in facts.exponentials}
-    logs = [
-        n
-        for n in facts.graph.of(OpKind.LOG, OpKind.LOG2)
-        if any(facts.graph.rests_on(n.result, p) for p in powers)
-        and any(facts.graph.rests_on(n.result, s) for s in sums)
-    ]
     picked = [
         a for a in facts.loads if a.array in arrays and any(i.has(AtomKind.LOADED) for i in a.index)
     ]
-    for store in facts.stores if picked else ():
-        ends = [
-            (log, one)
-            for log in logs
-            for one in picked
-            if facts.graph.rests_on(store.value, log)
-            and facts.graph.rests_on(store.value, one.node)
-            if not facts.graph.rests_on(log.result, one.node)
-        ]
-        if ends:
-            log, one = ends[0]
-            between = [
-                n
-                for n in facts.graph.upstream(store.value)
-                if n.op.kind in _ARITHMETIC
-                and (
-                    facts.graph.rests_on(n.result, log) or facts.graph.rests_on(n.result, one.node)
-                )
-            ]
-            return [log, one, *between, store]
+    sums = graph.node_set(graph.of(OpKind.REDUCE_SUM))
+    powers = graph.node_set(e.node for e in facts.exponentials)
+    logs = [
+        n
+        for n in graph.of(OpKind.LOG, OpKind.LOG2)
+        if graph.rests_on_any(n.result, powers) and graph.rests_on_any(n.result, sums)
+    ]
+    for store, log, one in product(facts.stores, logs, picked):
+        both = graph.rests_on(store.value, log) and graph.rests_on(store.value, one.node)
+        if both and not graph.rests_on(log.result, one.node):
+            way = graph.upstream(store.value, None, graph.node_set((log, one.node)))
+            return [log, one, *(n for n in way if n.op.kind in _ARITHMETIC), store]
     return []
 
 

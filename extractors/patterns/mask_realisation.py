@@ -21,6 +21,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
+from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -193,7 +194,7 @@ def _marked(facts: Facts) -> list[Node]:
 def _with_mark(facts: Facts, test: Node) -> bool:
     for value, mark in (test.op.inputs[:2], test.op.inputs[1::-1]):
         held = facts.held_loads(value)
-        whole = not facts.types.dtype(value).startswith(("f", "bf"))
+        whole = not is_float(facts.types.dtype(value))
         if held and whole and facts.graph.core(mark) in facts.graph.function.parameter_names:
             return True
     return False

@@ -21,6 +21,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.idioms import is_wide
 from kb.analysis.symbolic import AtomKind, Expr
+from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
@@ -348,7 +349,7 @@ def _in_rounds(facts: Facts) -> Iterator[Node]:
         if not graph.roots(under, *READS) and under not in facts.graph.function.parameter_names:
             continue
         kind = node.op.results[0].type
-        if kind is None or not kind.dtype.startswith(("f", "bf")):
+        if kind is None or not is_float(kind.dtype):
             continue
         above = graph.upstream(over, lambda n: n.op.kind in (*READS, OpKind.SHUFFLE))
         inner = [n.op.kind for n in above if n.inside(node.loop)]

@@ -12,6 +12,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, COPY_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.dtypes import may_be_float
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, REDUCTIONS, OpKind
 
@@ -161,7 +162,7 @@ def _as_stored(facts: Facts, value: str) -> bool:
     """Whether every pointer of the kernel says that what lies behind it is of this type of
     float."""
     kinds = {facts.types.dtype(access.value) for access in facts.accesses}
-    floats = {kind for kind in kinds if kind.startswith(("f", "dtypeof"))}
+    floats = {kind for kind in kinds if may_be_float(kind)}
     return facts.of_threads and floats == {facts.types.dtype(value)}
 
 

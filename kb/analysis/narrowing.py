@@ -8,6 +8,7 @@ from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.lane_products import factors, score_sums
+from kb.dtypes import may_be_float
 from kb.ops import CONTRACTIONS, OpKind
 
 _LOOKS = VIEWS | TURNS
@@ -114,4 +115,4 @@ def _wider(facts: Facts, node: Node) -> bool:
     taken = {facts.types.dtype(v) for v in node.op.inputs[:1]}
     made = node.op.results[0].type if node.op.kind == OpKind.VECTOR else None
     given = made.dtype if made is not None else facts.types.dtype(node.result)
-    return taken == {"f32"} and given.startswith(("f", "bf", "dtypeof")) and given != "f32"
+    return taken == {"f32"} and may_be_float(given) and given != "f32"

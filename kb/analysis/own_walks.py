@@ -10,6 +10,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import masks
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind, Expr
+from kb.dtypes import is_float
 from kb.ops import OpKind
 
 _COUNTS = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.DIV})
@@ -54,7 +55,7 @@ def mapped_items(facts: Facts) -> list[Node]:
     """Loads at the block id alone of several numbers that say what a block works on: a map that the
     host has made."""
     own = [a for a in facts.loads if a.index and all(map(_block_alone, a.index))]
-    whole = [a for a in own if not facts.types.dtype(a.value).startswith(("f", "bf"))]
+    whole = [a for a in own if not is_float(facts.types.dtype(a.value))]
     found = [a.node for a in whole if any(_places(facts, a, other) for other in facts.accesses)]
     return found if len({n.lines for n in found}) > 1 else []
 

@@ -12,6 +12,7 @@ from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, sub
 from kb.analysis.values import Values
+from kb.dtypes import may_be_float
 from kb.ops import COMPARISONS, CONTRACTIONS, OWN_THREAD, REDUCTIONS, OpKind
 
 _REDUCED = REDUCTIONS | {OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN}
@@ -108,24 +109,12 @@ def products_joined(facts: Facts) -> tuple[Node, ...]:
     what adds up those of several threads: stores, loads and additions."""
     graph = facts.threads
     products = graph.of(*CONTRACTIONS)
-    if not products or not graph.of(OpKind.ALLOCATE):
-        return ()
-    rolled = {n: _rolled(graph, n) for n in products}
-    raised = graph.node_set(graph.of(OpKind.EXP, OpKind.EXP2))  # those of a row sum to weights
-    stores = []
-    for store in graph.of(OpKind.STORE):
-        value = store.op.operand("value") or ""
-        own = [p for p in products if p.index < store.index and graph.rests_on(value, p)]
-        if graph.rests_on_any(value, raised):
-            continue
-        if any(rolled[p] is not None and rolled[p] not in store.loops for p in own):
-            stores.append(store)
-    shared = SharedMemory(graph) if stores else None
-    places = {shared.place(n.op): n for n in stores} if shared else {}
-    left = {p for p, n in places.items() if p and graph.roots(n.op.inputs[0], *OWN_THREAD)}
-    loads = [n for n in graph.of(OpKind.LOAD) if shared and shared.place(n.op) in left]
-    loads = [n for n in loads if any(n.index > store.index for store in stores)]
-    if shared is None or not loads:
+    left = _sums_left(facts, products) if graph.of(OpKind.ALLOCATE) else {}
+    first = min((n.index for nodes in left.values() for n in nodes), default=0)
+    loads = [
+        n for n in graph.of(OpKind.LOAD) if n.index > first and facts.shared.place(n.op) in left
+    ]
+    if not left or not loads:
         return ()
     parts, whole = graph.node_set(loads), graph.node_set([*loads, *products])
     added = [
@@ -135,8 +124,25 @@ def products_joined(facts: Facts) -> tuple[Node, ...]:
         for one, other in (node.op.inputs[-2:], node.op.inputs[:-3:-1])
         if graph.rests_on_any(one, parts) and graph.rests_on_any(other, whole)
     ]
-    kept = [n for n in stores if shared.place(n.op) in left]
+    kept = [n for nodes in left.values() for n in nodes]
     return tuple(dict.fromkeys([*kept, *loads, *added])) if added else ()
+
+
+def _sums_left(facts: Facts, products: list[Node]) -> dict[str, list[Node]]:
+    """Stores of sums of products to shared memory, behind the loop that takes the sum, at places
+    that the own thread decides, by what they store to."""
+    graph = facts.threads
+    rolled = {n: _rolled(graph, n) for n in products}
+    raised = graph.node_set(graph.of(OpKind.EXP, OpKind.EXP2))  # those of a row sum to weights
+    found: dict[str, list[Node]] = {}
+    for store in graph.of(OpKind.STORE) if products else ():
+        value, place = store.op.operand("value") or "", facts.shared.place(store.op)
+        if place is None or graph.rests_on_any(value, raised):
+            continue
+        own = [p for p in products if p.index < store.index and graph.rests_on(value, p)]
+        if any(rolled[p] is not None and rolled[p] not in store.loops for p in own):
+            found.setdefault(place, []).append(store)
+    return {p: n for p, n in found.items() if graph.roots(n[-1].op.inputs[0], *OWN_THREAD)}
 
 
 def _rolled(graph: Graph, node: Node) -> Node | None:
@@ -150,7 +156,7 @@ def _rolled(graph: Graph, node: Node) -> Node | None:
 
 def _is_float(node: Node) -> bool:
     of = node.op.results[0].type
-    return of is not None and (of.dtype or "")[:1] in ("f", "b", "d")
+    return of is not None and may_be_float(of.dtype or "")
 
 
 def added_by_atomics(facts: Facts) -> dict[Node, list[Node]]:

@@ -9,6 +9,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, Node
 from kb.analysis.record_fields import field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
+from kb.dtypes import is_float
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind
 
@@ -145,7 +146,7 @@ def _measured(facts: Facts) -> set[str]:
     """Parameters that are divided by, counted up to, or turned into numbers with a fraction."""
     found: set[str] = set()
     for node in facts.graph.of(*_MEASURING, *CASTS):
-        floats = node.op.kind in CASTS and facts.types.dtype(node.result).startswith(("f", "bf"))
+        floats = node.op.kind in CASTS and is_float(facts.types.dtype(node.result))
         if node.op.kind in _MEASURING or floats:
             found |= {n for v in node.op.inputs for n in _named(facts.values.expr(v).atoms())}
     return found
