@@ -28,7 +28,6 @@ from kb.ir import walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
-_FILLING = "a loop that only stores"
 _APART = "two loops, each over arrays of its own"
 _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
@@ -116,7 +115,6 @@ class LoopStructure(Pattern):
         Case(TWO_PRODUCTS, _APART),
         Case(_EITHER, "one loop"),
         Case(_FILLED, "one loop"),
-        Case(_FILLED, _FILLING),
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
@@ -175,10 +173,7 @@ class LoopStructure(Pattern):
             and not self._after_products(facts, loop)
         ]
         inner = self._passes(facts, inner)
-        filling = [loop.node for loop in inner if self._fills(facts, loop)]
-        if filling and len(filling) < len(inner):
-            inner = [loop for loop in inner if loop.node not in filling]
-            yield self.decide(facts, _FILLING, filling)
+        inner = [loop for loop in inner if not self._fills(facts, loop)] or inner
         heads: list[Where] = [loop.node for loop in inner]
         if facts.program is not facts.source:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
