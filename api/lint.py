@@ -1,4 +1,5 @@
-"""Findings of source files for people and as JSON.
+"""Findings of source files for people and as JSON. What is found of several kernels at the same
+lines, such as in the host function that launches them all, is shown to people once.
 
 JSON, schema `tilelore.lint/1`: `findings`, each with `path`, `kernel`, `rule`, `severity` (error,
 warning, note), `message`, `fix` and `lines` (pairs of first and last line, 1-based, inclusive);
@@ -8,7 +9,8 @@ warning, note), `message`, `fix` and `lines` (pairs of first and last line, 1-ba
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from api import console
@@ -25,6 +27,15 @@ def rows_of(sources: Sequence[SourceKnowledge]) -> Iterator[tuple[KernelKnowledg
         for kernel in sorted(source.kernels, key=lambda k: k.lines):
             for finding in kernel.findings:
                 yield kernel, finding
+
+
+def reports(sources: Sequence[SourceKnowledge]) -> list[tuple[Finding, list[KernelKnowledge]]]:
+    """Every finding once, with the kernels of the file that it is told of."""
+    found: dict[tuple[str, Finding], list[KernelKnowledge]] = {}
+    for kernel, finding in rows_of(sources):
+        same = replace(finding, lines=finding.lines or (kernel.lines,))
+        found.setdefault((kernel.source.path, same), []).append(kernel)
+    return [(finding, kernels) for (_, finding), kernels in found.items()]
 
 
 def counts_of(sources: Sequence[SourceKnowledge]) -> dict[str, int]:
@@ -50,29 +61,31 @@ def lint_document(sources: Sequence[SourceKnowledge]) -> dict[str, Any]:
 def print_lint(sources: Sequence[SourceKnowledge]) -> None:
     """Findings under their file and kernel: place, severity and rule, message, what to do."""
     shown: tuple[str, str] | None = None
-    for kernel, finding in rows_of(sources):
+    for finding, (kernel, *others) in (found := reports(sources)):
         here = (kernel.source.path, kernel.kernel.name)
         if here != shown:
             console.say(f"{'' if shown is None else chr(10)}{here[0]}  {here[1]}")
             shown = here
-        line = finding.lines[0][0] if finding.lines else kernel.lines[0]
-        console.say(f"  {here[0]}:{line}: {finding.severity} [{finding.rule}] {finding.message}")
-        for extra in _also(finding):
+        place = f"{here[0]}:{finding.lines[0][0]}"
+        console.say(f"  {place}: {finding.severity} [{finding.rule}] {finding.message}")
+        for extra in _also(finding, others):
             console.say(f"      {extra}")
-    console.note(_summary(sources))
+    console.note(_summary(sources, Counter(finding.severity for finding, _ in found)))
 
 
-def _also(finding: Finding) -> Iterator[str]:
+def _also(finding: Finding, others: Sequence[KernelKnowledge]) -> Iterator[str]:
+    if others:
+        yield f"the same for: {', '.join(one.kernel.name for one in others)}"
     if len(finding.lines) > 1:
         yield f"see also: lines {console.lines_text(finding.lines[1:])}"
     if finding.fix:
         yield f"fix: {finding.fix}"
 
 
-def _summary(sources: Sequence[SourceKnowledge]) -> str:
-    counts = counts_of(sources)
+def _summary(sources: Sequence[SourceKnowledge], counts: Mapping[Severity, int]) -> str:
     total = sum(counts.values())
     kernels = sum(len(source.kernels) for source in sources)
-    each = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items() if n)
+    numbers = [(counts.get(level, 0), level.value) for level in Severity]
+    each = ", ".join(f"{n} {name}{'s' * (n != 1)}" for n, name in numbers if n)
     kinds = f" ({each})" if each else ""
     return f"{total} findings{kinds} in {kernels} kernels of {len(sources)} files"

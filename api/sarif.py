@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from api.json_form import tool_version
-from api.lint import rows_of
+from api.lint import reports
 from kb.evidence import Finding, Severity
 from kb.graph import names
 from kb.graph.vocabulary import RuleEntry, rules
@@ -37,7 +37,7 @@ def sarif_document(sources: Sequence[SourceKnowledge]) -> dict[str, Any]:
         "rules": [_rule(entry) for entry in described.values()],
     }
     seen: dict[str, int] = {}
-    results = [_result(kernel, finding, order, seen) for kernel, finding in rows_of(sources)]
+    results = [_result(finding, kernels, order, seen) for finding, kernels in reports(sources)]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SARIF, "version": "2.1.0", "runs": [run]}
 
@@ -59,17 +59,18 @@ def _rule(entry: RuleEntry) -> dict[str, Any]:
 
 
 def _result(
-    kernel: KernelKnowledge, finding: Finding, order: dict[str, int], seen: dict[str, int]
+    finding: Finding, kernels: list[KernelKnowledge], order: dict[str, int], seen: dict[str, int]
 ) -> dict[str, Any]:
+    kernel, names_ = kernels[0], [one.kernel.name for one in kernels]
     fix = f" Fix: {finding.fix}." if finding.fix else ""
-    first, *others = [_place(kernel, lines) for lines in (finding.lines or (kernel.lines,))]
+    first, *others = [_place(kernel, lines) for lines in finding.lines]
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": order[finding.rule],
         "level": LEVELS[finding.severity],
-        "message": {"text": f"{kernel.kernel.name}: {finding.message}.{fix}"},
+        "message": {"text": f"{', '.join(names_)}: {finding.message}.{fix}"},
         "locations": [
-            {**first, "logicalLocations": [{"name": kernel.kernel.name, "kind": "function"}]}
+            {**first, "logicalLocations": [{"name": x, "kind": "function"} for x in names_]}
         ],
         "partialFingerprints": {FINGERPRINT: _fingerprint(kernel, finding, seen)},
     }

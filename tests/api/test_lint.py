@@ -12,10 +12,15 @@ from typer.testing import CliRunner
 
 from api.cli import app
 from extractors.patterns.cases import vary
-from extractors.rules.cases import AUTOTUNED, SEARCHED, TIMED_HINTS
+from extractors.rules.cases import AUTOTUNED, ROWS_POINTER, SEARCHED, TIMED_HINTS
 from extractors.rules.registry import rules
 
 FAULTY = vary(SEARCHED, (TIMED_HINTS, ""))
+_HOST = """
+def run(x, out, dtype):
+    rows[(x.shape[0],)](x, out, x.shape[1], 64)
+    more[(x.shape[0],)](x, out, x.shape[1], 64)
+"""
 SOUND = vary(SEARCHED, ("T=256", "T=256 if d else 128"))
 
 
@@ -59,6 +64,21 @@ def test_json_counts_what_it_lists(tmp_path: Path) -> None:
     for row in found["findings"]:
         assert set(row) == {"path", "kernel", "rule", "severity", "message", "fix", "lines"}
         assert row["fix"]
+
+
+def test_what_holds_of_several_kernels_is_shown_once(tmp_path: Path) -> None:
+    kernel = ROWS_POINTER[ROWS_POINTER.index("@triton.jit") :]
+    text = ROWS_POINTER + kernel.replace("def rows(", "def more(") + _HOST
+    rows = json.loads(lint(tmp_path, text, "json", code=0))["findings"]
+    kernels = [row["kernel"] for row in rows if row["rule"] == "ignored-argument"]
+    assert sorted(kernels) == ["more", "rows"]
+    shown = lint(tmp_path, text, "text", code=0)
+    assert shown.count("[ignored-argument]") == 1
+    assert "the same for: more" in shown
+    results = sarif(tmp_path, text, code=0)["results"]
+    (one,) = [row for row in results if row["ruleId"] == "ignored-argument"]
+    (place,) = one["locations"]
+    assert [named["name"] for named in place["logicalLocations"]] == ["rows", "more"]
 
 
 def test_sarif_describes_every_rule(tmp_path: Path) -> None:
