@@ -91,7 +91,7 @@ class AccessMode(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Access]] = {}
         alone = not any(facts.types.shape(a.value) for a in facts.accesses) and (
-            facts.program is not facts.source or self._placed(facts)
+            facts.of_threads or self._placed(facts)
         )
         for access in facts.accesses:
             if alone or self._several(facts, access) or access.mode not in _SINGLE:

@@ -271,7 +271,7 @@ def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
 
 def _counts(facts: Facts, loop: Loop, state: Carried) -> bool:
     """True for what a thread counts up by a number, or moves on by a stride."""
-    if facts.program is facts.source or state.role is not Role.SUM:
+    if not facts.of_threads or state.role is not Role.SUM:
         return False
     kind = next((r.type for r in loop.node.op.results if r.name == state.result), None)
     if kind is not None and kind.kind is TypeKind.POINTER:

@@ -58,7 +58,7 @@ class ArgumentStrides(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         names = free_strides(facts)
         if not names <= shared_strides(facts):

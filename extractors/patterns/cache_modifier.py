@@ -108,6 +108,6 @@ class CacheModifier(Pattern):
         for value, members in found.items():
             yield self.decide(facts, value, members)
         plain = [a for a in facts.accesses if a.mode is Mode.POINTER and not a.is_atomic]
-        threads = facts.program is not facts.source
+        threads = facts.of_threads
         if not found and plain and (threads or any(facts.types.shape(a.value) for a in plain)):
             yield self.decide(facts, "none", plain)

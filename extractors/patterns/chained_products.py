@@ -116,7 +116,7 @@ class ChainedProducts(Pattern):
             yield self.decide(facts, _TWO, dict.fromkeys(added))
         after = [
             n
-            for product in (facts.contractions if facts.program is facts.source else ())
+            for product in (facts.contractions if not facts.of_threads else ())
             if product.loop is None
             for n in self._after_loop(facts, product)
         ]

@@ -182,7 +182,7 @@ class Determinism(Pattern):
             whole = whole or facts.types.dtype(access.value).startswith(("i", "u"))
             counts = access.node.op.kind in (*_ADDS, OpKind.ATOMIC_INC)
             return counts and whole
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return True
         tables = [a.node for a in facts.loads if facts.types.shape(a.value)]
         places = [v for role, v in access.node.op.operands if role not in ("value", "mask")]

@@ -69,7 +69,7 @@ class ImplicitStoreClipping(Pattern):
         beside = any(
             a.padding and a.mask is not None and facts.types.shape(a.value) for a in facts.loads
         )
-        around = {a.mask for a in facts.loads} if facts.program is not facts.source else set()
+        around = {a.mask for a in facts.loads} if facts.of_threads else set()
         masked = [
             a
             for a in stores

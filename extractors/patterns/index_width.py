@@ -86,7 +86,7 @@ class IndexWidth(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             yield from self._of_threads(facts)
             return
         wide = [n for n in facts.graph.of(*CASTS) if self._widens(facts, n)]

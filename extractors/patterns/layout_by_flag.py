@@ -185,7 +185,7 @@ class LayoutByFlag(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             if pairs := pairs_by_flag(facts):
                 yield self.decide(facts, "neighbours or halves by a flag", pairs)
             return

@@ -47,7 +47,7 @@ class LoadPlaceByFlag(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         chosen = {branch.node for branch in branches(facts)}
         flagged = [a for a in facts.loads if chosen.intersection(facts.guards(a.node))]

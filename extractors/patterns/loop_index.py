@@ -66,7 +66,7 @@ class LoopIndex(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source or any(n.loops for n in divided_positions(facts)):
+        if facts.of_threads or any(n.loops for n in divided_positions(facts)):
             return
         found: list[Where] = []
         for loop in facts.loops:

@@ -175,7 +175,7 @@ class LoopStructure(Pattern):
         inner = self._passes(facts, inner)
         inner = [loop for loop in inner if not self._fills(facts, loop)] or inner
         heads: list[Where] = [loop.node for loop in inner]
-        if facts.program is not facts.source:
+        if facts.of_threads:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
             heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
         reduced = [*facts.reductions, *facts.contractions, *facts.graph.of(*SCANS)]

@@ -48,7 +48,7 @@ class NarrowOperands(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         found: dict[str, list[Node]] = {}
         for product in facts.contractions:

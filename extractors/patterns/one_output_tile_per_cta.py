@@ -301,7 +301,7 @@ class OneOutputTilePerCta(Pattern):
         that waits for a lock moves nothing."""
         waits = spins(facts)
         stores = [a for a in facts.stores if a.node not in waits]
-        if facts.program is not facts.source:
+        if facts.of_threads:
             stores = [a for a in stores if not a.is_atomic]
             added = [a for a in stores if any(i.has(AtomKind.BLOCK) for i in a.index)]
             stores = [a for a in stores if a not in added]

@@ -240,7 +240,7 @@ class OperandUnderFlag(Pattern):
             kind = written if all(access.is_store for access in accesses) else read
             kind[array] = [*heads, *accesses]
         found = read | written
-        if facts.program is not facts.source:
+        if facts.of_threads:
             found = read  # What threads store under a flag is told as a side output.
         if found:
             where = [place for places in found.values() for place in places]

@@ -71,7 +71,7 @@ class OperandsAsStored(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source or facts.score_products or not facts.contractions:
+        if facts.of_threads or facts.score_products or not facts.contractions:
             return
         if any(True for other in (Tf32Operands(), NarrowOperands()) for _ in other.find(facts)):
             return

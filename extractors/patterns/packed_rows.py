@@ -73,7 +73,7 @@ class PackedRows(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         _, sizes = strides_and_sizes(facts)
         if len(sizes) < 2 or row_strides(facts) or free_strides(facts):

@@ -67,7 +67,7 @@ class ProductComputedAgain(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if len(facts.contractions) < 2 or facts.program is not facts.source:
+        if len(facts.contractions) < 2 or facts.of_threads:
             return
         found: dict[Node | Access, None] = {}
         for first in facts.contractions:

@@ -132,7 +132,7 @@ class ProductSummed(Pattern):
         threads = thread_products(facts)
         if threads and not normalised(facts):
             yield self.decide(facts, "elementwise mul + sum", [step for step, _ in threads])
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         found = [node for pair in products_summed(facts) for node in pair]
         if found:

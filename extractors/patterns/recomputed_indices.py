@@ -38,7 +38,7 @@ class RecomputedIndices(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not any(p.loops for p in facts.contractions) or facts.program is not facts.source:
+        if not any(p.loops for p in facts.contractions) or facts.of_threads:
             return
         positions = [n for n in facts.graph.of(OpKind.ADD) if self._position(facts, n)]
         loading = [n for n in positions if any(_places(facts, a, n) for a in facts.loads)]

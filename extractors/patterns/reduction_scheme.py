@@ -118,7 +118,7 @@ class ReductionScheme(Pattern):
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
         if carried and facts.reductions and not facts.contractions:
             combining = [r for c in carried for r in self._combining(facts, c)]
-            if not (facts.program is not facts.source and second_stage(facts)):
+            if not (facts.of_threads and second_stage(facts)):
                 where = self._ends(facts, [c.next for c in carried]) + combining
                 yield self.decide(facts, "streamed partials then combine", where)
             rows = [r for r in facts.reductions if self._of_item(facts, r) and r not in combining]
@@ -144,7 +144,7 @@ class ReductionScheme(Pattern):
             if not pairs and partial_reductions(facts):
                 value = "one partial per block, combined in a second stage"
             yield self.decide(facts, value, nodes)
-        elif facts.program is facts.source:
+        elif not facts.of_threads:
             single = [
                 c
                 for loop in facts.loops

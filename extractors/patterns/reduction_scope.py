@@ -21,6 +21,7 @@ from extractors.patterns.scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.held_sums import held_sums
+from kb.analysis.layouts import counts, layout_of
 from kb.analysis.loops import Loop, Role, grower
 from kb.analysis.stages import (
     added_by_atomics,
@@ -105,11 +106,24 @@ _HELD_THREADS = """__global__ void norm(const float* x, float* out, int rows) {
     for (int i = 0; i < 8; ++i) out[row * 8 + i] = v[i] / sum;
 }
 """
+_ROWS_GLUON = """from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+@gluon.jit
+def peaks(x, out, R: gl.constexpr, C: gl.constexpr):
+    held: gl.constexpr = gl.BlockedLayout([1, 2], [2, 16], [4, 1], [1, 0])
+    r = gl.program_id(0) * R + gl.arange(0, R, layout=gl.SliceLayout(1, held))
+    c = gl.arange(0, C, layout=gl.SliceLayout(0, held))
+    v = gl.load(x + r[:, None] * C + c[None, :])
+    gl.store(out + r, gl.max(v, axis=1))
+"""
+_THREADS = ("warps_per_cta", "threads_per_warp")
 
 
 class ReductionScope(Pattern):
     """Shuffles combine a warp; partial results in shared memory, or a tree in it, a block, and so
-    does what a tile language runs over a tile; atomics the grid; a loop alone what one thread
+    does what a tile language runs over a tile unless the layout of the tile keeps it within a warp
+    or a thread; atomics the grid; a loop alone what one thread
     reads."""
 
     name = "threads-that-a-reduction-runs-over"
@@ -130,9 +144,19 @@ class ReductionScope(Pattern):
         Case(_BEST, "warp"),
         Case(ROW_NORM, "block"),
         Case(ROW_NORM_POINTER, "block"),
+        Case(_ROWS_GLUON, "warp"),
+        Case(_ROWS_GLUON.replace("[2, 16]", "[32, 1]"), "thread"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is reduced"),
+        NearMiss(
+            _ROWS_GLUON.replace("[4, 1]", "[2, 2]"), why="two warps share a row", value="warp"
+        ),
+        NearMiss(
+            _ROWS_GLUON.replace("axis=1", "axis=0").replace("out + r", "out + c"),
+            why="the warps lie along what is reduced",
+            value="warp",
+        ),
         NearMiss(_PARTS, why="a row is a block's; what blocks add up is told apart", value="grid"),
         NearMiss(_HELD_THREADS.replace("sum += v[i]", "sum = v[i]"), why="nothing is added up"),
         NearMiss(
@@ -154,9 +178,12 @@ class ReductionScope(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads:
-            tiles = [n for n in (*facts.reductions, *facts.graph.of(*SCANS)) if _of_tile(facts, n)]
-            if tiles:
-                yield self.decide(facts, "block", tiles)
+            found_by: dict[str, list[Node]] = {}
+            for node in (*facts.reductions, *facts.graph.of(*SCANS)):
+                if _tiles(facts, node):
+                    found_by.setdefault(_held_by(facts, node), []).append(node)
+            for scope, nodes in found_by.items():
+                yield self.decide(facts, scope, [*nodes, *_layouts(facts, nodes, scope)])
             return
         found = steps(facts)
         second = [*second_stage(facts), *tree_steps(facts)]
@@ -206,9 +233,29 @@ def _handed(facts: Facts, found: list[Node]) -> list[Node]:
     ]
 
 
-def _of_tile(facts: Facts, node: Node) -> bool:
-    """True for what runs over a tile, which the threads of a block hold together."""
-    return bool(facts.types.shape(node.op.inputs[0]))
+def _tiles(facts: Facts, node: Node) -> list[str]:
+    """The tiles that something runs over, several at once or one."""
+    return [v for v in facts.values.items(node.op.inputs[0]) if facts.types.shape(v)]
+
+
+def _held_by(facts: Facts, node: Node) -> str:
+    """The threads that hold what is reduced to one number: those of a block, but where a layout
+    puts one warp, or one thread, along the axis."""
+    tile = _tiles(facts, node)[0]
+    layout = layout_of(facts, tile)
+    axis = facts.values.literal(node.op.operand("axis"))
+    if layout is None or not isinstance(axis, int):
+        return "block"
+    warps, lanes = (counts(facts.values, layout, role) for role in _THREADS)
+    if not -len(warps) <= axis < len(warps) or warps[axis] != 1:
+        return "block"
+    return "thread" if -len(lanes) <= axis < len(lanes) and lanes[axis] == 1 else "warp"
+
+
+def _layouts(facts: Facts, nodes: list[Node], scope: str) -> list[Node]:
+    """The layouts that keep a reduction within a warp or a thread."""
+    found = [layout_of(facts, _tiles(facts, n)[0]) for n in nodes] if scope != "block" else []
+    return [n for n in dict.fromkeys(found) if n is not None]
 
 
 def _groups(facts: Facts, found: list[Node]) -> list[Node]:

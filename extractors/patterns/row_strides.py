@@ -46,7 +46,7 @@ class RowStrides(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         names = row_strides(facts)
         shared = shared_strides(facts) if names else set()

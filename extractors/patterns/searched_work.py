@@ -57,7 +57,7 @@ class SearchedWork(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         for loop in facts.graph.of(OpKind.WHILE, OpKind.FOR):
             middles = [n for n in facts.graph.of(*_HALF) if self._halves(facts, n, loop)]

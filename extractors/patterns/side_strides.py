@@ -76,7 +76,7 @@ class SideStrides(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.program is not facts.source:
+        if facts.of_threads:
             return
         found = [a for a in facts.stores if self._strided(facts, a)]
         if found:

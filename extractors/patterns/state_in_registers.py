@@ -79,7 +79,7 @@ class StateInRegisters(Pattern):
 
 def states(facts: Facts) -> Iterator[tuple[Loop, Carried, list[Node]]]:
     """Loops with the tiles that they carry as state, and where they read it."""
-    if facts.contractions or facts.program is not facts.source:
+    if facts.contractions or facts.of_threads:
         return
     for loop in facts.loops:
         for state in loop.carried:

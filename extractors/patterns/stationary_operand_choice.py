@@ -137,7 +137,7 @@ class StationaryOperandChoice(Pattern):
         if not held and made is not None and not made.inside(loop):
             return self._made_before(facts, made.result)
         known = facts.loop(loop)
-        if held or known is None or facts.program is not facts.source:
+        if held or known is None or facts.of_threads:
             return held
         tiles = [c for c in known.carried if facts.types.shape(c.argument)]
         if tiles and not known.of(Role.ACCUMULATOR):
@@ -147,7 +147,7 @@ class StationaryOperandChoice(Pattern):
 
     def _made_before(self, facts: Facts, value: str) -> list[Access]:
         """The tiles that an operand is computed from before a loop, such as a scaled one."""
-        if facts.program is not facts.source or facts.graph.roots(value, *CONTRACTIONS, *LOOPS):
+        if facts.of_threads or facts.graph.roots(value, *CONTRACTIONS, *LOOPS):
             return []
         return [a for a in facts.feeding(value) if len(facts.types.shape(a.value)) > 1]
 

@@ -331,7 +331,7 @@ def _is_largest(facts: Facts, store: Access, largest: list[Node]) -> bool:
 
 def _own(facts: Facts) -> list[Node]:
     """Of a thread that goes through elements of its own, where it takes the larger one."""
-    if facts.program is facts.source:
+    if not facts.of_threads:
         return []
     return [
         n

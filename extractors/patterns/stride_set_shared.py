@@ -48,7 +48,7 @@ class StrideSetShared(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        shared = shared_strides(facts) if facts.program is facts.source else set()
+        shared = shared_strides(facts) if not facts.of_threads else set()
         if len(shared) > 1:
             where: list[Where] = [*facts.declared(*shared)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(shared)))

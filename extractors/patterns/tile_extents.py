@@ -72,7 +72,7 @@ class TileExtents(Pattern):
                 for name in names:
                     found.setdefault(name, []).append(node)
         fixed = [] if found else [n for n in arrays if facts.contractions and _number(values, n)]
-        if facts.program is facts.source:
+        if not facts.of_threads:
             fixed += [n for n in facts.graph.of(OpKind.ARANGE) if _written(facts, n)]
         if fixed:
             yield self.decide(facts, "constant", fixed)

@@ -65,7 +65,7 @@ class TmaChoice(Pattern):
         for value, members in found.items():
             yield self.decide(facts, value, members)
         described = [a for a in facts.accesses if a.mode is Mode.DESCRIPTOR]
-        if described and facts.program is facts.source:
+        if described and not facts.of_threads:
             yield self.decide(facts, "tensor descriptors", described)
         for kind, value in _COPIES:
             copies = facts.threads.of(kind)

@@ -10,9 +10,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY
 from extractors.patterns.cases_rows_threads import ADD_THREADS
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.graph import CASTS, COPIES, Graph, Node
+from kb.analysis.layouts import distributed
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import TileType, TypeKind
@@ -133,6 +134,15 @@ _FIELDS = """template <typename P> __global__ void clip(P given) {
         given.out[i] = fminf(static_cast<float>(given.x[i]), 6.f);
 }
 """  # noqa: E501
+_GIVEN_GLUON = """from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+@gluon.jit
+def copy(x, out, n, T: gl.constexpr):
+    place: gl.constexpr = gl.BlockedLayout([4], [32], [8], [0])
+    at = gl.program_id(0) * T + gl.arange(0, T, layout=place)
+    gl.store(out + at, gl.load(x + at, mask=at < n), mask=at < n)
+"""
 _PROMISED = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
@@ -159,6 +169,8 @@ class VectorAccess(Pattern):
         Case(_CARRIED, "W elements"),
         Case(_FIELDS, "scalar"),
         Case(_PROMISED, "compiler, by proven divisibility"),
+        Case(_GIVEN_GLUON, "4 elements of a layout"),
+        Case(_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
     )
     near_misses = (
         NearMiss(_WIDE, why="four elements move together", value="scalar"),
@@ -193,6 +205,10 @@ class VectorAccess(Pattern):
             why="nothing says that what moves has elements",
         ),
         NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
+        NearMiss(
+            _GIVEN_GLUON.replace("gl.BlockedLayout([4], [32], [8], [0])", "gl.AutoLayout()"),
+            why="the compiler finds a layout",
+        ),
         NearMiss(COPY, why="tiles of views carry no such promise"),
     )
 
@@ -201,6 +217,7 @@ class VectorAccess(Pattern):
             promises = facts.graph.of(OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS)
             if promises:
                 yield self.decide(facts, "compiler, by proven divisibility", promises)
+            yield from self._of_layouts(facts)
             return
         found: dict[str, list[Node]] = {}
         for node in facts.threads.of(OpKind.LOAD, OpKind.STORE, OpKind.ASYNC_COPY):
@@ -221,6 +238,29 @@ class VectorAccess(Pattern):
         for value, nodes in found.items():
             walked = _walked(facts, nodes) if value == "scalar" else []
             yield self.decide(facts, value, [*nodes, *walked])
+
+    def _of_layouts(self, facts: Facts) -> Iterable[Decision]:
+        """The run of elements that a layout gives every thread of a tile that is moved."""
+        graph, found = facts.graph, dict[str, list[Node]]()
+        for access in facts.accesses:
+            if access.mode in BULK or len(facts.types.shape(access.value)) == 0:
+                continue
+            address = access.node.op.operand("pointer") or ""
+            for node in graph.upstream(address, lambda n: n.op.operand("layout") is not None):
+                layout = distributed(graph, node.op.operand("layout"))
+                runs = layout.op.operand("size_per_thread") if layout is not None else None
+                if layout is None or runs is None:
+                    continue
+                extents = [str(facts.values.expr(v)) for v in facts.values.items(runs)]
+                each = [extent for extent in extents if extent != "1"]
+                value = " * ".join(name if name.isdigit() else "several" for name in each) or "1"
+                number = facts.values.expr(facts.values.items(runs)[-1]).atom
+                if len(each) == 1 and number is not None and number.value in facts.constexprs:
+                    value = number.value
+                where = found.setdefault(f"{value} elements of a layout", [])
+                where += [layout, *_given(graph, runs)]
+        for value, nodes in found.items():
+            yield self.decide(facts, value, dict.fromkeys(nodes))
 
     def _unknown(self, facts: Facts) -> bool:
         """Whether the loads of threads at places of their own move what nobody knows the type of:
@@ -258,6 +298,11 @@ class VectorAccess(Pattern):
         if any(name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
+
+
+def _given(graph: Graph, runs: str) -> list[Node]:
+    """Where a kernel computes the run of elements itself."""
+    return [n for n in graph.upstream(runs) if n.op.kind not in (OpKind.CONST, OpKind.LIST)]
 
 
 def _taken_apart(facts: Facts, node: Node, moved: TileType | None) -> TileType | None:

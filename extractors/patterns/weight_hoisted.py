@@ -307,7 +307,7 @@ class WeightHoisted(Pattern):
 
     def _apart(self, facts: Facts, loop: Loop, stores: list[Access]) -> bool:
         """True for a loop that stores something else in every iteration and hands no tile on."""
-        if loop.induction is None or facts.program is not facts.source:
+        if loop.induction is None or facts.of_threads:
             return False
         step = facts.values.expr(loop.induction).atom
         moved = any(step in set(e.atoms()) for s in stores for e in s.index)

@@ -61,10 +61,10 @@ class UnusedParameter(Rule):
             used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
             if used or fact.name in keyed or any(fact.name in what for what in kept):
                 continue
-            if fact.kind == "constexpr" and facts.program is not facts.source:
+            if fact.kind == "constexpr" and facts.of_threads:
                 continue  # a template parameter may stand in types, which no operation reads
             yield self._told(subject, fact)
-        if facts.program is facts.source:
+        if not facts.of_threads:
             yield from self._helpers(subject)
 
     def _helpers(self, subject: Subject) -> Iterator[Finding]:

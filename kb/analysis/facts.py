@@ -109,7 +109,7 @@ class Facts:
         """Loops that stay loops: all but branches written as loops, and those over elements that a
         thread unrolls completely."""
         found = (loop for loop in self.loops if not once(loop, self.values))
-        if self.program is self.source:
+        if not self.of_threads:
             return tuple(found)
         return tuple(loop for loop in found if not self._unrolled(loop))
 

@@ -25,7 +25,7 @@ def accumulators(facts: Facts) -> tuple[tuple[Carried, Node | None], ...]:
 def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
     """The steps of loops with known rounds that add up or compare what was loaded, of which
     something is stored: what the program of the whole block has no loop for."""
-    if facts.program is facts.source:
+    if not facts.of_threads:
         return []
     graph = facts.threads
     loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]

@@ -96,7 +96,7 @@ def packed(facts: Facts, value: str | None) -> list[Node]:
     """What narrows 32-bit floats right before they are put into the word that a thread stores: a
     cast, a vector made of wider elements, or a conversion in assembly."""
     found: list[Node] = []
-    if value is None or facts.program is facts.source:
+    if value is None or not facts.of_threads:
         return found
     for node in facts.graph.upstream(value, lambda n: n.op.kind not in _PACKS or _wider(facts, n)):
         converts = any(

@@ -14,7 +14,7 @@ from kb.space import Constraint, implied
 
 def resources(facts: Facts) -> Iterator[Constraint]:
     """What must fit; nothing where the extents of a tile are not compile-time parameters."""
-    if facts.program is not facts.source:
+    if facts.of_threads:
         return  # threads say themselves what they keep where
     yield from _accumulators(facts)
     yield from _operands(facts)
