@@ -136,6 +136,7 @@ class PrefetchDepth(Pattern):
                 )
         copies = facts.threads.of(OpKind.ASYNC_COPY, OpKind.BULK_COPY)
         waits = [n for n in facts.threads.of(OpKind.ASYNC_WAIT) if n.loop and _of_copies(n)]
+        waits = [n for n in waits if any(c.inside(n.loop) for c in copies)] or waits
         depths: dict[str, list[Node]] = {}
         for wait in waits if copies else ():
             staged = True
@@ -169,7 +170,7 @@ class PrefetchDepth(Pattern):
 def _of_copies(wait: Node) -> bool:
     """Whether a wait is for copies into shared memory: not for matrix products, nor for groups of
     bulk copies, which are stores."""
-    others = ("wgmma", "tcgen05", "cp.async.bulk")
+    others = ("wgmma", "tcgen05", "cp.async.bulk", "store")
     return not str(wait.op.attribute("opcode") or "").startswith(others)
 
 
@@ -178,12 +179,12 @@ def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:
     found: dict[str, list[Node]] = {}
     if not facts.threads.of(OpKind.BARRIER_WAIT):
         return found
-    for copy in (c for c in copies if c.loop):
+    for copy in (c for c in copies if c.loop and not c.op.operand("source")):
         made = facts.threads.producer(copy.op.operand("target"))
         count = s.number(1)
         if made is not None and made.op.kind == OpKind.ADVANCE:
             made = facts.threads.producer(made.op.operand("pointer"))
-            shape = facts.thread_values.items(made.op.operand("shape")) if made is not None else ()
+            shape = _outermost(facts, made)
             count = facts.thread_values.expr(shape[0]) if shape else s.number(0)
         if made is not None and made.op.kind == OpKind.ALLOCATE and count != s.number(0):
             found.setdefault(f"num_stages {count}", []).append(copy)
@@ -192,6 +193,16 @@ def _rings(facts: Facts, copies: list[Node]) -> dict[str, list[Node]]:
             waits = [w for w in facts.threads.of(OpKind.BARRIER_WAIT) if w.loop in copy.loops]
             found.setdefault(f"num_stages {count}", []).extend((copy, turn, *waits))
     return found
+
+
+def _outermost(facts: Facts, made: Node | None) -> tuple[str, ...]:
+    """The extents of an array, as far as they are written out: those before a shape that is put
+    behind them."""
+    shape = made.op.operand("shape") if made is not None else None
+    joined = facts.threads.producer(shape)
+    if joined is not None and joined.op.kind == OpKind.ADD:
+        return facts.thread_values.items(joined.op.inputs[0])
+    return facts.thread_values.items(shape)
 
 
 def _turns(facts: Facts, copy: Node) -> list[Node]:

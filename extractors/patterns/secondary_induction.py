@@ -128,7 +128,7 @@ class SecondaryInduction(Pattern):
                     if n.inside(loop.node) and n.op.kind not in _HANDED
                 ]  # fmt: skip
                 (pointers if shaped or pointer else counters).extend(steps)
-        pointers += [n for n in facts.graph.of(OpKind.ADVANCE) if n.loops]
+        pointers += [n for n in facts.graph.of(OpKind.ADVANCE) if n.loops and _carried(facts, n)]
         if counters:
             yield self.decide(facts, "carried counter cnt += 1", counters)
         if pointers:
@@ -147,6 +147,15 @@ class SecondaryInduction(Pattern):
             for role, value in a.node.op.operands
             if role in ("index", "pointer", "offsets")
         )
+
+
+def _carried(facts: Facts, node: Node) -> bool:
+    """True for a pointer that a loop carries, not for a part of an array that is chosen anew."""
+    above = facts.graph.upstream(
+        node.op.inputs[0], lambda n: n.op.kind not in COPIES | {OpKind.ADVANCE}
+    )
+    starts = [node.op.inputs[0], *(n.op.inputs[0] for n in above if n.op.kind in {OpKind.ADVANCE})]
+    return any(facts.graph.core(value) in facts.graph.arguments for value in starts)
 
 
 def _grown(node: Node) -> bool:
