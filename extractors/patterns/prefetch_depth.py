@@ -136,7 +136,7 @@ class PrefetchDepth(Pattern):
                 )
         copies = facts.threads.of(OpKind.ASYNC_COPY, OpKind.BULK_COPY)
         waits = [n for n in facts.threads.of(OpKind.ASYNC_WAIT) if n.loop and _of_copies(n)]
-        waits = [n for n in waits if any(c.inside(n.loop) for c in copies)] or waits
+        waits = [n for n in waits if n.loop and any(c.inside(n.loop) for c in copies)] or waits
         depths: dict[str, list[Node]] = {}
         for wait in waits if copies else ():
             staged = True

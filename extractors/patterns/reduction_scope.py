@@ -106,7 +106,8 @@ _HELD_THREADS = """__global__ void norm(const float* x, float* out, int rows) {
     for (int i = 0; i < 8; ++i) out[row * 8 + i] = v[i] / sum;
 }
 """
-_ROWS_GLUON = """from triton.experimental import gluon
+_ROWS_GLUON = """import triton
+from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 @gluon.jit

@@ -8,8 +8,22 @@ from math import prod
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT_POINTER, vary
-from extractors.patterns.cases_rows import ADD_POINTER, COPY
+from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_vectors import (
+    VECTORS_APART,
+    VECTORS_CARRIED,
+    VECTORS_CHOSEN,
+    VECTORS_COPIED,
+    VECTORS_FIELDS,
+    VECTORS_GIVEN_GLUON,
+    VECTORS_MOVED,
+    VECTORS_PROMISED,
+    VECTORS_SIZED,
+    VECTORS_TRAITS,
+    VECTORS_UNKNOWN,
+    VECTORS_WIDE,
+)
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Graph, Node
@@ -27,127 +41,6 @@ _TAKING = CASTS | {OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.INSERT, OpKind.IF_EXPR
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
 
-_WIDE = """__global__ void plus(const float4* x, const float4* y, float4* out, int n) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < n) {
-        float4 v = x[at], w = y[at];
-        out[at] = make_float4(v.x + w.x, v.y + w.y, v.z + w.z, v.w + w.w);
-    }
-}
-"""
-_CHOSEN = """template <typename T, int N> struct Pack {
-    T data[N];
-    __device__ void load(const T* p) { for (int i = 0; i < N; ++i) data[i] = p[i]; }
-    __device__ void store(T* p) { for (int i = 0; i < N; ++i) p[i] = data[i]; }
-    __device__ T& operator[](int i) { return data[i]; }
-};
-template <int W>
-__global__ void twice(const float* x, float* out, int n) {
-    int at = (blockIdx.x * blockDim.x + threadIdx.x) * W;
-    Pack<float, W> v;
-    v.load(x + at);
-    for (int k = 0; k < W; ++k) v[k] = v[k] + v[k];
-    v.store(out + at);
-}
-"""
-_MOVED = vary(
-    _CHOSEN,
-    (
-        "    __device__ T& operator",
-        "    static __device__ void copy(T* to, const T* from) {\n"
-        "        for (int i = 0; i < N; ++i) to[i] = from[i];\n    }\n    __device__ T& operator",
-    ),
-    ("    Pack<float, W> v;\n    v.load(x + at);\n", ""),
-    ("    for (int k = 0; k < W; ++k) v[k] = v[k] + v[k];\n", ""),
-    ("    v.store(out + at);\n", "    Pack<float, W>::copy(out + at, x + at);\n"),
-)
-_APART = """__global__ void halves(const float4* x, float* out, float* sums, int n) {
-    float sum = 0.f;
-    for (int i = threadIdx.x; i < n; i += blockDim.x) {
-        float4 v = x[blockIdx.x * n + i];
-        const float own[4] = {v.x, v.y, v.z, v.w};
-        for (int k = 0; k < 4; ++k) {
-            out[(blockIdx.x * n + i) * 4 + k] = own[k] / 2.f;
-            sum += own[k];
-        }
-    }
-    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-"""
-_COPIED = """__global__ void stage(const float* x, float* out, int n) {
-    __shared__ float part[1024];
-    unsigned to = __cvta_generic_to_shared(part + threadIdx.x * 4);
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0;\\n"
-                 " @p cp.async.cg.shared.global [%1], [%2], 16; }"
-                 ::"r"((int)(threadIdx.x * 4 < n)), "r"(to), "l"(x + threadIdx.x * 4));
-    asm volatile("cp.async.wait_all;");
-    __syncthreads();
-    out[threadIdx.x] = part[threadIdx.x];
-}
-"""
-_SIZED = """template <typename T, int W> __global__ void stage(const T* x, T* out) {
-    __shared__ T part[1024];
-    __pipeline_memcpy_async(part + threadIdx.x * W, x + threadIdx.x * W, sizeof(T) * W);
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
-    for (int k = 0; k < W; ++k) out[threadIdx.x * W + k] = part[threadIdx.x * W + k] * (T)2;
-}
-"""
-_TRAITS = """template <typename T, int N> struct Vec {
-    using Whole = typename Bytes<N * sizeof(T)>::Type;
-    using Held = union { Whole all; T each[N]; };
-    Held data;
-    __device__ void read(const void* from, const size_t at) {
-        this->data.all = static_cast<const Whole*>(from)[at];
-    }
-    __device__ void write(void* to, const size_t at) {
-        static_cast<Whole*>(to)[at] = this->data.all;
-    }
-};
-template <typename T, int N> __global__ void twice(const void* x, void* out) {
-    Vec<T, N> v;
-    v.read(x, blockIdx.x * blockDim.x + threadIdx.x);
-    for (int k = 0; k < N; ++k) v.data.each[k] = v.data.each[k] + v.data.each[k];
-    v.write(out, blockIdx.x * blockDim.x + threadIdx.x);
-}
-"""
-_CARRIED = """template <typename T, typename V> __global__ void bound(T* x, int n) {
-    constexpr int W = sizeof(V) / sizeof(T);
-    int at = (blockIdx.x * blockDim.x + threadIdx.x) * W;
-    T own[W];
-    *reinterpret_cast<V*>(own) = *reinterpret_cast<V*>(x + at);
-    for (int k = 0; k < W; ++k) own[k] = own[k] > (T)n ? (T)n : own[k];
-    *reinterpret_cast<V*>(x + at) = *reinterpret_cast<V*>(own);
-}
-"""
-_UNKNOWN = """#include "packs.cuh"
-template <int W>
-__global__ void twice(Pack<float, W>* x, Pack<float, W>* out, float rate) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    Pack<float, W> v = x[at];
-    v *= rate;
-    out[at] = v;
-}
-"""
-_FIELDS = """template <typename P> __global__ void clip(P given) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < given.count; i += gridDim.x * blockDim.x)
-        given.out[i] = fminf(static_cast<float>(given.x[i]), 6.f);
-}
-"""  # noqa: E501
-_GIVEN_GLUON = """from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-
-@gluon.jit
-def copy(x, out, n, T: gl.constexpr):
-    place: gl.constexpr = gl.BlockedLayout([4], [32], [8], [0])
-    at = gl.program_id(0) * T + gl.arange(0, T, layout=place)
-    gl.store(out + at, gl.load(x + at, mask=at < n), mask=at < n)
-"""
-_PROMISED = vary(
-    ADD_POINTER,
-    ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
-)  # fmt: skip
-
 
 class VectorAccess(Pattern):
     """The elements of one load or store of a thread; or a promise that lets the compiler choose."""
@@ -156,34 +49,37 @@ class VectorAccess(Pattern):
     axis = "vector_width"
     source = "NVIDIA, CUDA C++ Programming Guide, device memory accesses: 1 to 16 bytes per access"
     matches = (
-        Case(_WIDE, "128-bit"),
-        Case(vary(_WIDE, ("float4", "float2"), (", v.z + w.z, v.w + w.w", "")), "64-bit"),
-        Case(_CHOSEN, "W elements"),
+        Case(VECTORS_WIDE, "128-bit"),
+        Case(vary(VECTORS_WIDE, ("float4", "float2"), (", v.z + w.z, v.w + w.w", "")), "64-bit"),
+        Case(VECTORS_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
-        Case(_COPIED, "128-bit"),
-        Case(_SIZED, "W elements"),
-        Case(_APART, "128-bit"),
-        Case(_APART, "scalar"),
-        Case(_MOVED, "W elements"),
-        Case(_TRAITS, "several elements"),
-        Case(_CARRIED, "W elements"),
-        Case(_FIELDS, "scalar"),
-        Case(_PROMISED, "compiler, by proven divisibility"),
-        Case(_GIVEN_GLUON, "4 elements of a layout"),
-        Case(_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
+        Case(VECTORS_COPIED, "128-bit"),
+        Case(VECTORS_SIZED, "W elements"),
+        Case(VECTORS_APART, "128-bit"),
+        Case(VECTORS_APART, "scalar"),
+        Case(VECTORS_MOVED, "W elements"),
+        Case(VECTORS_TRAITS, "several elements"),
+        Case(VECTORS_CARRIED, "W elements"),
+        Case(VECTORS_FIELDS, "scalar"),
+        Case(VECTORS_PROMISED, "compiler, by proven divisibility"),
+        Case(VECTORS_GIVEN_GLUON, "4 elements of a layout"),
+        Case(VECTORS_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
     )
     near_misses = (
-        NearMiss(_WIDE, why="four elements move together", value="scalar"),
+        NearMiss(VECTORS_WIDE, why="four elements move together", value="scalar"),
         NearMiss(
-            vary(_APART, ("            out[(blockIdx.x * n + i) * 4 + k] = own[k] / 2.f;\n", "")),
+            vary(
+                VECTORS_APART,
+                ("            out[(blockIdx.x * n + i) * 4 + k] = own[k] / 2.f;\n", ""),
+            ),
             why="one number of a row beside its vectors",
             value="scalar",
         ),
-        NearMiss(_CARRIED, why="vectors of an open type move", value="scalar"),
+        NearMiss(VECTORS_CARRIED, why="vectors of an open type move", value="scalar"),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
         NearMiss(
             vary(
-                _SIZED,
+                VECTORS_SIZED,
                 ("int W>", "typename U>"),
                 ("const T* x, T* out", "const T* x, T* out, int W"),
             ),
@@ -191,22 +87,24 @@ class VectorAccess(Pattern):
             value="W elements",
         ),
         NearMiss(
-            vary(_FIELDS, ("fminf(static_cast<float>(given.x[i]), 6.f)", "given.x[i]")),
+            vary(VECTORS_FIELDS, ("fminf(static_cast<float>(given.x[i]), 6.f)", "given.x[i]")),
             why="nothing tells what an element is",
         ),
-        NearMiss(_UNKNOWN, why="the header that says what moves is not there"),
+        NearMiss(VECTORS_UNKNOWN, why="the header that says what moves is not there"),
         NearMiss(
-            _MOVED.replace("to[i] = from[i]", "to[i] = from[i] + from[i]"),
+            VECTORS_MOVED.replace("to[i] = from[i]", "to[i] = from[i] + from[i]"),
             why="a loop that doubles element by element",
             value="W elements",
         ),
         NearMiss(
-            _TRAITS.replace("v.data.each[k] = v.data.each[k] + v.data.each[k]", "v.data.all += k"),
+            VECTORS_TRAITS.replace(
+                "v.data.each[k] = v.data.each[k] + v.data.each[k]", "v.data.all += k"
+            ),
             why="nothing says that what moves has elements",
         ),
         NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
         NearMiss(
-            _GIVEN_GLUON.replace("gl.BlockedLayout([4], [32], [8], [0])", "gl.AutoLayout()"),
+            VECTORS_GIVEN_GLUON.replace("gl.BlockedLayout([4], [32], [8], [0])", "gl.AutoLayout()"),
             why="the compiler finds a layout",
         ),
         NearMiss(COPY, why="tiles of views carry no such promise"),
