@@ -6,18 +6,29 @@ from collections.abc import Iterable
 
 from extractors.patterns.access_mode import FILLED, moved
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from extractors.patterns.padding_policy import clips_elements, padded
-from kb.analysis.accesses import BULK, Access, Mode
+from extractors.patterns.padding_policy import clips_elements, clips_tiles, padded
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
 _STORE_MASK = vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)"))
 _UNCHECKED_LOAD = vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False"))
 
+_GATHERED_ROWS = (
+    TILE
+    + """
+@ct.kernel
+def copy(x, at, out, T: Int):
+    row = ct.load(at, index=(ct.bid(0),), shape=(1,))
+    lanes = ct.arange(T, dtype=ct.int32)
+    values = ct.gather(x, (row[:, None], lanes[None, :]), check_bounds=False)
+    ct.store(out, index=(ct.bid(0), 0), tile=values)
+"""
+)
 _ONE_THREAD = """__global__ void total(const float* x, float* out, int n) {
     float acc = 0.f;
     for (int i = threadIdx.x; i < n; i += 32) acc += x[(blockIdx.x * 4 + threadIdx.y) * n + i];
@@ -35,7 +46,7 @@ class ImplicitStoreClipping(Pattern):
     axis = "boundary_handling"
     source = "cuTile documentation, store: elements outside the array are not written"
     matches = (
-        Case(ATTENTION, "implicit clip by array bounds"),
+        Case(_GATHERED_ROWS, "implicit clip by array bounds"),
         Case(_STORE_MASK, "explicit store mask"),
         Case(FILLED, "explicit store mask"),
         Case(TURN_THREADS, "explicit store mask"),
@@ -50,6 +61,7 @@ class ImplicitStoreClipping(Pattern):
             vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
             why="the store has no mask and no view that knows the bounds",
         ),
+        NearMiss(ATTENTION, why="tiles are loaded, too: told with their padding"),
         NearMiss(SOFTMAX, why="elements are gathered, too: told with their padding"),
         NearMiss(ROW_NORM, why="the check of the loads may be compiled out: that is told"),
         NearMiss(PRODUCT_POINTER, why="loads are masked too: told with their padding"),
@@ -63,8 +75,10 @@ class ImplicitStoreClipping(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         stores = [a for a in facts.stores if not a.is_atomic]
-        clipped = [a for a in stores if a.mode in BULK and self._clips(facts, a)]
-        if not padded(facts) and not any(self._elided(facts, a) for a in facts.loads):
+        read = padded(facts)
+        alike = {a.mode for a in read}
+        clipped = [a for a in stores if a.mode not in alike and clips_tiles(facts, a)]
+        if not read and not any(self._elided(facts, a) for a in facts.loads):
             clipped += [a for a in stores if clips_elements(facts, a)]
         beside = any(
             a.padding and a.mask is not None and facts.types.shape(a.value) for a in facts.loads
@@ -87,11 +101,3 @@ class ImplicitStoreClipping(Pattern):
         """True for a check that the compiler may drop: then that is what is told."""
         check = access.check_bounds
         return check is not None and not isinstance(facts.values.literal(check), bool)
-
-    def _clips(self, facts: Facts, access: Access) -> bool:
-        if access.mode is Mode.BLOCK_POINTER:
-            return access.node.op.operand("boundary_check") is not None
-        return (
-            any(extent != "1" for extent in facts.types.shape(access.value))
-            or access.mode is Mode.DESCRIPTOR
-        )

@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.operand_under_flag import optional_arrays
-from kb.analysis.accesses import Access, Mode
+from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons
@@ -64,7 +64,8 @@ class PaddingPolicy(Pattern):
     """The padding of a load, or the other value of a masked load; none given is undetermined. That
     of operands which a flag may take out is told where it is that of the others.
 
-    Stores under a mask, and scattered elements that are clipped, belong to the same decision.
+    Stores under a mask, and stored tiles and scattered elements that are clipped as the loads are,
+    belong to the same decision.
     """
 
     name = "out-of-bounds-padding-policy"
@@ -131,7 +132,9 @@ class PaddingPolicy(Pattern):
         }
         found = main or found
         masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
+        told: set[Mode] = set()
         for value, loads in found.items():
+            alike, told = {a.mode for a in loads} - told, told | {a.mode for a in loads}
             stores = [
                 a
                 for a in facts.stores
@@ -139,7 +142,7 @@ class PaddingPolicy(Pattern):
                 and (
                     (a.mask is not None and value in masked[:1])
                     or (clips_elements(facts, a) and value in list(found)[:1])
-                    or (a.mode is Mode.DESCRIPTOR and _of_descriptors(loads, found, value))
+                    or (a.mode in alike and clips_tiles(facts, a))
                 )
             ]
             tests = self._branches(facts, [*loads, *stores])
@@ -173,9 +176,15 @@ def _place(node: Node) -> int:
     return node.index
 
 
-def _of_descriptors(loads: list[Access], found: dict[str, list[Access]], value: str) -> bool:
-    """True for the first loads by descriptors, which bound stores by descriptors as well."""
-    return value in list(found)[:1] and all(a.mode is Mode.DESCRIPTOR for a in loads)
+def clips_tiles(facts: Facts, access: Access) -> bool:
+    """True for a stored tile of which a view, a descriptor or a block pointer writes what is
+    inside."""
+    if access.mode not in BULK:
+        return False
+    if access.mode is Mode.BLOCK_POINTER:
+        return access.node.op.operand("boundary_check") is not None
+    several = any(extent != "1" for extent in facts.types.shape(access.value))
+    return several or access.mode is Mode.DESCRIPTOR
 
 
 def _several(facts: Facts, access: Access) -> bool:
@@ -207,7 +216,7 @@ def _unchecked(facts: Facts, access: Access) -> bool:
     """True when the check of bounds of an access is off, or may be compiled out where the access
     gives no padding."""
     if facts.values.literal(access.check_bounds) is False:
-        return True
+        return access.mask is None
     if not _by_element(access) or access.node.op.operand("padding") is not None:
         return False
     return access.mask is None and not facts.checked(access)
