@@ -154,7 +154,7 @@ def _carried(facts: Facts, node: Node) -> bool:
     above = facts.graph.upstream(
         node.op.inputs[0], lambda n: n.op.kind not in COPIES | {OpKind.ADVANCE}
     )
-    starts = [node.op.inputs[0], *(n.op.inputs[0] for n in above if n.op.kind in {OpKind.ADVANCE})]
+    starts = [node.op.inputs[0], *(n.op.inputs[0] for n in above if n.op.kind == OpKind.ADVANCE)]
     return any(facts.graph.core(value) in facts.graph.arguments for value in starts)
 
 

@@ -64,6 +64,7 @@ class VectorAccess(Pattern):
         Case(VECTORS_PROMISED, "compiler, by proven divisibility"),
         Case(VECTORS_GIVEN_GLUON, "4 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
+        Case(VECTORS_GIVEN_GLUON.replace("[4]", "[T, 1]"), "T elements of a layout"),
     )
     near_misses = (
         NearMiss(VECTORS_WIDE, why="four elements move together", value="scalar"),
@@ -107,6 +108,9 @@ class VectorAccess(Pattern):
             VECTORS_GIVEN_GLUON.replace("gl.BlockedLayout([4], [32], [8], [0])", "gl.AutoLayout()"),
             why="the compiler finds a layout",
         ),
+        NearMiss(
+            VECTORS_GIVEN_GLUON.replace("([4], [32]", "([], [32]"), why="the layout gives no run"
+        ),
         NearMiss(COPY, why="tiles of views carry no such promise"),
     )
 
@@ -149,12 +153,10 @@ class VectorAccess(Pattern):
                 runs = layout.op.operand("size_per_thread") if layout is not None else None
                 if layout is None or runs is None:
                     continue
-                extents = [str(facts.values.expr(v)) for v in facts.values.items(runs)]
-                each = [extent for extent in extents if extent != "1"]
-                value = " * ".join(name if name.isdigit() else "several" for name in each) or "1"
-                number = facts.values.expr(facts.values.items(runs)[-1]).atom
-                if len(each) == 1 and number is not None and number.value in facts.constexprs:
-                    value = number.value
+                names = [_named_run(facts, v) for v in facts.values.items(runs)]
+                if not names:
+                    continue
+                value = " * ".join(name for name in names if name != "1") or "1"
                 where = found.setdefault(f"{value} elements of a layout", [])
                 where += [layout, *_given(graph, runs)]
         for value, nodes in found.items():
@@ -196,6 +198,13 @@ class VectorAccess(Pattern):
         if any(name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
+
+
+def _named_run(facts: Facts, extent: str) -> str:
+    """The number, or the compile-time parameter, that a run of elements is; else `several`."""
+    run = facts.values.expr(extent)
+    known = run.atom is not None and run.atom.value in facts.constexprs
+    return str(run) if known or run.constant is not None else "several"
 
 
 def _given(graph: Graph, runs: str) -> list[Node]:
