@@ -90,6 +90,7 @@ def summary(rows: list[Row], judged: list[Judged]) -> dict[str, Any]:
     fair = [row for row in rows if row.found or not row.disputed]
     right = len(covered) - sum(not j.disputed for j in wrong)
     return {
+        "kernels": len({(row.package, row.kernel) for row in rows}),
         "gold": len(rows),
         "found": sum(row.found for row in rows),
         "recall": rate(sum(row.found for row in rows), len(rows)),

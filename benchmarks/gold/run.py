@@ -1,8 +1,9 @@
 """Recall and precision of `tilelore extract` against hand-made gold.
 
-Usage: python -m benchmarks.gold.run --gold GOLD.yaml [--gold MORE.yaml] [--corpus FOLDER]
-[--out FOLDER] [--only TEXT] [-v]
+Usage: python -m benchmarks.gold.run [--gold GOLD.yaml …] [--corpus FOLDER] [--out FOLDER]
+[--only TEXT] [-v]
 
+Without --gold: the files of shared/gold beside this repository, and those that golds.json lists.
 What is judged is what `tilelore extract --format json` prints for the kernel: program and host
 decisions together. Packages come from FOLDER/package, else from the pinned wheels. How each kind
 is matched stands in decisions.py, spaces.py and claims.py. What is disputed in the gold stands in
@@ -16,7 +17,8 @@ import argparse
 import json
 import platform
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from benchmarks.gold import claims, decisions, spaces  # noqa: E402
 from benchmarks.gold.entries import Reader, load, overlap  # noqa: E402
+from benchmarks.gold.overview import group_of, own  # noqa: E402
 from benchmarks.gold.table import table  # noqa: E402
 
 
@@ -47,6 +50,11 @@ class Result:
             "constraints": claims.summary(self.claims, "constraint"),
             "findings": claims.summary(self.claims, "finding"),
         }
+
+    def add(self, more: Result) -> None:
+        """Take over everything that was judged of another gold file."""
+        for mine in fields(self):
+            getattr(self, mine.name).extend(getattr(more, mine.name))
 
     def of(self, package: str) -> Result:
         """What was judged of one package."""
@@ -96,6 +104,12 @@ def without_disputed(found: Result, disputed: list[dict[str, Any]]) -> None:
     ]
 
 
+def every_gold() -> list[Path]:
+    """The given files, then those of our own."""
+    ours = [HERE / f"{name}.yaml" for names in own(HERE).values() for name in names]
+    return [*sorted((HERE.parents[2] / "shared" / "gold").glob("*.yaml")), *ours]
+
+
 def machine() -> dict[str, str]:
     """Where and with what this ran."""
     return {
@@ -108,7 +122,7 @@ def machine() -> dict[str, str]:
 def main() -> None:
     """Read the gold, compare, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gold", type=Path, required=True, action="append")
+    parser.add_argument("--gold", type=Path, action="append")
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="", help="kernels whose `path:name` contains this")
@@ -120,10 +134,12 @@ def main() -> None:
     disputed = json.loads((HERE / "disputed.json").read_text(encoding="utf-8"))
     results: list[tuple[str, str, dict[str, Any]]] = []
     absent: list[tuple[str, str]] = []
-    for gold in given.gold:
+    groups: defaultdict[str, Result] = defaultdict(Result)
+    for gold in given.gold or every_gold():
         found = judge(gold, reader, given.only)
         without_disputed(found, disputed)
         absent += found.missing
+        groups[group_of(gold.stem, HERE)].add(found)
         if given.v:
             decisions.show(found.rows, found.judged)
             spaces.show(found.facts)
@@ -143,7 +159,8 @@ def main() -> None:
             about = {"not_read": found.missing, "seconds": reader.seconds} | machine()
             text = json.dumps(total | about | rows, indent=1)
             (given.out / f"{gold.stem}.json").write_text(text + "\n", encoding="utf-8")
-    text = table(results, absent, machine(), HERE)
+    pooled = {name: found.summary() for name, found in groups.items()}
+    text = table(results, pooled, absent, machine(), HERE)
     print(text)
     if given.out:
         (given.out / "table.md").write_text(text, encoding="utf-8")

@@ -1,10 +1,12 @@
-"""The results as Markdown: decisions by package, then the other kinds by gold file."""
+"""The results as Markdown: the overview, then decisions by package and the other kinds by file."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.gold.overview import Counts, first_reading, overview, share
 
 Result = tuple[str, str, dict[str, Any]]
 """Gold file, package or `all`, and the summary."""
@@ -26,8 +28,8 @@ def held_out(folder: Path) -> list[str]:
         "|---|---:|---:|---:|---:|",
     ]
     for path in sorted(folder.glob("*_held_out.json")):
-        part = json.loads(path.read_text(encoding="utf-8"))["decisions"]
-        shares = [_share(part[key]) for key in ("recall", "recall_in_kernel", "precision")]
+        part = first_reading(path)
+        shares = [share(part[key]) for key in ("recall", "recall_in_kernel", "precision")]
         name = path.stem.removesuffix("_held_out")
         lines.append(f"| {name} | {part['gold']} | " + " | ".join(shares) + " |")
     return lines
@@ -35,12 +37,23 @@ def held_out(folder: Path) -> list[str]:
 
 def table(
     results: list[Result],
+    groups: Mapping[str, Counts],
     missing: list[tuple[str, str]],
     machine: dict[str, str],
     folder: Path,
 ) -> str:
-    """Three tables and how to read them; `folder` holds the first readings."""
-    lines = [
+    """The overview, how to read it, and three tables; `folder` holds the first readings."""
+    lines = [*overview(groups, folder), "", MATCHES]
+    if missing:
+        packages = ", ".join(sorted({package for package, _ in missing}))
+        lines.append(
+            f"Not judged: {len(missing)} kernels that are not in a corpus or not read ({packages})."
+        )
+    lines += [
+        "Measured with " + ", ".join(f"{k} {v}" for k, v in machine.items()) + ".",
+        "",
+        "## Kernels by package",
+        "",
         "| gold | package | kernels' decisions | recall | undisputed | inside kernels | precision "
         "| undisputed |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
@@ -48,7 +61,7 @@ def table(
     keys = ("recall", "recall_undisputed", "recall_in_kernel", "precision", "precision_undisputed")
     for gold, package, total in results:
         part = total["decisions"]
-        shares = " | ".join(_share(part[key]) for key in keys)
+        shares = " | ".join(share(part[key]) for key in keys)
         lines.append(f"| {gold} | {package} | {part['gold']} | {shares} |")
     lines += [
         "",
@@ -58,28 +71,17 @@ def table(
     ]
     for gold, total in _whole(results).items():
         space = total["spaces"]
-        cells = [str(space["facts"]), _share(space["agreement"]), str(space["points"])]
-        cells += [_share(space["points_recall"]), _share(space["points_precision"])]
+        cells = [str(space["facts"]), share(space["agreement"]), str(space["points"])]
+        cells += [share(space["points_recall"]), share(space["points_precision"])]
         for kind in ("constraints", "findings"):
             part = total[kind]
-            cells += [str(part["gold"]), _share(part["recall"])]
-            cells.append(_share(part["precision_lower_bound"]))
+            cells += [str(part["gold"]), share(part["recall"])]
+            cells.append(share(part["precision_lower_bound"]))
         lines.append(f"| {gold} | " + " | ".join(cells) + " |")
     lines += held_out(folder)
-    lines += ["", MATCHES]
-    if missing:
-        packages = ", ".join(sorted({package for package, _ in missing}))
-        lines.append(
-            f"Not judged: {len(missing)} kernels that are not in a corpus or not read ({packages})."
-        )
-    lines.append("Measured with " + ", ".join(f"{k} {v}" for k, v in machine.items()) + ".")
     return "\n".join(lines) + "\n"
 
 
 def _whole(results: list[Result]) -> dict[str, dict[str, Any]]:
     """The summary of each gold file; `all` comes last and stands for the file."""
     return {gold: total for gold, _, total in results}
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
