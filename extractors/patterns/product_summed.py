@@ -10,7 +10,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA
 from kb.analysis.facts import Facts
-from kb.analysis.lane_products import products_summed
+from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.rebuilt import normalised
 from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
@@ -65,6 +65,35 @@ _PARTS = vary(
 )  # fmt: skip
 
 
+_OUTER = (
+    POINTER
+    + """
+@triton.jit
+def mix(a, x, out, n, K: tl.constexpr, TN: tl.constexpr, TM: tl.constexpr):
+    rows = tl.arange(0, TN)
+    cols = tl.program_id(0) * TM + tl.arange(0, TM)
+    acc = tl.zeros([TN, TM], tl.float32)
+    for k in range(K):
+        w = tl.load(a + rows * K + k)
+        v = tl.load(x + k * n + cols, mask=cols < n, other=0.0)
+        acc += w[:, None] * v[None, :]
+    tl.store(out + rows[:, None] * n + cols[None, :], acc, mask=cols[None, :] < n)
+"""
+)
+_OUTER_TILE = (
+    TILE
+    + """
+@ct.kernel
+def mix(a, x, out, K: Int, TN: Int, TM: Int):
+    i = ct.bid(0)
+    acc = ct.zeros((TN, TM), dtype=ct.float32)
+    for k in range(K):
+        w = ct.load(a, index=(0, k), shape=(TN, 1))
+        v = ct.load(x, index=(k, i), shape=(1, TM))
+        acc = acc + ct.broadcast_to(w, (TN, TM)) * ct.broadcast_to(v, (TN, TM))
+    ct.store(out, index=(0, i), tile=acc)
+"""
+)
 _THREADS = """__global__ void product(const float* a, const float* b, float* out, int n, int k) {
     int row = blockIdx.y * blockDim.y + threadIdx.y;
     int col = blockIdx.x * blockDim.x + threadIdx.x;
@@ -84,7 +113,8 @@ _NORM_BACK_THREADS = """__global__ void back(const float* dy, const float* w, fl
 
 class ProductSummed(Pattern):
     """A tile is multiplied by a vector that is spread over one of its axes, and the other axis is
-    summed, or threads add up the products number by number; the kernel holds no matrix product."""
+    summed, a loop adds up products of a column and a row, or threads add up the products number by
+    number; the kernel holds no matrix product."""
 
     name = "matrix-times-vector-by-lanes"
     axis = "reduction_engine"
@@ -109,9 +139,18 @@ class ProductSummed(Pattern):
             ),
             "elementwise mul + sum",
         ),
+        Case(_OUTER, "elementwise mul + sum"),
+        Case(_OUTER_TILE, "elementwise mul + sum"),
         Case(_THREADS, "elementwise mul + sum"),
     )
     near_misses = (
+        NearMiss(
+            vary(_OUTER, ("w[:, None] * v[None, :]", "v[None, :]")), why="rows are added up"
+        ),
+        NearMiss(
+            vary(_OUTER_TILE, ("index=(0, k), shape=(TN, 1)", "index=(0, k), shape=(1, 1)")),
+            why="rows are scaled by one factor each and then added up",
+        ),
         NearMiss(_NORM_BACK_THREADS, why="the sum of a row meets the row again"),
         NearMiss(vary(_THREADS, ("b[col", "a[row")), why="squares are summed"),
         NearMiss(vary(_THREADS, ("col * k + i", "row * k + i")), why="rows with their partners"),
@@ -134,6 +173,7 @@ class ProductSummed(Pattern):
             yield self.decide(facts, "elementwise mul + sum", [step for step, _ in threads])
         if facts.of_threads:
             return
-        found = [node for pair in products_summed(facts) for node in pair]
+        pairs = (*products_summed(facts), *outer_products(facts))
+        found = list(dict.fromkeys(node for pair in pairs for node in pair))
         if found:
             yield self.decide(facts, "elementwise mul + sum", found)

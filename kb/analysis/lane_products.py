@@ -47,6 +47,33 @@ def products_summed(facts: Facts) -> list[tuple[Node, Node]]:
     ]
 
 
+def outer_products(facts: Facts) -> list[tuple[Node, Node]]:
+    """Products of a column and a row that a loop adds up, and what adds them: a matrix product
+    whose contracted axis is the loop."""
+    added = [
+        (step, value)
+        for loop in facts.loops
+        for carried in loop.of(Role.SUM)
+        for step in facts.graph.ends(carried.next, _HELD)
+        if step.op.kind == OpKind.ADD
+        for value in step.op.inputs[:2]
+    ]
+    return [
+        (made, step)
+        for step, value in added
+        for made in facts.graph.ends(value, _HELD)
+        if made.op.kind == OpKind.MUL and _across(*(_own(facts, v) for v in made.op.inputs[:2]))
+    ]
+
+
+def _across(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether each side is spread along an axis that the other one fills."""
+    if len(left) != len(right):
+        return False
+    pairs = list(zip(left, right, strict=True))
+    return any(a == "1" != b for a, b in pairs) and any(a != "1" == b for a, b in pairs)
+
+
 def _made(facts: Facts, total: Node) -> list[Node]:
     """What makes the tile that is summed, or is added to it in every round of a loop; below
     factors that are the same for all that is summed."""

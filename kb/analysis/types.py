@@ -391,6 +391,7 @@ _RULES: dict[str, Callable[[Types, Node], TileType]] = {
     OpKind.NUM_TILES: Types._block, OpKind.BLOCK_POINTER: lambda t, n: t.pointed(n),
     OpKind.DESCRIPTOR: lambda t, n: t.pointed(n),
     OpKind.ATTRIBUTE: lambda _, n: n.op.results[0].type or UNKNOWN,
+    OpKind.EXTRACT: lambda t, n: t._reshaped(n) if n.op.operand("shape") else UNKNOWN,
     OpKind.VECTOR: Types._gathered, OpKind.BITCAST: Types._gathered,
     **dict.fromkeys((*_DRAWN, OpKind.RAND, OpKind.RANDN, OpKind.UINT_TO_UNIFORM), Types._drawn),
 }  # fmt: skip
