@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gold import claims, decisions, spaces
+from benchmarks.gold import claims, decisions, overview, spaces
 from benchmarks.gold.entries import load, overlap, ranges
 from kb.evidence import Finding, Lines, Severity
 from kb.space import Constraint, GuardedPoints, Origin, Tuning
@@ -115,3 +115,19 @@ def test_what_is_disputed_stays_in_the_strict_figures() -> None:
     found = decisions.Row("p", "k", "axis", "v", [(2, 2)], False, True)
     total = decisions.summary([row, found], [])
     assert (total["recall"], total["recall_undisputed"]) == (0.5, 1.0)
+
+
+def test_every_gold_of_our_own_is_in_the_overview_with_its_first_reading() -> None:
+    listed = [name for names in overview.own(GOLD).values() for name in names]
+    assert sorted(listed) == sorted(path.stem for path in GOLD.glob("own*.yaml"))
+    for name in listed:
+        assert overview.first_reading(GOLD / f"{name}_held_out.json")["gold"] > 0
+
+
+def test_the_overview_weighs_golds_by_their_decisions() -> None:
+    lines = overview.overview({}, GOLD)
+    language, names = next(iter(overview.own(GOLD).items()))
+    parts = [overview.first_reading(GOLD / f"{name}_held_out.json") for name in names]
+    recall = sum(part["found"] for part in parts) / sum(part["gold"] for part in parts)
+    row = next(line for line in lines if line.startswith(f"| {language}, all |"))
+    assert f"| {overview.share(recall)} |" in row
