@@ -10,7 +10,7 @@ from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from extractors.patterns.padding_policy import clips_elements, clips_tiles, padded
+from extractors.patterns.padding_policy import clips_elements, clips_tiles, padded, policies
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -76,7 +76,7 @@ class ImplicitStoreClipping(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         stores = [a for a in facts.stores if not a.is_atomic]
         read = padded(facts)
-        alike = {a.mode for a in read}
+        alike = {a.mode for loads in policies(facts).values() for a in loads}
         clipped = [a for a in stores if a.mode not in alike and clips_tiles(facts, a)]
         if not read and not any(self._elided(facts, a) for a in facts.loads):
             clipped += [a for a in stores if clips_elements(facts, a)]

@@ -118,19 +118,7 @@ class PaddingPolicy(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found: dict[str, list[Access]] = {}
-        for access in padded(facts):
-            found.setdefault(_value(access), []).append(access)
-        ahead = [v for v, loads in found.items() if any(_ahead(facts, a) for a in loads)]
-        if ahead:
-            found = {v: found[v] for v in ahead}
-        may_lack = optional_arrays(facts) if len(found) > 1 else set()
-        main = {
-            v: some
-            for v, some in found.items()
-            if v == _NOT_GIVEN or {a.array for a in some} - may_lack
-        }
-        found = main or found
+        found = policies(facts)
         masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
         told: set[Mode] = set()
         for value, loads in found.items():
@@ -153,6 +141,24 @@ class PaddingPolicy(Pattern):
         under."""
         masks = dict.fromkeys(a.mask for a in accesses)
         return [n for mask in masks for n in comparisons(facts, mask)]
+
+
+def policies(facts: Facts) -> dict[str, list[Access]]:
+    """Padded loads by what they read outside: those ahead of the product where there are some, and
+    those of operands that are always there."""
+    found: dict[str, list[Access]] = {}
+    for access in padded(facts):
+        found.setdefault(_value(access), []).append(access)
+    ahead = [v for v, loads in found.items() if any(_ahead(facts, a) for a in loads)]
+    if ahead:
+        found = {v: found[v] for v in ahead}
+    may_lack = optional_arrays(facts) if len(found) > 1 else set()
+    main = {
+        v: some
+        for v, some in found.items()
+        if v == _NOT_GIVEN or {a.array for a in some} - may_lack
+    }
+    return main or found
 
 
 def padded(facts: Facts) -> list[Access]:
