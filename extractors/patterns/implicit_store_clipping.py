@@ -49,13 +49,13 @@ class ImplicitStoreClipping(Pattern):
         Case(_GATHERED_ROWS, "implicit clip by array bounds"),
         Case(_STORE_MASK, "explicit store mask"),
         Case(FILLED, "explicit store mask"),
-        Case(TURN_THREADS, "explicit store mask"),
         Case(
             vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False")),
             "implicit clip by array bounds",
         ),
     )
     near_misses = (
+        NearMiss(TURN_THREADS, why="threads have branches: told with those outside the problem"),
         NearMiss(_ONE_THREAD, why="one thread stores the number of a row"),
         NearMiss(
             vary(ADD_POINTER, ("y + at, mask=inside), mask=inside)", "y + at, mask=inside))")),
@@ -83,14 +83,10 @@ class ImplicitStoreClipping(Pattern):
         beside = any(
             a.padding and a.mask is not None and facts.types.shape(a.value) for a in facts.loads
         )
-        around = {a.mask for a in facts.loads} if facts.of_threads else set()
         masked = [
             a
             for a in stores
-            if a.mask is not None
-            and not beside
-            and a.mask not in around
-            and (facts.types.shape(a.value) if facts.of_threads else moved(facts, a))
+            if a.mask is not None and not beside and not facts.of_threads and moved(facts, a)
         ]
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)

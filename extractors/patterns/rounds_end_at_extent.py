@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.padding_policy import padded
-from extractors.patterns.thread_guard import ThreadGuard, leaving_blocks
+from extractors.patterns.thread_guard import leaving_blocks, placed_by_block
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.evidence import Decision
@@ -71,6 +71,16 @@ _STAGED = """__global__ void total(const float* x, float* out, int n) {
 """
 
 
+_PICKED = """__global__ void scale(const float* x, const float* by, float* out, int n, int parts) {
+    __shared__ float factor[64];
+    if (threadIdx.x < parts) factor[threadIdx.x] = by[threadIdx.x];
+    __syncthreads();
+    for (int at = threadIdx.x; at < n; at += blockDim.x)
+        out[blockIdx.x * n + at] = x[blockIdx.x * n + at] * factor[0];
+}
+"""
+
+
 _SLOT = """__global__ void put(const float* x, const int* slot, float* out, int rows) {
     int row = blockIdx.x;
     if (slot[row] < 0) return;
@@ -88,6 +98,7 @@ class RoundsEndAtExtent(Pattern):
     axis = "boundary_handling"
     source = "NVIDIA, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops (2013)"
     matches = (
+        Case(_PICKED, "loop bound"),
         Case(_PLANES, "loop bound"),
         Case(_STRIDED, "loop bound"),
         Case(_DIAGONAL, "loop bound"),
@@ -143,7 +154,7 @@ class RoundsEndAtExtent(Pattern):
             # Rounds of the whole grid end at the problem, however loads inside of them are padded.
             grid = [n for n in loops if _over_grid(facts, n) and any(t.inside(n) for t in touching)]
             found = grid if padded(facts) or not found else found
-            loops = {} if not found or any(ThreadGuard().find(facts)) else dict.fromkeys(found, 0)
+            loops = {} if not found or placed_by_block(facts) else dict.fromkeys(found, 0)
         if blocks := leaving_blocks(facts):
             yield self.decide(facts, BLOCKS, [*blocks, *loops])
         elif loops:

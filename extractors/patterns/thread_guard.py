@@ -13,7 +13,7 @@ from extractors.patterns.rest_copied import parts_of_rows
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.waived import waived_rounds
 from kb.evidence import Decision
 from kb.ir import Op, walk
@@ -90,36 +90,62 @@ class ThreadGuard(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.of_threads:
-            return
-        leaving: list[Node] = []
-        around: list[Node] = []
-        ended: list[Node] = []
-        for branch in facts.graph.of(OpKind.IF):
-            tests = _bounds(facts, branch.op.inputs[0])
-            if tests and parts_of_rows(facts, branch):
-                continue  # Told with what becomes of the rest.
-            if tests and _leaves(branch.op):
-                leaving += [branch, *tests]
-            elif tests and _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
-                ended += [branch, *tests]
-            elif tests and any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
-                around += [branch, *tests]
-        around += [n for pair in waived_rounds(facts) for n in pair]
-        if leaving:
-            yield self.decide(facts, "early return", leaving)
-        if ended:
-            yield self.decide(facts, "rounds past the end left out", ended)
-        if around:
-            yield self.decide(facts, "branch around the work", around)
-        masked = [a for a in facts.loads if a.mask is not None and not a.padding]
-        masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
-        masked = [
-            a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))
-        ]
-        tested = [(a, t) for a in masked for t in _bounds(facts, a.mask)]
-        if tested:
-            yield self.decide(facts, "access under a branch", [n for pair in tested for n in pair])
+        told: dict[str, list[Node]] = {}
+        for way, nodes in _ways(facts):
+            held = _extents(facts, nodes)
+            # What is held against one extent is one decision, told of the outermost way.
+            same = next((k for k, n in told.items() if k != way and held & _extents(facts, n)), way)
+            told.setdefault(same, []).extend(nodes)
+        for way, nodes in told.items():
+            yield self.decide(facts, way, nodes)
+
+
+def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
+    """Branches and accesses with what they ask, the outermost way first."""
+    if not facts.of_threads:
+        return []
+    leaving: list[tuple[str, list[Node]]] = []
+    ended: list[tuple[str, list[Node]]] = []
+    around: list[tuple[str, list[Node]]] = []
+    for branch in facts.graph.of(OpKind.IF):
+        tests = _bounds(facts, branch.op.inputs[0])
+        if not tests or parts_of_rows(facts, branch):
+            continue  # Told with what becomes of the rest.
+        if _leaves(branch.op):
+            leaving.append(("early return", [branch, *tests]))
+        elif _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
+            ended.append(("rounds past the end left out", [branch, *tests]))
+        elif any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
+            around.append(("branch around the work", [branch, *tests]))
+    around += [("branch around the work", [*pair]) for pair in waived_rounds(facts)]
+    masked = [a for a in facts.loads if a.mask is not None and not a.padding]
+    beside = any(a.padding and a.mask is not None for a in facts.loads)
+    stores = [a for a in facts.stores if a.is_atomic or (not beside and facts.types.shape(a.value))]
+    masked += [a for a in stores if a.mask is not None]
+    masked = [a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))]
+    tested = [(a, _bounds(facts, a.mask)) for a in masked]
+    under = [("access under a branch", [a.node, *tests]) for a, tests in tested if tests]
+    return [*leaving, *ended, *around, *under]
+
+
+def placed_by_block(facts: Facts) -> bool:
+    """Whether a branch or an access asks for a position that the block or a round tells, too."""
+    tests = [n for _, nodes in _ways(facts) for n in nodes]
+    held = [side for n in tests if n.op.kind in _ORDERED for side in sides(facts, n)]
+    return any(s.has(AtomKind.LANE) and s.has(AtomKind.BLOCK, AtomKind.INDUCTION) for s in held)
+
+
+def _extents(facts: Facts, tests: Iterable[Node]) -> set[str]:
+    """The names of what the problem gives that own positions are held against."""
+    return {
+        atom.value
+        for test in tests
+        if test.op.kind in _ORDERED
+        for side in sides(facts, test)
+        if not side.has(AtomKind.LANE)
+        for atom in side.atoms()
+        if _given(atom)
+    }
 
 
 def _leaves(op: Op, *by: OpKind) -> bool:
@@ -202,8 +228,9 @@ def _picks_threads(facts: Facts, own: Expr, other: Expr) -> bool:
 
 def _extent(expr: Expr) -> bool:
     """Something that the problem gives, not the number of threads."""
-    return any(
-        atom.kind in (AtomKind.PARAMETER, AtomKind.LOADED)
-        or (atom.kind is AtomKind.EXTENT and bool(atom.value))
-        for atom in expr.atoms()
-    )
+    return any(map(_given, expr.atoms()))
+
+
+def _given(atom: Atom) -> bool:
+    known = atom.kind in (AtomKind.PARAMETER, AtomKind.LOADED)
+    return known or (atom.kind is AtomKind.EXTENT and bool(atom.value))
