@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.padding_policy import clips_elements, clips_tiles, padded, policies
+from extractors.patterns.thread_guard import STORED, told_ways
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -49,6 +50,9 @@ class ImplicitStoreClipping(Pattern):
         Case(_GATHERED_ROWS, "implicit clip by array bounds"),
         Case(_STORE_MASK, "explicit store mask"),
         Case(FILLED, "explicit store mask"),
+        Case(
+            vary(TURN_THREADS, ("if (m < rows && n < cols) tile[", "tile[")), "explicit store mask"
+        ),
         Case(
             vary(SOFTMAX, ("=True, padding_value=-math.inf", "=False")),
             "implicit clip by array bounds",
@@ -91,7 +95,9 @@ class ImplicitStoreClipping(Pattern):
         if clipped:
             yield self.decide(facts, "implicit clip by array bounds", clipped)
         if masked:
-            yield self.decide(facts, "explicit store mask", masked)
+            yield self.decide(facts, STORED, masked)
+        elif guarded := told_ways(facts).get(STORED):
+            yield self.decide(facts, STORED, guarded)
 
     def _elided(self, facts: Facts, access: Access) -> bool:
         """True for a check that the compiler may drop: then that is what is told."""

@@ -51,6 +51,8 @@ _LEFT = """__global__ void scale(const float* x, float* out, int n) {
 }
 """
 
+STORED = "explicit store mask"
+"""Told with how stores are clipped, where no branch and no load asks for the same extent."""
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 _TOUCHING = READS | WRITES | ATOMICS
 
@@ -90,14 +92,19 @@ class ThreadGuard(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        told: dict[str, list[Node]] = {}
-        for way, nodes in _ways(facts):
-            held = _extents(facts, nodes)
-            # What is held against one extent is one decision, told of the outermost way.
-            same = next((k for k, n in told.items() if k != way and held & _extents(facts, n)), way)
-            told.setdefault(same, []).extend(nodes)
-        for way, nodes in told.items():
-            yield self.decide(facts, way, nodes)
+        for way, nodes in told_ways(facts).items():
+            if way != STORED:
+                yield self.decide(facts, way, nodes)
+
+
+def told_ways(facts: Facts) -> dict[str, list[Node]]:
+    """What is held against one extent is one decision, told of the outermost way."""
+    told: dict[str, list[Node]] = {}
+    for way, nodes in _ways(facts):
+        held = _extents(facts, nodes)
+        same = next((k for k, n in told.items() if k != way and held & _extents(facts, n)), way)
+        told.setdefault(same, []).extend(nodes)
+    return told
 
 
 def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
@@ -107,6 +114,7 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     leaving: list[tuple[str, list[Node]]] = []
     ended: list[tuple[str, list[Node]]] = []
     around: list[tuple[str, list[Node]]] = []
+    under: list[tuple[str, list[Node]]] = []
     for branch in facts.graph.of(OpKind.IF):
         tests = _bounds(facts, branch.op.inputs[0])
         if not tests or parts_of_rows(facts, branch):
@@ -119,12 +127,13 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
             around.append(("branch around the work", [branch, *tests]))
     around += [("branch around the work", [*pair]) for pair in waived_rounds(facts)]
     masked = [a for a in facts.loads if a.mask is not None and not a.padding]
-    beside = any(a.padding and a.mask is not None for a in facts.loads)
-    stores = [a for a in facts.stores if a.is_atomic or (not beside and facts.types.shape(a.value))]
-    masked += [a for a in stores if a.mask is not None]
+    masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
     masked = [a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))]
-    tested = [(a, _bounds(facts, a.mask)) for a in masked]
-    under = [("access under a branch", [a.node, *tests]) for a, tests in tested if tests]
+    beside = any(a.padding and a.mask is not None for a in facts.loads)
+    stores = [] if beside else [a for a in facts.stores if a.mask and facts.types.shape(a.value)]
+    for way, accesses in (("access under a branch", masked), (STORED, stores)):
+        tested = [(a, _bounds(facts, a.mask)) for a in accesses]
+        under += [(way, [a.node, *tests]) for a, tests in tested if tests]
     return [*leaving, *ended, *around, *under]
 
 
