@@ -30,7 +30,7 @@ from kb.analysis.graph import CASTS, COPIES, Graph, Node
 from kb.analysis.layouts import distributed
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
-from kb.ir import TileType, TypeKind
+from kb.ir import ParameterKind, TileType, TypeKind
 from kb.ops import OWN_THREAD, REDUCTIONS, OpKind
 
 _BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
@@ -40,6 +40,17 @@ _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 _TAKING = CASTS | {OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.INSERT, OpKind.IF_EXPRESSION}
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
+
+
+_CALLED = """#include <cub/block/block_load.cuh>
+__global__ void count(const int* x, int* out, int n) {
+    typedef cub::BlockLoad<int, 128, 8, cub::BLOCK_LOAD_VECTORIZE> Loader;
+    __shared__ typename Loader::TempStorage room;
+    int own[8];
+    Loader(room).Load(x, own, n, 0);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = own[0] + own[7];
+}
+"""
 
 
 class VectorAccess(Pattern):
@@ -103,6 +114,7 @@ class VectorAccess(Pattern):
             ),
             why="nothing says that what moves has elements",
         ),
+        NearMiss(_CALLED, why="a call that nobody can read moves the array"),
         NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
         NearMiss(
             VECTORS_GIVEN_GLUON.replace("gl.BlockedLayout([4], [32], [8], [0])", "gl.AutoLayout()"),
@@ -128,6 +140,8 @@ class VectorAccess(Pattern):
             if node.op.attribute("space") != "shared" and value:
                 found.setdefault(value, []).append(node)
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
+        if not wide and _moved_elsewhere(facts):
+            return
         if not wide and self._unknown(facts):
             packed = [n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE) if _packed(facts, n)]
             if packed:
@@ -198,6 +212,14 @@ class VectorAccess(Pattern):
         if any(name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
+
+
+def _moved_elsewhere(facts: Facts) -> bool:
+    """Whether a call that nobody can read, which takes an array of the kernel, may move the data:
+    no single elements that are seen beside it tell how wide it moves."""
+    graph = facts.threads
+    arrays = {p.name for p in graph.function.parameters if p.kind is ParameterKind.ARRAY}
+    return any(graph.core(v) in arrays for n in graph.of(OpKind.OPAQUE) for v in n.op.inputs)
 
 
 def _named_run(facts: Facts, extent: str) -> str:
