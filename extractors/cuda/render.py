@@ -18,7 +18,7 @@ _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 def shown(node: object, depth: int = 0) -> str:
     """The text of an expression or type; `?` for what has none."""
-    return _shown(node, depth)[:MAX_TEXT] if depth < MAX_DEPTH else "?"
+    return (_shown(node, depth)[:MAX_TEXT] or "?") if depth < MAX_DEPTH else "?"
 
 
 def _shown(node: object, depth: int) -> str:
