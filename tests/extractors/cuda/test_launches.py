@@ -169,7 +169,8 @@ void run(float* x, int count) {
     assert given.grid_lines == ((3, 3), (4, 4))
 
 
-def test_an_argument_that_is_left_out_is_unknown() -> None:
-    host = "void run(float* x, int n) { k<4, true><<<n, 64>>>(x, ); }\n"
+@pytest.mark.parametrize("argument", ["()", "(float)", '""'])
+def test_an_argument_without_text_is_unknown(argument: str) -> None:
+    host = f"void run(float* x, int n) {{ k<4, true><<<n, 64>>>(x, {argument}); }}\n"
     (launch,) = facts(KERNEL + host).launches
     assert {b.parameter: b.expression for b in launch.bindings}["n"] == "?"
