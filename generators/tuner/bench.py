@@ -11,18 +11,29 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Case = Mapping[str, Any]
 SEED = 20_260_101
 LOG2E = 1.4426950408889634
+ZONE = 1 << 16
+"""Elements before and after each tensor: a whole tile past the last row of every case."""
+
+_FACTORIES = {
+    torch.ops.aten.empty.memory_format,
+    torch.ops.aten.empty_like.default,
+    torch.ops.aten.empty_strided.default,
+    torch.ops.aten.new_empty.default,
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,54 @@ class Recorder:
             self.calls.append((grid, arguments, keywords))
 
         return launch
+
+
+class Guards(TorchDispatchMode):  # type: ignore[misc]
+    """While active, uninitialised tensors that the host allocates stand between guard zones.
+
+    Triton's interpreter dereferences raw pointers: a kernel that forgets a mask reads and writes
+    its own process's heap, and may hang it. Between guard zones such a read gives NaN, and such a
+    write is seen: the zones of tensors that the host allocates hold the largest finite number
+    instead, since a NaN written over a NaN would not be.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._zones: list[tuple[torch.Tensor, float]] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run one operation; a fresh floating-point tensor gets its zones."""
+        given = func(*args, **(kwargs or {}))
+        if func in _FACTORIES and given.is_floating_point() and given.numel():
+            return self._between_zones(given, torch.finfo(given.dtype).max)
+        return given
+
+    def around(self, value: Any) -> Any:
+        """`value`; a floating-point tensor as a copy of same shape and strides between zones."""
+        if not (isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()):
+            return value
+        return self._between_zones(value, float("nan")).copy_(value)
+
+    def broken(self) -> bool:
+        """Whether something was written outside of a tensor."""
+        return not all(
+            bool(zone.isnan().all() if math.isnan(filler) else (zone == filler).all())
+            for zone, filler in self._zones
+        )
+
+    def _between_zones(self, like: torch.Tensor, filler: float) -> torch.Tensor:
+        """A tensor with the shape, strides, type and device of `like`, all of it `filler`."""
+        steps = zip(like.shape, like.stride(), strict=True)
+        extent = 1 + sum((length - 1) * step for length, step in steps)
+        flat = like.new_full((extent + 2 * ZONE,), filler)
+        self._zones += [(flat[:ZONE], filler), (flat[ZONE + extent :], filler)]
+        return flat.as_strided(like.shape, like.stride(), ZONE)
 
 
 def main() -> int:
@@ -86,14 +145,19 @@ def checked(module: ModuleType, job: Case, case: Case, device: str) -> dict[str,
     try:
         prepared = FAMILIES[job["family"]](case, job["design_point"], device)
         host = getattr(module, job["host"])
-        given = host(*prepared.arguments, **prepared.keywords)
-        row = compared(given if isinstance(given, tuple) else (given,), prepared, case)
+        guards = Guards()
+        arguments = [guards.around(value) for value in prepared.arguments]
+        with guards:
+            given = host(*arguments, **prepared.keywords)
+        row = compared(given if isinstance(given, tuple) else (given,), prepared)
+        if guards.broken():
+            row = {"error": None, "message": "written outside of a tensor"}
     except Exception as problem:
         row = {"error": None, "message": f"{type(problem).__name__}: {problem}"[:800]}
     return {"case": case["name"], "seconds": round(time.monotonic() - started, 3), **row}
 
 
-def compared(given: tuple[torch.Tensor, ...], prepared: Prepared, case: Case) -> dict[str, Any]:
+def compared(given: tuple[torch.Tensor, ...], prepared: Prepared) -> dict[str, Any]:
     """The largest |given - expected| / max(1, |expected|) over all outputs."""
     worst = 0.0
     for number, expected in enumerate(prepared.expected):
