@@ -58,9 +58,10 @@ class Reader:
         self._read: dict[Path, SourceKnowledge] = {}
 
     def kernel(self, entry: Entry) -> KernelKnowledge | None:
-        """The kernel that a gold entry speaks of; None when the package is not there or the file
-        holds no such kernel that is read. Of overloads, the one whose lines the entry gives."""
-        root = self._root(str(entry["package"]))
+        """The kernel that a gold entry speaks of; None when the package is not there in the
+        version of the entry, or the file holds no such kernel that is read. Of overloads, the one
+        whose lines the entry gives."""
+        root = self._root(str(entry["package"]), str(entry.get("version")))
         path = root / str(entry["file"]) if root is not None else None
         if root is None or path is None or not path.is_file():
             return None
@@ -77,13 +78,13 @@ class Reader:
             exact = [k for k in same if overlap([k.lines], given)] or exact
         return next(iter(exact), None)
 
-    def _root(self, package: str) -> Path | None:
+    def _root(self, package: str, version: str) -> Path | None:
         if self.corpus is not None and (self.corpus / package).is_dir():
             return self.corpus / package
-        return _wheel(package.replace("_", "-"))
+        return _wheel(package.replace("_", "-"), version)
 
 
 @cache
-def _wheel(package: str) -> Path | None:
-    requirement = pinned().get(package)
-    return fetch(requirement).folder if requirement else None
+def _wheel(package: str, version: str) -> Path | None:
+    requirement = f"{package}=={version}"
+    return fetch(requirement).folder if pinned().get(package) == requirement else None

@@ -63,7 +63,7 @@ def _first_readings(folder: Path) -> Iterator[str]:
         for title, chosen in (("the last", names[-LATEST:]), ("all", names)):
             if title == "all" and not several:
                 continue
-            parts = [first_reading(folder / f"{name}_held_out.json") for name in chosen]
+            parts = [first_reading(folder, name) for name in chosen]
             gold = sum(part["gold"] for part in parts)
             told = sum(part["decisions_on_covered_axes"] for part in parts)
             right = sum(part["precision"] * part["decisions_on_covered_axes"] for part in parts)
@@ -74,9 +74,10 @@ def _first_readings(folder: Path) -> Iterator[str]:
             )
 
 
-def first_reading(path: Path) -> Counts:
+def first_reading(folder: Path, name: str) -> Counts:
     """The counts of decisions that were kept when a gold was read for the first time."""
-    counts: Counts = json.loads(path.read_text(encoding="utf-8"))["decisions"]
+    text = (folder / "first_readings" / f"{name}.json").read_text(encoding="utf-8")
+    counts: Counts = json.loads(text)["decisions"]
     return counts
 
 

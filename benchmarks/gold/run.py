@@ -7,8 +7,11 @@ Without --gold: the files of shared/gold beside this repository, and those that 
 What is judged is what `tilelore extract --format json` prints for the kernel: program and host
 decisions together. Packages come from FOLDER/package, else from the pinned wheels. How each kind
 is matched stands in decisions.py, spaces.py and claims.py. What is disputed in the gold stands in
-disputed.json with the reason; figures are given with and without it. With --out, one JSON per gold
-file and `table.md` are written.
+disputed.json with the reason; figures are given with and without it. With --out, `table.md` and, in
+readings/, one JSON per gold file are written.
+
+own/ holds the golds that we made, second_readers/ what another annotator said of the same kernels,
+first_readings/ what this script wrote when tilelore read a gold for the first time.
 """
 
 from __future__ import annotations
@@ -106,7 +109,7 @@ def without_disputed(found: Result, disputed: list[dict[str, Any]]) -> None:
 
 def every_gold() -> list[Path]:
     """The given files, then those of our own."""
-    ours = [HERE / f"{name}.yaml" for names in own(HERE).values() for name in names]
+    ours = [HERE / "own" / f"{name}.yaml" for names in own(HERE).values() for name in names]
     return [*sorted((HERE.parents[2] / "shared" / "gold").glob("*.yaml")), *ours]
 
 
@@ -129,7 +132,7 @@ def main() -> None:
     parser.add_argument("-v", action="store_true", help="print misses and what the gold lacks")
     given = parser.parse_args()
     if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "readings").mkdir(parents=True, exist_ok=True)
     reader = Reader(given.corpus)
     disputed = json.loads((HERE / "disputed.json").read_text(encoding="utf-8"))
     results: list[tuple[str, str, dict[str, Any]]] = []
@@ -158,7 +161,7 @@ def main() -> None:
             }
             about = {"not_read": found.missing, "seconds": reader.seconds} | machine()
             text = json.dumps(total | about | rows, indent=1)
-            (given.out / f"{gold.stem}.json").write_text(text + "\n", encoding="utf-8")
+            (given.out / "readings" / f"{gold.stem}.json").write_text(text + "\n", encoding="utf-8")
     pooled = {name: found.summary() for name, found in groups.items()}
     text = table(results, pooled, absent, machine(), HERE)
     print(text)

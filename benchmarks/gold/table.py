@@ -27,10 +27,9 @@ def held_out(folder: Path) -> list[str]:
         "| held out: first reading of | kernels' decisions | recall | inside kernels | precision |",
         "|---|---:|---:|---:|---:|",
     ]
-    for path in sorted(folder.glob("*_held_out.json")):
-        part = first_reading(path)
+    for name in sorted(path.stem for path in (folder / "first_readings").glob("*.json")):
+        part = first_reading(folder, name)
         shares = [share(part[key]) for key in ("recall", "recall_in_kernel", "precision")]
-        name = path.stem.removesuffix("_held_out")
         lines.append(f"| {name} | {part['gold']} | " + " | ".join(shares) + " |")
     return lines
 

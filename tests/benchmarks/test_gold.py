@@ -99,7 +99,7 @@ def test_every_dispute_names_a_reason_and_a_kernel_of_the_gold() -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_own_gold_is_well_formed(name: str) -> None:
-    entries = load(GOLD / name)
+    entries = load(GOLD / "own" / name)
     assert entries
     for entry in entries:
         first, last = ranges(entry["lines"])[0]
@@ -119,15 +119,15 @@ def test_what_is_disputed_stays_in_the_strict_figures() -> None:
 
 def test_every_gold_of_our_own_is_in_the_overview_with_its_first_reading() -> None:
     listed = [name for names in overview.own(GOLD).values() for name in names]
-    assert sorted(listed) == sorted(path.stem for path in GOLD.glob("own*.yaml"))
+    assert sorted(listed) == sorted(path.stem for path in (GOLD / "own").glob("*.yaml"))
     for name in listed:
-        assert overview.first_reading(GOLD / f"{name}_held_out.json")["gold"] > 0
+        assert overview.first_reading(GOLD, name)["gold"] > 0
 
 
 def test_the_overview_weighs_golds_by_their_decisions() -> None:
     lines = overview.overview({}, GOLD)
     language, names = next(iter(overview.own(GOLD).items()))
-    parts = [overview.first_reading(GOLD / f"{name}_held_out.json") for name in names]
+    parts = [overview.first_reading(GOLD, name) for name in names]
     recall = sum(part["found"] for part in parts) / sum(part["gold"] for part in parts)
     row = next(line for line in lines if line.startswith(f"| {language}, all |"))
     assert f"| {overview.share(recall)} |" in row
