@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 from itertools import pairwise
+from types import NoneType
 
 from extractors.host.core import lines_of
 from extractors.host.definitions import Definitions, is_generator
@@ -15,6 +16,7 @@ from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
 from extractors.host.registries import OPTIONS, Row, points_of
+from extractors.host.render import leaves
 from extractors.host.trials import drawn
 from extractors.host.values import (
     ABSENT,
@@ -113,7 +115,7 @@ class Calls(Definitions):
     ) -> Value:
         """The value of a call on one known alternative of the callee."""
         if isinstance(target, (Func, ClassValue)) and "configs" in kwargs and "key" in kwargs:
-            return Decorating("autotune", tuple(kwargs.items()), lines_of(node))
+            return Decorating("autotune", tuple(kwargs.items()), self.where(node))
         if isinstance(target, Func):
             return self.call_function(target, args, kwargs, node)
         if isinstance(target, Bound):
@@ -218,16 +220,15 @@ class Calls(Definitions):
     def _summarised(
         self, func: Func, result: Value, args: tuple[Value, ...], kwargs: dict[str, Value]
     ) -> Value:
-        """A flag that a sibling module reads from the environment keeps the name of its
-        function."""
-        if (
-            args
-            or kwargs
-            or func.frame.module == self.main
-            or not isinstance(result, (Expr, Unknown, Choice))
-        ):
+        """A flag that a sibling module reads from the environment keeps the name of its function;
+        what it decorates or holds is told as it is."""
+        if args or kwargs or func.frame.module == self.main:
             return result
-        return make("call", func.name)
+        plain = (Expr, Unknown, bool, int, float, str, NoneType)
+        flag = isinstance(result, (Expr, Unknown, Choice))
+        if flag and all(isinstance(one, plain) for one in leaves(result)):
+            return make("call", func.name)
+        return result
 
     def bind_parameters(
         self, func: Func, args: tuple[Value, ...], kwargs: dict[str, Value], frame: Frame

@@ -253,9 +253,9 @@ class Library(Containers):
         if path in tables.HEURISTICS:
             rules = rules_beside(self, args[0] if args else kwargs.get("values"), node)
             options: Kwargs = {"values": rules}
-            return Decorating("heuristics", tuple(options.items()), lines_of(node))
+            return Decorating("heuristics", tuple(options.items()), self.where(node))
         options = {**dict(zip(("configs", "key"), args, strict=False)), **kwargs}
-        return Decorating("autotune", tuple(options.items()), lines_of(node))
+        return Decorating("autotune", tuple(options.items()), self.where(node))
 
     def _config(self, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST) -> Value:
         names = ("kwargs", "num_warps", "num_stages", "num_ctas")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from extractors.host.events import Case, LaunchRecord, PickRecord, SearchRecord
+from extractors.host.events import LaunchRecord, PickRecord, SearchRecord
 from extractors.host.expr import is_number
 from extractors.host.facts import Material, axis_atoms, uses_axis
 from extractors.host.render import UNKNOWN, Names, leaves, mentions_memo
@@ -76,7 +76,7 @@ def _searched(material: Material) -> Tuning:
         spaces=tuple(
             space
             for one in material.searches
-            for space in spaces_of(one.cases, material.search_names(one), _lines(one))
+            for space in spaces_of(one, material.search_names(one))
         ),
         effective_axes=tuple(name for name in every if name in effective),
         dead_axes=tuple(name for name in every if name not in effective and carriers_known(search)),
@@ -150,11 +150,14 @@ def carriers_known(search: SearchRecord) -> bool:
     return not any(isinstance(leaf, (Unknown, Ref)) for value in values for leaf in leaves(value))
 
 
-def spaces_of(cases: tuple[Case, ...], names: Names, lines: Lines) -> list[GuardedPoints]:
-    """Cases as guarded points; a later case holds where no earlier one does."""
-    spaces = []
-    for case in cases:
-        when = _first_match(case.conds, names)
+def spaces_of(search: SearchRecord, names: Names) -> list[GuardedPoints]:
+    """The cases of a search as guarded points; a later case holds where no earlier one does, and
+    all of them where the search is attached at all."""
+    spaces, lines = [], _lines(search)
+    attached = names.path(search.path) if search.kind != "exhaustive_search" else "always"
+    for case in search.cases:
+        own = _first_match(case.conds, names)
+        when = " and ".join(one for one in (attached, own) if one != "always") or "always"
         points = tuple(names.point(point) for point in case.points)
         spaces.append(
             GuardedPoints(

@@ -32,8 +32,8 @@ def operation_of(facts: Facts) -> str | None:
 def _attention(facts: Facts) -> str | None:
     if not facts.score_products:
         return None
-    if recomputed(facts):
-        return _attention_backward(facts)
+    if rebuilt := recomputed(facts):
+        return _attention_backward(facts) if _weighs_values(facts, rebuilt) else None
     second = [
         p
         for p in facts.contractions
@@ -77,6 +77,23 @@ def _summed_product(facts: Facts, score: str) -> bool:
             if all(arrays) and arrays[0] != arrays[1]:
                 return True
     return False
+
+
+def _weighs_values(facts: Facts, probabilities: list[Node]) -> bool:
+    """Whether probabilities that were built anew are those of an attention: they meet a product of
+    output gradients and values, or stand in a product as they are, for the gradient of the values.
+    The gradient of a loss has neither."""
+    own = {node.result for node in probabilities}
+    direct = any(
+        facts.graph.core(product.op.operand(role)) in own
+        for product in facts.contractions
+        for role in ("lhs", "rhs")
+    )
+    return direct or any(
+        product not in facts.score_products
+        and not any(facts.graph.rests_on(product.result, node) for node in probabilities)
+        for product in facts.contractions
+    )
 
 
 def _attention_backward(facts: Facts) -> str:

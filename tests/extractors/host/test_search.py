@@ -258,3 +258,44 @@ def run(x):
         "otherwise",
     ]
     assert [len(space.points) for space in spaces] == [2, 1, 1]
+
+
+CHOSEN = """
+import torch, triton
+import triton.language as tl
+from pkg.chosen import tuned
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["T"] == 0})
+@triton.jit
+def k(x, n, T: tl.constexpr, EVEN: tl.constexpr):
+    pass
+k = tuned()(k)
+def run(x):
+    k[lambda meta: (triton.cdiv(x.numel(), meta["T"]),)](x, x.numel())
+"""
+TUNED = """
+import os, triton
+from triton import Config
+ON = os.getenv("TUNED", "0") != "0"
+def every():
+    return [Config({"T": t}, num_warps=w) for t in (512, 1024) for w in (4, 8)]
+def fixed(config):
+    return triton.heuristics({k: (lambda args, _v=v: _v) for k, v in config.all_kwargs().items()})
+def tuned():
+    if ON:
+        return triton.autotune(configs=every(), key=["n"])
+    return fixed(Config({"T": 256}, num_warps=2))
+"""
+
+
+def test_a_tuner_that_a_sibling_makes_under_a_flag(read: Read) -> None:
+    facts = read(CHOSEN, pkg__chosen=TUNED)
+    (space,) = facts.tuning.spaces
+    assert space.when == "os.getenv('TUNED', '0') != '0'"
+    assert [dict(point) for point in space.points] == [
+        {"T": tile, "num_warps": warps} for tile in (512, 1024) for warps in (4, 8)
+    ]
+    assert space.lines == (9, 9)
+    assert facts.tuning.cache_key == ("n",)
+    assert {launch.when for launch in facts.launches} == {
+        "os.getenv('TUNED', '0') != '0'", "os.getenv('TUNED', '0') == '0'",
+    }  # fmt: skip

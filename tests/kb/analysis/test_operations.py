@@ -120,6 +120,32 @@ def logs(x, out, n, T: tl.constexpr):
     tl.store(out + tl.program_id(0) * n + at, v - top - tl.log(total), mask=at < n)
 """
 
+GRADIENT = """
+import triton
+import triton.language as tl
+@triton.jit
+def gradient(e, c, lse, grad, d, out, V, D: tl.constexpr, T: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    at = tl.arange(0, D)
+    mine = tl.load(e + rows[:, None] * D + at[None, :])
+    top = tl.load(lse + rows)
+    acc = tl.zeros([T, D], dtype=tl.float32)
+    for start in range(0, V, T):
+        cols = start + tl.arange(0, T)
+        other = tl.load(c + cols[:, None] * D + at[None, :])
+        p = tl.exp(tl.dot(mine, tl.trans(other)) - top[:, None])
+        p = p * WEIGHT
+        acc = tl.dot(p, other, acc)
+    tl.store(out + rows[:, None] * D + at[None, :], acc)
+"""
+"""Probabilities rebuilt from a saved statistic, weighed, and multiplied with loaded rows."""
+OF_LOSS = GRADIENT.replace("WEIGHT", "tl.load(grad + rows)[:, None]")
+OF_SCORES = GRADIENT.replace(
+    "WEIGHT",
+    "(tl.dot(tl.load(grad + rows[:, None] * D + at[None, :]), tl.trans(other))"
+    " - tl.load(d + rows)[:, None])",
+)
+
 
 @pytest.mark.parametrize(
     ("text", "name"),
@@ -134,7 +160,9 @@ def logs(x, out, n, T: tl.constexpr):
         pytest.param(DROPPED, "dropout", id="elements times whether they are kept"),
         pytest.param(ROUNDED, "reduction", id="draws that round, no dropout"),
         pytest.param(SAMPLED, "random_map", id="an index drawn at random, no dropout"),
+        pytest.param(OF_SCORES, "fmha_bwd_dq", id="probabilities meet a product of gradients"),
+        pytest.param(OF_LOSS, None, id="the gradient of a loss over products, no attention"),
     ],
 )
-def test_operation(text: str, name: str) -> None:
+def test_operation(text: str, name: str | None) -> None:
     assert operation_of(facts(text)) == name
