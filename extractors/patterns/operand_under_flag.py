@@ -323,15 +323,6 @@ def flagged(node: Node, chosen: set[Node]) -> dict[Node, int]:
     return found
 
 
-def optional_arrays(facts: Facts) -> set[str | None]:
-    """Arrays that every access of stands on one side of a branch on compile-time flags."""
-    chosen = {branch.node for branch in branches(facts)}
-    places: dict[str | None, list[Node]] = {}
-    for access in facts.accesses if chosen else ():
-        places.setdefault(access.array, []).append(access.node)
-    return {a for a, nodes in places.items() if a is not None and one_side(facts, nodes, chosen)}
-
-
 def standing(facts: Facts) -> list[Access]:
     """Accesses that no compile-time flag can take out; all when every one can be."""
     chosen = {branch.node for branch in branches(facts)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
-from extractors.patterns.operand_under_flag import optional_arrays
+from extractors.patterns.unmasked_accesses import unmasked_beside
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -60,19 +60,38 @@ _BESIDE = vary(
 )
 
 
-class PaddingPolicy(Pattern):
-    """The padding of a load, or the other value of a masked load; none given is undetermined. That
-    of operands which a flag may take out is told where it is that of the others.
+_ONE_BESIDE = vary(
+    _COPIED,
+    ("(x, out, T: Int)", "(x, by, out, T: Int)"),
+    ("ct.gather(x, at)", "ct.gather(x, at) * ct.gather(by, ct.bid(0), check_bounds=False)"),
+)
+_TABLE = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, table, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    by = tl.load(table + at)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(out + row * n + at, v * by, mask=at < n)
+"""
+)
 
-    Stores under a mask, and stored tiles and scattered elements that are clipped as the loads are,
-    belong to the same decision.
+
+class PaddingPolicy(Pattern):
+    """The padding of a load, or the other value of a masked load; none given is undetermined.
+
+    One decision: what the largest tiles read, with what others read elsewhere, loads beside them
+    that nothing checks, stores under a mask, and stored tiles and scattered elements that are
+    clipped as the loads are.
     """
 
     name = "out-of-bounds-padding-policy"
     axis = "boundary_handling"
     source = "cuTile documentation, PaddingMode; Triton documentation, load: other"
     matches = (
-        Case(ATTENTION, "UNDETERMINED (hardware default)"),
+        Case(ATTENTION, "UNDETERMINED (hardware default) (elsewhere ZERO)"),
         Case(PRODUCT, "ZERO"),
         Case(SOFTMAX, "NEG_INF"),
         Case(_COPIED, "ZERO"),
@@ -80,6 +99,13 @@ class PaddingPolicy(Pattern):
         Case(ATTENTION_POINTER, "masked load other="),
         Case(ADD_POINTER, "masked load, other not given"),
         Case(FLASH_THREADS, "masked load other="),
+        Case(_BESIDE, "NEG_INF (elsewhere ZERO)"),
+        Case(_ONE_BESIDE, "ZERO (elsewhere not checked)"),
+        Case(_TABLE, "masked load other= (elsewhere not checked)"),
+        Case(
+            vary(_TABLE, ("table + at)", "table + at, mask=at < n, other=1.0)")),
+            "masked load other= (elsewhere other=value)",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -112,53 +138,69 @@ class PaddingPolicy(Pattern):
             value="ZERO",
         ),
         NearMiss(
-            _BESIDE, why="what the padding of an operand that may be missing is", value="ZERO"
+            vary(_TABLE, ("table + at)", "table + at % n)")),
+            why="places in the table are kept inside",
+            value="masked load other= (elsewhere not checked)",
         ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = policies(facts)
-        masked = [v for v, loads in found.items() if any(a.mask is not None for a in loads)]
-        told: set[Mode] = set()
-        for value, loads in found.items():
-            alike, told = {a.mode for a in loads} - told, told | {a.mode for a in loads}
-            stores = [
-                a
-                for a in facts.stores
-                if not a.is_atomic
-                and (
-                    (a.mask is not None and value in masked[:1])
-                    or (clips_elements(facts, a) and value in list(found)[:1])
-                    or (a.mode in alike and clips_tiles(facts, a))
-                )
-            ]
-            tests = self._branches(facts, [*loads, *stores])
-            yield self.decide(facts, value, [*loads, *stores, *tests])
-
-    def _branches(self, facts: Facts, accesses: list[Access]) -> list[Node]:
-        """The comparisons that masks are made of, or branches of threads that accesses stand
-        under."""
-        masks = dict.fromkeys(a.mask for a in accesses)
-        return [n for mask in masks for n in comparisons(facts, mask)]
+        if not found:
+            return
+        loads = [a for some in found.values() for a in some]
+        modes = {a.mode for a in loads}
+        masked = any(a.mask is not None for a in loads)
+        stores = [
+            a
+            for a in facts.stores
+            if not a.is_atomic
+            and (
+                (a.mask is not None and masked)
+                or clips_elements(facts, a)
+                or (a.mode in modes and clips_tiles(facts, a))
+            )
+        ]
+        bare = [] if facts.of_threads else [*unmasked_beside(facts), *_unchecked_beside(facts)]
+        tests = [n for a in [*loads, *stores] for n in comparisons(facts, a.mask)]
+        yield self.decide(facts, _told(facts, found, bare), [*loads, *stores, *tests, *bare])
 
 
 def policies(facts: Facts) -> dict[str, list[Access]]:
-    """Padded loads by what they read outside: those ahead of the product where there are some, and
-    those of operands that are always there."""
+    """Padded loads by what they read outside."""
     found: dict[str, list[Access]] = {}
     for access in padded(facts):
         found.setdefault(_value(access), []).append(access)
-    ahead = [v for v, loads in found.items() if any(_ahead(facts, a) for a in loads)]
-    if ahead:
-        found = {v: found[v] for v in ahead}
-    may_lack = optional_arrays(facts) if len(found) > 1 else set()
-    main = {
-        v: some
-        for v, some in found.items()
-        if v == _NOT_GIVEN or {a.array for a in some} - may_lack
-    }
-    return main or found
+    return found
+
+
+def _told(facts: Facts, found: dict[str, list[Access]], bare: list[Access]) -> str:
+    """What the largest tiles read outside, those of the first product before those behind it; in
+    brackets what others read, and that some are not checked."""
+
+    def weight(value: str) -> tuple[bool, int, int, str]:
+        some = found[value]
+        rank = max(sum(e != "1" for e in facts.types.shape(a.value)) for a in some)
+        return (not any(_ahead(facts, a) for a in some), -rank, -len(some), value)
+
+    first, *rest = sorted(found, key=weight)
+    beside = [value.removeprefix("masked load").strip(", ") for value in rest]
+    beside += ["not checked"] if bare else []
+    return f"{first} (elsewhere {', '.join(beside)})" if beside else first
+
+
+def _unchecked_beside(facts: Facts) -> list[Access]:
+    """Single elements that are loaded without the check which others have."""
+    return [
+        a
+        for a in facts.loads
+        if _by_element(a) and a.mask is None and not _several(facts, a) and _off(facts, a)
+    ]
+
+
+def _off(facts: Facts, access: Access) -> bool:
+    return facts.values.literal(access.check_bounds) is False
 
 
 def padded(facts: Facts) -> list[Access]:
@@ -221,7 +263,7 @@ def _by_element(access: Access) -> bool:
 def _unchecked(facts: Facts, access: Access) -> bool:
     """True when the check of bounds of an access is off, or may be compiled out where the access
     gives no padding."""
-    if facts.values.literal(access.check_bounds) is False:
+    if _off(facts, access):
         return access.mask is None
     if not _by_element(access) or access.node.op.operand("padding") is not None:
         return False

@@ -76,7 +76,7 @@ def turn(x, table, out, n, T: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, T)
     by = tl.load(table + at)
-    v = tl.load(x + row * n + at, mask=at < n)
+    v = tl.load(x + row * n + at % n)
     tl.store(out + row * n + at, v * by, mask=at < n)
 """
 )
@@ -84,7 +84,7 @@ def turn(x, table, out, n, T: tl.constexpr):
 
 class UnmaskedAccesses(Pattern):
     """No load or store of a tile by pointers has a mask, or by block pointers a bound to check; or
-    the loads of some arrays have none; or no thread asks where it is."""
+    stores have one, loads of data have none; or no thread asks where it is."""
 
     name = "accesses-without-a-bounds-check"
     axis = "boundary_handling"
@@ -111,6 +111,9 @@ class UnmaskedAccesses(Pattern):
                 ),
             ),
             why="the array is masked elsewhere",
+        ),
+        NearMiss(
+            vary(_TABLE, ("at % n)", "at, mask=at < n)")), why="told with the padding of the load"
         ),
         NearMiss(vary(_TABLE, ("table + at)", "table + row)")), why="one number"),
         NearMiss(
@@ -139,7 +142,7 @@ class UnmaskedAccesses(Pattern):
         stored = any(a.is_store for a in wide) or bool(computed(facts, facts.reductions))
         if wide and bare and facts.stores and stored:
             yield self.decide(facts, "none: extents are whole tiles", wide)
-        elif some := _beside(facts, wide):
+        elif not any(a.padding for a in facts.loads) and (some := unmasked_beside(facts)):
             yield self.decide(facts, _SOME, some)
 
     def _of_threads(self, facts: Facts) -> Iterable[Decision]:
@@ -167,9 +170,10 @@ class UnmaskedAccesses(Pattern):
             yield self.decide(facts, "none: extents are whole tiles", [*placed, *counted])
 
 
-def _beside(facts: Facts, wide: list[Access]) -> list[Access]:
+def unmasked_beside(facts: Facts) -> list[Access]:
     """Data that is loaded by pointers without a mask, from arrays that no access masks, where other
     loads and stores are masked; and what is stored so beside it."""
+    wide = [a for a in facts.accesses if facts.types.shape(a.value)]
     pointed = [a for a in wide if a.mode is Mode.POINTER and a.array is not None]
     masked = {a.array for a in pointed if not _bare(a)}
     bare = [

@@ -81,8 +81,8 @@ def axis(name: str) -> str:
 
 
 def value(axis_name: str, text: str) -> str:
-    """A value on an axis."""
-    return f"{ROOT}value/{segment(axis_name)}/{slug(text)}"
+    """A value on an axis; a remark on what holds elsewhere is no part of its name."""
+    return f"{ROOT}value/{segment(axis_name)}/{slug(text.partition(' (elsewhere ')[0])}"
 
 
 def pattern(name: str) -> str:

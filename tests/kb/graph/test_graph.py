@@ -247,3 +247,8 @@ def test_any_missing_quad_gives_a_record_or_an_input_error() -> None:
 def test_an_empty_graph_is_refused() -> None:
     with pytest.raises(InputError, match="0 tl:Kernel"):
         decode([], "")
+
+
+def test_what_holds_elsewhere_is_no_part_of_the_name_of_a_value() -> None:
+    plain = names.value("boundary_handling", "ZERO")
+    assert names.value("boundary_handling", "ZERO (elsewhere NEG_INF, not checked)") == plain
