@@ -97,14 +97,14 @@ class BoundsCheckElision(Pattern):
         off: list[Access] = []
         for access in facts.accesses:
             below = facts.graph.core(access.check_bounds)
-            made = facts.graph.producer(below)
+            made = turned = facts.graph.producer(below)
             if made is not None and made.op.kind == OpKind.NOT:
                 below = facts.graph.core(made.op.inputs[0])
                 made = facts.graph.producer(below)
             if made is not None and made.op.kind in COMPARISONS:
                 elided += [made, access]
             elif below is not None and below in facts.constexprs:
-                elided += [*facts.declared(below), access]
+                elided += [*facts.declared(below), turned, access]
             elif facts.values.literal(access.check_bounds) is False:
                 off.append(access)
         if elided:

@@ -10,10 +10,11 @@ from extractors.patterns.cases import ATTENTION, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from extractors.patterns.padding_policy import clips_elements, clips_tiles, padded, policies
+from extractors.patterns.padding_policy import clips_elements, clips_tiles
 from extractors.patterns.thread_guard import STORED, told_ways
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.padded import padded
 from kb.evidence import Decision
 
 _STORE_MASK = vary(ADD_POINTER, (", mask=inside) +", ") +"), ("y + at, mask=inside)", "y + at)"))
@@ -80,7 +81,7 @@ class ImplicitStoreClipping(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         stores = [a for a in facts.stores if not a.is_atomic]
         read = padded(facts)
-        alike = {a.mode for loads in policies(facts).values() for a in loads}
+        alike = {a.mode for a in read}
         clipped = [a for a in stores if a.mode not in alike and clips_tiles(facts, a)]
         if not read and not any(self._elided(facts, a) for a in facts.loads):
             clipped += [a for a in stores if clips_elements(facts, a)]
@@ -96,8 +97,8 @@ class ImplicitStoreClipping(Pattern):
             yield self.decide(facts, "implicit clip by array bounds", clipped)
         if masked:
             yield self.decide(facts, STORED, masked)
-        elif guarded := told_ways(facts).get(STORED):
-            yield self.decide(facts, STORED, guarded)
+        elif (ways := told_ways(facts)).keys() == {STORED} and not read:
+            yield self.decide(facts, STORED, ways[STORED])
 
     def _elided(self, facts: Facts, access: Access) -> bool:
         """True for a check that the compiler may drop: then that is what is told."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.thread_guard import leaving_blocks, told_ways
 from extractors.patterns.unmasked_accesses import unmasked_beside
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons
+from kb.analysis.padded import padded, set_past_the_end, unchecked_elements
 from kb.evidence import Decision
 
 _NOT_GIVEN = "masked load, other not given"
@@ -79,12 +81,41 @@ def turn(x, table, out, n, T: tl.constexpr):
 )
 
 
+_RUNNING = (
+    POINTER
+    + """
+@triton.jit
+def grow(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=-float("inf"))
+    tl.store(out + tl.program_id(0) * n + at, tl.cumsum(tl.where(at < n, v, 0.0), 0), mask=at < n)
+"""
+)
+_FLAT_ROWS = (
+    TILE
+    + """
+@ct.kernel
+def total(x, out, N: Int, T: Int):
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, ct.bid(0) * N + at)
+    ct.scatter(out, (ct.bid(0),), ct.sum(ct.where(at < N, v, 0.0), axis=0))
+"""
+)
+_LARGEST = vary(_FLAT_ROWS, ("v, 0.0", "v, -1.0e30"), ("ct.sum(", "ct.max("))
+_BOUNDED = vary(
+    _RUNNING,
+    ('other=-float("inf")', "other=0.0"),
+    ("    tl.store", "    v = tl.minimum(v + 1.0, 8.0)\n    tl.store"),
+)
+
+
 class PaddingPolicy(Pattern):
     """The padding of a load, or the other value of a masked load; none given is undetermined.
 
     One decision: what the largest tiles read, with what others read elsewhere, loads beside them
-    that nothing checks, stores under a mask, and stored tiles and scattered elements that are
-    clipped as the loads are.
+    that nothing checks, lanes past the end that a choice sets, stores under a mask, stored tiles
+    and scattered elements that are clipped as the loads are, and what else threads ask of their
+    positions.
     """
 
     name = "out-of-bounds-padding-policy"
@@ -102,6 +133,14 @@ class PaddingPolicy(Pattern):
         Case(_BESIDE, "NEG_INF (elsewhere ZERO)"),
         Case(_ONE_BESIDE, "ZERO (elsewhere not checked)"),
         Case(_TABLE, "masked load other= (elsewhere not checked)"),
+        Case(_RUNNING, "masked load other=neg_inf (elsewhere set by a choice)"),
+        Case(_BOUNDED, "masked load other= (elsewhere set by a choice)"),
+        Case(_FLAT_ROWS, "ZERO (elsewhere set by a choice)"),
+        Case(_LARGEST, "ZERO (elsewhere set by a choice)"),
+        Case(
+            vary(_FLAT_ROWS, ("ct.where(at < N, v, 0.0)", "v * ct.astype(at < N, ct.float32)")),
+            "ZERO (elsewhere set by a choice)",
+        ),
         Case(
             vary(_TABLE, ("table + at)", "table + at, mask=at < n, other=1.0)")),
             "masked load other= (elsewhere other=value)",
@@ -138,6 +177,11 @@ class PaddingPolicy(Pattern):
             value="ZERO",
         ),
         NearMiss(
+            _FLAT_ROWS.replace("ct.where(at < N, v, 0.0)", "ct.where(v > 0.0, v, 0.0)"),
+            why="values are chosen, no places",
+            value="ZERO (elsewhere set by a choice)",
+        ),
+        NearMiss(
             vary(_TABLE, ("table + at)", "table + at % n)")),
             why="places in the table are kept inside",
             value="masked load other= (elsewhere not checked)",
@@ -162,9 +206,14 @@ class PaddingPolicy(Pattern):
                 or (a.mode in modes and clips_tiles(facts, a))
             )
         ]
-        bare = [] if facts.of_threads else [*unmasked_beside(facts), *_unchecked_beside(facts)]
-        tests = [n for a in [*loads, *stores] for n in comparisons(facts, a.mask)]
-        yield self.decide(facts, _told(facts, found, bare), [*loads, *stores, *tests, *bare])
+        bare = [] if facts.of_threads else [*unmasked_beside(facts), *unchecked_elements(facts)]
+        chosen = [] if facts.of_threads else set_past_the_end(facts)
+        where: list[Where] = [*loads, *stores, *bare, *chosen, *leaving_blocks(facts)]
+        where += [n for a in [*loads, *stores] for n in comparisons(facts, a.mask)]
+        where += [facts.graph.producer(facts.graph.core(a.check_bounds)) for a in loads]
+        told = ["not checked"] * bool(bare) + ["set by a choice"] * bool(chosen)
+        where += [n for nodes in told_ways(facts).values() for n in nodes]
+        yield self.decide(facts, _told(facts, found, *told), where)
 
 
 def policies(facts: Facts) -> dict[str, list[Access]]:
@@ -175,9 +224,9 @@ def policies(facts: Facts) -> dict[str, list[Access]]:
     return found
 
 
-def _told(facts: Facts, found: dict[str, list[Access]], bare: list[Access]) -> str:
+def _told(facts: Facts, found: dict[str, list[Access]], *more: str) -> str:
     """What the largest tiles read outside, those of the first product before those behind it; in
-    brackets what others read, and that some are not checked."""
+    brackets what others read, and what else becomes of lanes outside."""
 
     def weight(value: str) -> tuple[bool, int, int, str]:
         some = found[value]
@@ -186,31 +235,8 @@ def _told(facts: Facts, found: dict[str, list[Access]], bare: list[Access]) -> s
 
     first, *rest = sorted(found, key=weight)
     beside = [value.removeprefix("masked load").strip(", ") for value in rest]
-    beside += ["not checked"] if bare else []
+    beside += more
     return f"{first} (elsewhere {', '.join(beside)})" if beside else first
-
-
-def _unchecked_beside(facts: Facts) -> list[Access]:
-    """Single elements that are loaded without the check which others have."""
-    return [
-        a
-        for a in facts.loads
-        if _by_element(a) and a.mask is None and not _several(facts, a) and _off(facts, a)
-    ]
-
-
-def _off(facts: Facts, access: Access) -> bool:
-    return facts.values.literal(access.check_bounds) is False
-
-
-def padded(facts: Facts) -> list[Access]:
-    """Loads whose lanes outside the array read as something; a single element only where the
-    program says as what, and beside padded tiles only where that is not zero, else it is inside or
-    the program is wrong."""
-    read = [a for a in facts.loads if a.padding and not _unchecked(facts, a)]
-    wide = any(_several(facts, a) for a in read)
-    alone = [a for a in read if _given(facts, a) and not (wide and a.padding == "zero")]
-    return [a for a in read if _several(facts, a) or a in alone]
 
 
 def _ahead(facts: Facts, access: Access) -> bool:
@@ -235,39 +261,11 @@ def clips_tiles(facts: Facts, access: Access) -> bool:
     return several or access.mode is Mode.DESCRIPTOR
 
 
-def _several(facts: Facts, access: Access) -> bool:
-    """More than one element; of a pointer or by elements, a tile of one, too."""
-    shape = facts.types.shape(access.value)
-    return any(extent != "1" for extent in shape) if access.mode is Mode.TILE else bool(shape)
-
-
-def _given(facts: Facts, access: Access) -> bool:
-    """A single element with a padding of its own, under a check that is made."""
-    padding = access.node.op.operand("padding")
-    if access.mode is Mode.TILE:
-        return bool(facts.types.shape(access.value)) and access.padding != "undetermined"
-    return _by_element(access) and padding is not None and facts.checked(access)
-
-
 def clips_elements(facts: Facts, access: Access) -> bool:
     """True for elements that are scattered where the array is, and nowhere else."""
-    if not _by_element(access) or access.mask is not None or not facts.checked(access):
+    if access.mode is not Mode.ELEMENT or access.mask is not None or not facts.checked(access):
         return False
     return any(extent != "1" for extent in facts.types.shape(access.value))
-
-
-def _by_element(access: Access) -> bool:
-    return access.mode is Mode.ELEMENT
-
-
-def _unchecked(facts: Facts, access: Access) -> bool:
-    """True when the check of bounds of an access is off, or may be compiled out where the access
-    gives no padding."""
-    if _off(facts, access):
-        return access.mask is None
-    if not _by_element(access) or access.node.op.operand("padding") is not None:
-        return False
-    return access.mask is None and not facts.checked(access)
 
 
 def _value(access: Access) -> str:

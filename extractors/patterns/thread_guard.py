@@ -13,6 +13,8 @@ from extractors.patterns.rest_copied import parts_of_rows
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
+from kb.analysis.padded import padded
+from kb.analysis.rounds_to_extent import rounds_to_extent
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.waived import waived_rounds
 from kb.evidence import Decision
@@ -59,7 +61,8 @@ _TOUCHING = READS | WRITES | ATOMICS
 
 class ThreadGuard(Pattern):
     """A branch on the own position against an extent: threads outside leave, skip the work, or skip
-    an access."""
+    an access. One decision, the outermost way, where no lane outside reads a value and no loop of
+    the threads ends at the extent."""
 
     name = "threads-outside-the-problem"
     axis = "boundary_handling"
@@ -92,9 +95,11 @@ class ThreadGuard(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        for way, nodes in told_ways(facts).items():
-            if way != STORED:
-                yield self.decide(facts, way, nodes)
+        told = told_ways(facts)
+        first = next((way for way in told if way != STORED), None)
+        if first is not None and not padded(facts) and not ended_rounds(facts):
+            nodes = [n for nodes in told.values() for n in nodes]
+            yield self.decide(facts, first, [*nodes, *leaving_blocks(facts)])
 
 
 def told_ways(facts: Facts) -> dict[str, list[Node]]:
@@ -137,7 +142,13 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     return [*leaving, *ended, *around, *under]
 
 
-def placed_by_block(facts: Facts) -> bool:
+def ended_rounds(facts: Facts) -> list[Node]:
+    """Loops of threads that end at the extent, where nothing else asks for a position that the
+    block or a round tells, too."""
+    return [] if not facts.of_threads or _placed_by_block(facts) else rounds_to_extent(facts)
+
+
+def _placed_by_block(facts: Facts) -> bool:
     """Whether a branch or an access asks for a position that the block or a round tells, too."""
     tests = [n for _, nodes in _ways(facts) for n in nodes]
     held = [side for n in tests if n.op.kind in _ORDERED for side in sides(facts, n)]

@@ -1,0 +1,107 @@
+"""Branches by which an item that is marked in memory is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons
+from kb.analysis.loops import persistent
+from kb.analysis.symbolic import AtomKind
+from kb.ops import OpKind
+
+_TURNED = frozenset({OpKind.NOT, OpKind.BIT_NOT})
+_NEGATIVE = {
+    OpKind.LT: 0, OpKind.GE: 0, OpKind.LE: -1, OpKind.GT: -1, OpKind.EQ: -1, OpKind.NE: -1,
+}  # fmt: skip
+"""What a number is compared with, by which it is negative or is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A branch that leaves out items, what asks for the mark, and whether that asks for a negative
+    number."""
+
+    branch: Node
+    asked: tuple[Node, ...]
+    negative: bool
+
+    @property
+    def shown(self) -> list[Node]:
+        """Where this is decided."""
+        return [self.branch, *self.asked]
+
+
+def marks(facts: Facts) -> list[Mark]:
+    """Branches on a number that was loaded for the own item, which leave the kernel or the round,
+    or hold all that is loaded but for the mark."""
+    found = []
+    for branch in facts.graph.of(OpKind.IF):
+        if _of_one_item(facts, branch):
+            asked, negative = _asked(facts, branch.op.inputs[0])
+            if asked and (_leaves(branch) or _holds_work(facts, branch)):
+                found.append(Mark(branch, asked, negative))
+    return found
+
+
+def _of_one_item(facts: Facts, branch: Node) -> bool:
+    """Whether a branch stands in no loop, or in one over the items of a block."""
+    walked = [facts.loop(n) for n in branch.loops]
+    return all(loop is not None and persistent(loop, facts.values) for loop in walked)
+
+
+def _asked(facts: Facts, condition: str) -> tuple[tuple[Node, ...], bool]:
+    """The comparisons of a condition when all of them ask for a mark, else the load that it is, and
+    whether negative numbers are asked for."""
+    tests = comparisons(facts, condition)
+    if not tests:
+        made = facts.graph.producer(condition)
+        turned = made is not None and made.op.kind in _TURNED
+        held = _held(facts, made.op.inputs[0] if made is not None and turned else condition)
+        return tuple(a.node for a in held), False
+    negative = [_compared(facts, test) for test in tests]
+    if None in negative:
+        return (), False
+    return tests, any(negative)
+
+
+def _compared(facts: Facts, test: Node) -> bool | None:
+    """Whether a comparison with the mark of an item asks for a negative number; None where it asks
+    for something else."""
+    for value, mark in (test.op.inputs[:2], test.op.inputs[1::-1]):
+        number = facts.values.expr(mark).constant
+        if _held(facts, value) and number is not None and number == _NEGATIVE.get(test.op.kind):
+            return True
+        handed = facts.graph.core(mark) in facts.graph.function.parameter_names
+        if _held(facts, value) and test.op.kind in (OpKind.EQ, OpKind.NE):
+            return False if handed or number is not None else None
+    return None
+
+
+def _held(facts: Facts, value: str) -> list[Access]:
+    """The loads of one number for the own item, when a value is that number."""
+    held = facts.held_loads(value) if not facts.types.shape(value) else []
+    atoms = (AtomKind.BLOCK, AtomKind.INDUCTION, *([AtomKind.LANE] if facts.of_threads else ()))
+    return held if all(any(i.has(*atoms) for i in a.index) for a in held) else []
+
+
+def _leaves(branch: Node) -> bool:
+    ends = (region.terminator for region in branch.op.regions)
+    return any(end is not None and end.kind in (OpKind.RETURN, OpKind.CONTINUE) for end in ends)
+
+
+def _holds_work(facts: Facts, branch: Node) -> bool:
+    """Whether one side loads all but the mark, and the other one stores something, or no store
+    stands elsewhere."""
+    mark = {a.node for a in facts.feeding(branch.op.inputs[0])}
+    work = [_side(branch, a) for a in facts.loads if a.node not in mark]
+    stores = [_side(branch, a) for a in facts.stores]
+    return len(set(work)) == 1 and None not in (*work, *stores) and bool(stores)
+
+
+def _side(branch: Node, access: Access) -> int | None:
+    """The side of a branch that an access stands on."""
+    around = (access.node, *access.node.around())
+    return next((n.branch for n in around if n.parent is branch), None)
