@@ -113,32 +113,30 @@ class BoundsCheckElision(Pattern):
             off = [a for a in off if _several(facts, a)]
         if off:
             yield self.decide(facts, "not needed", off)
-        variants = [
-            n for branch in facts.graph.of(OpKind.IF) for n in self._variants(facts, branch)
-        ]
-        if variants:
+        if variants := [n for branch in facts.graph.of(OpKind.IF) for n in aligned(facts, branch)]:
             yield self.decide(facts, "ALIGNED kernel variant", variants)
 
-    def _variants(self, facts: Facts, branch: Node) -> list[Node | Access]:
-        """Of a branch that compile-time numbers decide, accesses of one array with a mask on one
-        side and without one on the other."""
-        test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
-        if test is None or test.op.kind not in COMPARISONS:
-            return []
-        if not all(facts.values.compile_time(facts.values.expr(v)) for v in test.op.inputs):
-            return []
-        inside = [a for a in facts.accesses if a.node.parent is branch]
-        pairs = [
-            (a, b)
-            for a in inside
-            for b in inside
-            if a.node.branch != b.node.branch
-            and a.array == b.array
-            and facts.types.shape(a.value) == facts.types.shape(b.value)
-            and a.mask is None
-            and b.mask is not None
-        ]
-        return [test, *(access for pair in pairs for access in pair)] if pairs else []
+
+def aligned(facts: Facts, branch: Node) -> list[Node]:
+    """Of a branch that compile-time numbers decide, accesses of one array with a mask on one side
+    and without one on the other, after the comparison."""
+    test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
+    if test is None or test.op.kind not in COMPARISONS:
+        return []
+    if not all(facts.values.compile_time(facts.values.expr(v)) for v in test.op.inputs):
+        return []
+    inside = [a for a in facts.accesses if a.node.parent is branch]
+    pairs = [
+        (a, b)
+        for a in inside
+        for b in inside
+        if a.node.branch != b.node.branch
+        and a.array == b.array
+        and facts.types.shape(a.value) == facts.types.shape(b.value)
+        and a.mask is None
+        and b.mask is not None
+    ]
+    return [test, *(access.node for pair in pairs for access in pair)] if pairs else []
 
 
 def _several(facts: Facts, access: Access) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import isinf
+from math import inf, isinf
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -13,7 +13,6 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
-from extractors.patterns.stored_scale import QUANTISE, largest_sizes
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
@@ -21,7 +20,7 @@ from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import ZERO, AtomKind
 from kb.evidence import Decision
-from kb.ops import COMPARISONS, READS, OpKind
+from kb.ops import READS, OpKind
 
 _PARTS = vary(
     FLASH_STAGED,
@@ -61,9 +60,7 @@ _ONLINE_THREADS = """__global__ void fold(const float* x, float* out, int n) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = top + logf(sum);
 }
 """
-_SKIPPED_THREADS = _ONLINE_THREADS.replace(
-    "        sum = ", "        if (isinf(now)) continue;\n        sum = "
-)
+_CLAMPED_THREADS = _ONLINE_THREADS.replace("top, row[i])", "fmaxf(top, row[i]), -3.0e38f)")
 _ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 
 
@@ -131,10 +128,6 @@ class DegenerateRowGuard(Pattern):
     axis = "empty_row_handling"
     source = "tilelore catalogue, P62; Dao, FlashAttention-2 (2023)"
     matches = (
-        Case(
-            vary(QUANTISE, ("/ 127.0", "/ 127.0\n    s = tl.where(s == 0.0, 1.0, s)")),
-            "zero scale replaced",
-        ),
         Case(_SKIPPED_THREADS, "asked for by its maximum"),
         Case(ATTENTION, "none (NaN)"),
         Case(
@@ -171,11 +164,11 @@ class DegenerateRowGuard(Pattern):
         Case(_ONLINE_THREADS.replace("-INFINITY", "-1e30f"), _FINITE),
         Case(_SKIPPED_THREADS, "asked for by its maximum"),
         Case(FLASH_THREADS, "none (NaN)"),
+        Case(_CLAMPED_THREADS, "maximum kept finite"),
         Case(_EMPTY, _EMPTIED),
         Case(_EMPTY_THREADS, _EMPTIED),
     )
     near_misses = (
-        NearMiss(QUANTISE, why="a scale of zero stays"),
         NearMiss(
             vary(_SKIPPED_THREADS, ("isinf(top)", "isinf(v)")),
             why="an element is asked for, no maximum",
@@ -187,6 +180,11 @@ class DegenerateRowGuard(Pattern):
             value="none (NaN)",
         ),
         NearMiss(_SKIPPED_THREADS, why="infinities are left out", value="none (NaN)"),
+        NearMiss(
+            _CLAMPED_THREADS.replace("-3.0e38f", "-8.f"),
+            why="a bound that data may lie below",
+            value="maximum kept finite",
+        ),
         NearMiss(_EMPTY.replace("count == 0", "own == 0"), why="the first row is no empty one"),
         NearMiss(_EMPTY.replace("range(count)", "range(T)"), why="no number of elements is loaded"),
         NearMiss(_EMPTY_THREADS.replace("*own = 0.f;", ""), why="nothing is written for it"),
@@ -220,10 +218,8 @@ class DegenerateRowGuard(Pattern):
             yield self.decide(facts, "asked for by its maximum", asked)
         if emptied := _emptied(facts):
             yield self.decide(facts, _EMPTIED, emptied)
-        largest = largest_sizes(facts)
-        chosen = facts.graph.of(OpKind.SELECT, OpKind.IF, OpKind.IF_EXPRESSION) if largest else []
-        if replaced := [n for n in chosen if _zero_scale(facts, n, largest)]:
-            yield self.decide(facts, "zero scale replaced", replaced)
+        if clamped := _kept_finite(facts):
+            yield self.decide(facts, "maximum kept finite", clamped)
         absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
         absent = [n for n in absent if any(_raised(facts, e, n) for e in facts.exponentials)]
         if absent:
@@ -264,21 +260,21 @@ class DegenerateRowGuard(Pattern):
         ]
 
 
-def _zero_scale(facts: Facts, node: Node, largest: list[Node]) -> bool:
-    """A number in place of what is made of a largest size, where that is zero, which divides."""
-    test = facts.graph.producer(facts.graph.core(node.op.inputs[0]))
-    if test is None or test.op.kind not in COMPARISONS or len(node.op.results) != 1:
-        return False
-    sides = test.op.inputs[:2]
-    compared = [v for v, other in (sides, sides[::-1]) if facts.number(other) == 0]
-    chosen = facts.graph.feeds(node.result) if node.op.regions else node.op.inputs[1:]
-    made = [v for v in chosen if facts.number(v) is None]
-    return (
-        len(made) == len(chosen) - 1
-        and any(facts.graph.rests_on(v, r) for v in compared for r in largest)
-        and any(facts.graph.rests_on(v, r) for v in made for r in largest)
-        and any(facts.graph.rests_on(n.op.inputs[1], node) for n in facts.graph.of(OpKind.DIV))
-    )
+def _kept_finite(facts: Facts) -> list[Node]:
+    """Maxima of a row, kept above the lowest number, which are taken off before an exponential."""
+    tops = {
+        v for x in facts.loops for c in x.of(Role.RUNNING_MAXIMUM) for v in (c.argument, c.result)
+    }
+    found = []
+    for node in facts.graph.of(OpKind.MAXIMUM) if facts.exponentials else ():
+        for value, low in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            least, top = _filled(facts, low), facts.graph.core(value)
+            if not isinstance(least, int | float) or not -inf < least <= -LARGE:
+                continue
+            largest = top in tops or facts.graph.kind_of(top) in _LARGEST
+            if largest and any(_raised(facts, e, node) for e in facts.exponentials):
+                found.append(node)
+    return found
 
 
 def _zeroed(facts: Facts, loop: Loop) -> list[Node]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from extractors.patterns.asserted_tiles import AssertedTiles
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.bounds_check_elision import aligned
 from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
@@ -106,6 +108,7 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 """
 )
+_OTHERS = (NarrowRest(), RuntimeBranch(), AssertedTiles())
 
 
 class DivisibilitySpecialisation(Pattern):
@@ -212,6 +215,7 @@ class DivisibilitySpecialisation(Pattern):
         flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
         flagged += waived_rounds(facts)
         flagged += [(n, n) for n in _checked_apart(facts) if self._peeled(facts, n)]
+        flagged += [(n, n) for branch in facts.graph.of(OpKind.IF) for n in aligned(facts, branch)]
         flagged += [pair for a in facts.accesses for pair in self._unchecked(facts, a)]
         if flagged:
             names = {n for _, g in flagged for n in parameters_below(facts, g.op.inputs[0])}
@@ -222,11 +226,13 @@ class DivisibilitySpecialisation(Pattern):
                 *facts.declared(*switches),
             ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
-        elif any(NarrowRest().find(facts)):
-            return  # What is checked is not the tail of the vectors.
+        elif any(
+            any(other.find(facts)) for other in (NarrowRest(), RuntimeBranch(), AssertedTiles())
+        ):
+            return  # What is checked is not the tail.
         elif every := [*tails, *(n for n in _in_rounds(facts) if n not in own)]:
             yield self.decide(facts, "always mask", dict.fromkeys(every))
-        elif not last and (inside := _checked(facts)) and not any(RuntimeBranch().find(facts)):
+        elif not last and (inside := _checked(facts)):
             yield self.decide(facts, "always mask", inside)
 
     def _waived(self, facts: Facts, tail: Node) -> list[Node]:
@@ -307,7 +313,7 @@ def _governs(facts: Facts, branch: Node, tail: Node, tails: list[Node]) -> bool:
         again = [n for n in again if n is not tail and _extent(facts, n) == extent]
         if not uses:  # scores
             return not any(n.excludes(tail) for n in again)
-        return not all(any(_rests(facts, a, n) for n in again) for a in uses)
+        return not all(any(facts.graph.rests_on(a.mask, n) for n in again) for a in uses)
     return any(_unheld(facts, branch, a, tail) for a in uses)
 
 
@@ -337,10 +343,6 @@ def _side(branch: Node, access: Access) -> int:
 def _extent(facts: Facts, tail: Node) -> Expr | None:
     """What positions are held against."""
     return next((x for x in sides(facts, tail) if not x.has(AtomKind.LANE)), None)
-
-
-def _rests(facts: Facts, access: Access, tail: Node) -> bool:
-    return facts.graph.rests_on(access.mask, tail)
 
 
 def _checked_apart(facts: Facts) -> list[Node]:

@@ -218,7 +218,7 @@ def _gathered(facts: Facts, value: str | None, taken: Node) -> bool:
     made = facts.graph.producer(value)
     if made is None or taken.op.kind != OpKind.DIV:
         return False
-    return made.op.kind in LOOPS or bool(facts.graph.roots(value, *REDUCTIONS))
+    return made.op.kind in LOOPS or bool(facts.graph.roots(value, *REDUCTIONS, *LOOPS))
 
 
 def _without_parts(facts: Facts, loops: set[Node | None]) -> list[Node]:

@@ -81,9 +81,18 @@ def _compared(facts: Facts, test: Node) -> bool | None:
 
 
 def _held(facts: Facts, value: str) -> list[Access]:
-    """The loads of one number for the own item, when a value is that number."""
-    held = facts.held_loads(value) if not facts.types.shape(value) else []
-    atoms = (AtomKind.BLOCK, AtomKind.INDUCTION, *([AtomKind.LANE] if facts.of_threads else ()))
+    """The loads of one number for the own item, when a value is that number; a branch may choose
+    between several."""
+    core = facts.graph.core(value)
+    if facts.types.shape(value):
+        return []
+    if facts.graph.kind_of(core) == OpKind.IF:
+        every = [facts.held_loads(given) for given in facts.graph.feeds(core)]
+        held = [a for some in every for a in some] if all(every) else []
+    else:
+        held = facts.held_loads(value)
+    atoms = {AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.LOADED}
+    atoms |= {AtomKind.LANE} if facts.of_threads else set()
     return held if all(any(i.has(*atoms) for i in a.index) for a in held) else []
 
 
