@@ -250,9 +250,10 @@ def _looked_up(facts: Facts, low: str | None, high: str | None) -> list[Node]:
 
 
 def _streamed(facts: Facts, loop: Loop, low: str | None, high: str | None) -> list[Node]:
-    """Loaded ends of a loop that reads in every round."""
+    """Loaded ends of a loop that reads in every round, or of tiles that it stores."""
     bounds = _looked_up(facts, low, high)
-    return bounds if bounds and any(a.loop is loop.node for a in facts.loads) else []
+    touched = facts.loads if facts.of_threads else facts.accesses
+    return bounds if bounds and any(a.loop is loop.node for a in touched) else []
 
 
 def _value(low: list[Node], high: list[Node]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM, SOFTMAX
-from kb.analysis.diagonals import MULTIPLIED, SET, kept_sides
+from kb.analysis.diagonals import MULTIPLIED, PADDED, SET, kept_sides
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -37,10 +37,25 @@ def lower(x, out, T: Int):
 )
 
 
+_LOADED = (
+    POINTER
+    + """
+@triton.jit
+def lower(x, to, n, T: tl.constexpr):
+    row = tl.program_id(0) * T + tl.arange(0, T)
+    col = tl.program_id(1) * T + tl.arange(0, T)
+    inside = (row[:, None] < n) & (col[None, :] < n)
+    at = row[:, None] * n + col[None, :]
+    v = tl.load(x + at, mask=inside & (col[None, :] <= row[:, None]), other=-1e9)
+    tl.store(to + at, v, mask=inside)
+"""
+)
+
+
 class SideOfADiagonal(Pattern):
     """What was loaded, or computed from it, is kept where one position is not above another one,
     of which none is an extent; elsewhere a number takes its place, or it is multiplied with the
-    comparison."""
+    comparison; or it is all that is loaded, and stored with the padding of the load."""
 
     name = "one-side-of-a-diagonal-element-by-element"
     axis = "mask_application"
@@ -52,6 +67,7 @@ class SideOfADiagonal(Pattern):
             SET,
         ),
         Case(_LOWER_TILE, MULTIPLIED),
+        Case(_LOADED, PADDED),
     )
     near_misses = (
         NearMiss(
@@ -62,6 +78,10 @@ class SideOfADiagonal(Pattern):
         NearMiss(
             vary(_LOWER_TILE, ("at <= row", "at <= T - 2")), why="the same lanes in every row"
         ),
+        NearMiss(
+            vary(_LOADED, ("& (col[None, :] <= row[:, None])", "")), why="the padding's business"
+        ),
+        NearMiss(vary(_LOADED, ("to + at, v,", "to + at, v * v,")), why="computed with"),
         NearMiss(ATTENTION, why="scores of an attention: told there"),
         NearMiss(PRODUCT, why="nothing is masked"),
         NearMiss(ADD_POINTER, why="nothing is masked"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.idioms import LARGE, comparisons, masks, sides
@@ -10,13 +11,14 @@ from kb.ops import OpKind
 
 SET = "one side of the diagonal, the rest set to a number"
 MULTIPLIED = "multiplied by the comparison"
+PADDED = "the padding of the load on one side of the diagonal"
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 _PLACES = frozenset({AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION})
 
 
 def kept_sides(facts: Facts) -> dict[str, list[Node]]:
-    """What keeps one side of a diagonal, by how it does: a select, or a cast comparison with the
-    product that takes it in."""
+    """What keeps one side of a diagonal, by how it does: a select, a cast comparison with the
+    product that takes it in, or a load of one side alone whose padding is stored with it."""
     tests = {n.result for n in facts.graph.of(*_ORDERED) if _diagonal(facts, n)}
     if not tests or facts.of_threads:
         return {}
@@ -26,6 +28,11 @@ def kept_sides(facts: Facts) -> dict[str, list[Node]]:
         if node not in told and _asks(facts, node.op.operand("condition"), tests):
             if _filled(facts, node) and facts.stored_in(node.result):
                 found.setdefault(SET, []).append(node)
+    for load in facts.loads:
+        if load.padding not in ("", "undetermined") and _asks(facts, load.mask, tests):
+            if any(_is_held(facts, store, load) for store in facts.stores):
+                asked = [n for n in comparisons(facts, load.mask) if n.result in tests]
+                found.setdefault(PADDED, []).extend((load.node, *asked))
     for node in facts.graph.of(OpKind.MUL):
         for this, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
             cast = facts.graph.producer(facts.graph.plain(this))
@@ -33,6 +40,11 @@ def kept_sides(facts: Facts) -> dict[str, list[Node]]:
                 if facts.feeding(other):
                     found.setdefault(MULTIPLIED, []).extend((cast, node))
     return found
+
+
+def _is_held(facts: Facts, store: Access, load: Access) -> bool:
+    """Whether what was loaded is stored as it is."""
+    return load in facts.held_loads(store.value)
 
 
 def _filled(facts: Facts, node: Node) -> bool:
