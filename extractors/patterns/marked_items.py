@@ -75,6 +75,10 @@ class MarkedItems(Pattern):
         Case(_HELD, "marked items skip the work"),
         Case(MARKED_TILE, "marked items skip the work"),
         Case(MARKED_THREADS, "marked items skip the work"),
+        Case(
+            MARKED_THREADS.replace("y[row] == z", "y != nullptr && !y[row]"),
+            "marked items skip the work",
+        ),
     )
     near_misses = (
         NearMiss(vary(MARKED, ("tl.load(y + row)", "tl.load(y)")), why="one switch for all"),

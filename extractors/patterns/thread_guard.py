@@ -52,6 +52,14 @@ _LEFT = """__global__ void scale(const float* x, float* out, int n) {
     }
 }
 """
+_ROWS_LEFT = """__global__ void scale(const float* x, float* out, int rows) {
+    for (int k = 0; k < 4; ++k) {
+        int row = blockIdx.x * 4 + k;
+        if (row >= rows) break;
+        out[row * blockDim.x + threadIdx.x] = 2.f * x[row * blockDim.x + threadIdx.x];
+    }
+}
+"""
 
 STORED = "explicit store mask"
 """Told with how stores are clipped, where no branch and no load asks for the same extent."""
@@ -73,6 +81,7 @@ class ThreadGuard(Pattern):
         Case(_AROUND, "branch around the work"),
         Case(ADD_THREADS, "access under a branch"),
         Case(_LEFT, "rounds past the end left out"),
+        Case(_ROWS_LEFT, "rounds past the end left out"),
     )
     near_misses = (
         NearMiss(
@@ -82,6 +91,11 @@ class ThreadGuard(Pattern):
         NearMiss(
             _LEFT.replace("at >= n", "x[at] < 0.f"),
             why="a value ends the loop, not its place",
+            value="rounds past the end left out",
+        ),
+        NearMiss(
+            _ROWS_LEFT.replace("row >= rows", "k >= rows"),
+            why="how many rounds there are, the same for all blocks",
             value="rounds past the end left out",
         ),
         NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
@@ -122,11 +136,14 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     under: list[tuple[str, list[Node]]] = []
     for branch in facts.graph.of(OpKind.IF):
         tests = _bounds(facts, branch.op.inputs[0])
+        rounds = _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE)
+        if rounds and not tests:
+            tests = _rounds_of_blocks(facts, branch)
         if not tests or parts_of_rows(facts, branch):
             continue  # Told with what becomes of the rest.
         if _leaves(branch.op):
             leaving.append(("early return", [branch, *tests]))
-        elif _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE):
+        elif rounds:
             ended.append(("rounds past the end left out", [branch, *tests]))
         elif any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
             around.append(("branch around the work", [branch, *tests]))
@@ -135,7 +152,7 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
     masked = [a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))]
     beside = any(a.padding and a.mask is not None for a in facts.loads)
-    stores = [] if beside else [a for a in facts.stores if a.mask and facts.types.shape(a.value)]
+    stores = [] if beside else [a for a in facts.stores if a.mask]
     for way, accesses in (("access under a branch", masked), (STORED, stores)):
         tested = [(a, _bounds(facts, a.mask)) for a in accesses]
         under += [(way, [a.node, *tests]) for a, tests in tested if tests]
@@ -181,6 +198,25 @@ def _bounds(facts: Facts, condition: str | None) -> list[Node]:
         for n in comparisons(facts, condition)
         if n.op.kind in _ORDERED and _compares(facts, *sides(facts, n))
     ]
+
+
+def _rounds_of_blocks(facts: Facts, branch: Node) -> list[Node]:
+    """Comparisons of what the block and a round place with an extent of the problem."""
+    found = []
+    for test in comparisons(facts, branch.op.inputs[0]):
+        pairs = (sides(facts, test), sides(facts, test)[::-1])
+        if test.op.kind in _ORDERED and any(
+            own.has(AtomKind.INDUCTION) and own.has(AtomKind.BLOCK) and _shared_extent(other)
+            for own, other in pairs
+        ):
+            found.append(test)
+    return found
+
+
+def _shared_extent(extent: Expr) -> bool:
+    """An extent that neither blocks nor threads nor rounds count in."""
+    counted = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION)
+    return _extent(extent) and not extent.has(*counted)
 
 
 def leaving_blocks(facts: Facts) -> list[Node]:

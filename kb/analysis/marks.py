@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, Node
 from kb.analysis.idioms import comparisons
 from kb.analysis.loops import persistent
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.ops import OpKind
 
-_TURNED = frozenset({OpKind.NOT, OpKind.BIT_NOT})
+_JOINED = CASTS | {
+    OpKind.NOT, OpKind.BIT_NOT, OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.IF,
+    OpKind.IF_EXPRESSION,
+}  # fmt: skip
+_OWN = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION, AtomKind.LOADED, AtomKind.OPAQUE)
 _NEGATIVE = {
     OpKind.LT: 0, OpKind.GE: 0, OpKind.LE: -1, OpKind.GT: -1, OpKind.EQ: -1, OpKind.NE: -1,
 }  # fmt: skip
@@ -53,18 +57,23 @@ def _of_one_item(facts: Facts, branch: Node) -> bool:
 
 
 def _asked(facts: Facts, condition: str) -> tuple[tuple[Node, ...], bool]:
-    """The comparisons of a condition when all of them ask for a mark, else the load that it is, and
-    whether negative numbers are asked for."""
+    """The comparisons of a condition when all of them that differ between items ask for a mark,
+    else the loads that it is made of, and whether negative numbers are asked for."""
     tests = comparisons(facts, condition)
+    shared = [t for t in tests if not any(e.has(*_OWN) for e in _sides(facts, t))]
+    tests = tuple(t for t in tests if t not in shared)
     if not tests:
-        made = facts.graph.producer(condition)
-        turned = made is not None and made.op.kind in _TURNED
-        held = _held(facts, made.op.inputs[0] if made is not None and turned else condition)
+        joined = facts.graph.upstream(condition, lambda n: n.op.kind not in _JOINED)
+        held = [a for n in joined for a in _held(facts, n.result) if a.node is n]
         return tuple(a.node for a in held), False
     negative = [_compared(facts, test) for test in tests]
     if None in negative:
         return (), False
     return tests, any(negative)
+
+
+def _sides(facts: Facts, test: Node) -> list[Expr]:
+    return [facts.values.expr(v) for v in test.op.inputs[:2]]
 
 
 def _compared(facts: Facts, test: Node) -> bool | None:
