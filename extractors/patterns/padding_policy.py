@@ -15,7 +15,7 @@ from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons
-from kb.analysis.padded import padded, set_past_the_end, unchecked_elements
+from kb.analysis.padded import clamped_places, padded, set_past_the_end, unchecked_elements
 from kb.evidence import Decision
 
 _NOT_GIVEN = "masked load, other not given"
@@ -113,9 +113,9 @@ class PaddingPolicy(Pattern):
     """The padding of a load, or the other value of a masked load; none given is undetermined.
 
     One decision: what the largest tiles read, with what others read elsewhere, loads beside them
-    that nothing checks, lanes past the end that a choice sets, stores under a mask, stored tiles
-    and scattered elements that are clipped as the loads are, and what else threads ask of their
-    positions.
+    that nothing checks or whose places are clamped, lanes past the end that a choice sets, stores
+    under a mask, stored tiles and scattered elements that are clipped as the loads are, and what
+    else threads ask of their positions.
     """
 
     name = "out-of-bounds-padding-policy"
@@ -136,6 +136,10 @@ class PaddingPolicy(Pattern):
         Case(_RUNNING, "masked load other=neg_inf (elsewhere set by a choice)"),
         Case(_BOUNDED, "masked load other= (elsewhere set by a choice)"),
         Case(_FLAT_ROWS, "ZERO (elsewhere set by a choice)"),
+        Case(
+            vary(_TABLE, ("table + at)", "table + tl.minimum(at, n - 1))")),
+            "masked load other= (elsewhere clamped inside)",
+        ),
         Case(_LARGEST, "ZERO (elsewhere set by a choice)"),
         Case(
             vary(_FLAT_ROWS, ("ct.where(at < N, v, 0.0)", "v * ct.astype(at < N, ct.float32)")),
@@ -206,14 +210,25 @@ class PaddingPolicy(Pattern):
                 or (a.mode in modes and clips_tiles(facts, a))
             )
         ]
-        bare = [] if facts.of_threads else [*unmasked_beside(facts), *unchecked_elements(facts)]
-        chosen = [] if facts.of_threads else set_past_the_end(facts)
-        where: list[Where] = [*loads, *stores, *bare, *chosen, *leaving_blocks(facts)]
+        beside = _beside(facts)
+        where: list[Where] = [*loads, *stores, *leaving_blocks(facts)]
+        where += [place for places in beside.values() for place in places]
         where += [n for a in [*loads, *stores] for n in comparisons(facts, a.mask)]
         where += [facts.graph.producer(facts.graph.core(a.check_bounds)) for a in loads]
-        told = ["not checked"] * bool(bare) + ["set by a choice"] * bool(chosen)
         where += [n for nodes in told_ways(facts).values() for n in nodes]
-        yield self.decide(facts, _told(facts, found, *told), where)
+        yield self.decide(facts, _told(facts, found, *beside), where)
+
+
+def _beside(facts: Facts) -> dict[str, list[Where]]:
+    """What else becomes of lanes outside, beside what loads read there, in a program of tiles."""
+    if facts.of_threads:
+        return {}
+    found: dict[str, list[Where]] = {
+        "not checked": [*unmasked_beside(facts), *unchecked_elements(facts)],
+        "set by a choice": [*set_past_the_end(facts)],
+        "clamped inside": [*clamped_places(facts)],
+    }
+    return {way: places for way, places in found.items() if places}
 
 
 def policies(facts: Facts) -> dict[str, list[Access]]:

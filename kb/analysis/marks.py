@@ -59,9 +59,8 @@ def _of_one_item(facts: Facts, branch: Node) -> bool:
 def _asked(facts: Facts, condition: str) -> tuple[tuple[Node, ...], bool]:
     """The comparisons of a condition when all of them that differ between items ask for a mark,
     else the loads that it is made of, and whether negative numbers are asked for."""
-    tests = comparisons(facts, condition)
-    shared = [t for t in tests if not any(e.has(*_OWN) for e in _sides(facts, t))]
-    tests = tuple(t for t in tests if t not in shared)
+    every = comparisons(facts, condition)
+    tests = tuple(t for t in every if any(e.has(*_OWN) for e in _sides(facts, t)))
     if not tests:
         joined = facts.graph.upstream(condition, lambda n: n.op.kind not in _JOINED)
         held = [a for n in joined for a in _held(facts, n.result) if a.node is n]

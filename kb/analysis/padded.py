@@ -7,6 +7,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import against_extent, comparisons, masks
+from kb.analysis.symbolic import AtomKind
 from kb.ir import Literal
 from kb.ops import OpKind
 
@@ -26,7 +27,10 @@ def unchecked_elements(facts: Facts) -> list[Access]:
     return [
         a
         for a in facts.loads
-        if a.mode is Mode.ELEMENT and a.mask is None and not _several(facts, a) and _off(facts, a)
+        if a.mode is Mode.ELEMENT
+        and a.mask is None
+        and _off(facts, a)
+        and not set(facts.types.shape(a.value)) - {"1"}
     ]
 
 
@@ -70,6 +74,21 @@ def tail_choice(facts: Facts, node: Node) -> tuple[str | None, Literal]:
         if cast is not None and cast.op.kind in CASTS and _tail(facts, cast.op.inputs[0]):
             return kept, 0
     return None, None
+
+
+def clamped_places(facts: Facts) -> list[Node]:
+    """Bounds that keep the places of lanes inside an array where it is read."""
+    bounds = facts.graph.of(OpKind.MINIMUM, OpKind.CLAMP)
+    if not bounds:
+        return []
+    held = {
+        atom
+        for access in facts.loads
+        for index in access.index
+        for atom in index.atoms()
+        if atom.kind is AtomKind.MINIMUM and any(side.has(AtomKind.LANE) for side in atom.args)
+    }
+    return [n for n in bounds if held & set(facts.values.expr(n.result).atoms())]
 
 
 def set_past_the_end(facts: Facts) -> list[Node]:
