@@ -85,6 +85,17 @@ class MarkedItems(Pattern):
         NearMiss(vary(MARKED, ("own == left_out", "n == left_out")), why="nothing is loaded"),
         NearMiss(vary(MARKED, ("own == left_out", "own < 0")), why="no place: rows out of bounds"),
         NearMiss(vary(MARKED, ("        return\n", "")), why="the work is done anyway"),
+        NearMiss(
+            vary(
+                MARKED,
+                ("own == left_out", "own == 0"),
+                (
+                    "    tl.store(out + row, tl.sum(v",
+                    "    for _ in range(own):\n        v += v\n    tl.store(out + row, tl.sum(v",
+                ),
+            ),
+            why="how much there is of the item",
+        ),
         NearMiss(vary(MARKED_TILE, ("            continue\n", "")), why="the work is done anyway"),
         NearMiss(ADD_THREADS, why="the place is asked for, no mark"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),

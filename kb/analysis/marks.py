@@ -84,8 +84,16 @@ def _compared(facts: Facts, test: Node) -> bool | None:
             return True
         handed = facts.graph.core(mark) in facts.graph.function.parameter_names
         if _held(facts, value) and test.op.kind in (OpKind.EQ, OpKind.NE):
-            return False if handed or number is not None else None
+            told = (handed or number is not None) and not _counts(facts, value)
+            return False if told else None
     return None
+
+
+def _counts(facts: Facts, value: str) -> bool:
+    """Whether a number says how often a loop goes round: how much there is of an item, no mark."""
+    held = {a.node for a in _held(facts, value)}
+    ends = [end for loop in facts.loops for end in (loop.low, loop.high) if end is not None]
+    return any(facts.graph.rests_on(end, node) for end in ends for node in held)
 
 
 def _held(facts: Facts, value: str) -> list[Access]:
