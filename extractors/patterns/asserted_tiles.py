@@ -13,7 +13,7 @@ from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_ROWS = (
+ASSERTED_ROWS = (
     POINTER
     + """
 @triton.jit
@@ -47,15 +47,18 @@ class AssertedTiles(Pattern):
     axis = "tail_handling"
     source = "Triton documentation, static_assert"
     matches = (
-        Case(_ROWS, "none: whole tiles asserted"),
+        Case(ASSERTED_ROWS, "none: whole tiles asserted"),
         Case(_TILES, "none: whole tiles asserted"),
-        Case(vary(_ROWS, ("K % T == 0)", "K % T == 0 and m > 0)")), "none: whole tiles asserted"),
-        Case(vary(_ROWS, ("tl.static_assert(", "assert (")), "none: whole tiles asserted"),
+        Case(
+            vary(ASSERTED_ROWS, ("K % T == 0)", "K % T == 0 and m > 0)")),
+            "none: whole tiles asserted",
+        ),
+        Case(vary(ASSERTED_ROWS, ("tl.static_assert(", "assert (")), "none: whole tiles asserted"),
     )
     near_misses = (
-        NearMiss(vary(_ROWS, ("K % T", "T % S")), why="one tile is a multiple of another"),
-        NearMiss(vary(_ROWS, ("K % T", "K % 8")), why="no tile: how wide an access may be"),
-        NearMiss(vary(_ROWS, ("K % T == 0", "K >= T")), why="a bound, no multiple"),
+        NearMiss(vary(ASSERTED_ROWS, ("K % T", "T % S")), why="one tile is a multiple of another"),
+        NearMiss(vary(ASSERTED_ROWS, ("K % T", "K % 8")), why="no tile: how wide an access may be"),
+        NearMiss(vary(ASSERTED_ROWS, ("K % T == 0", "K >= T")), why="a bound, no multiple"),
         NearMiss(ADD_POINTER, why="nothing is asserted"),
     )
 

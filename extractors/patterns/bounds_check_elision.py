@@ -19,7 +19,7 @@ from kb.ops import COMPARISONS, OpKind
 _HANDED = vary(
     SOFTMAX, ("check_bounds=True", "check_bounds=CHECK"), ("T: Int", "T: Int, CHECK: Bool")
 )
-_ELIDED = (
+ELIDED = (
     POINTER
     + """
 @triton.jit
@@ -36,7 +36,7 @@ def double(x, out, N: tl.constexpr, T: tl.constexpr):
 
 
 _LOOKED_UP = vary(
-    _ELIDED,
+    ELIDED,
     ("        v = tl.load(x + row * N + at)\n", "        v = tl.load(x)\n"),
     ("out + row * N + at, v + v", "out + row * N + at, at * v"),
 )
@@ -69,7 +69,7 @@ class BoundsCheckElision(Pattern):
         ),
         Case(vary(_HANDED, ("=CHECK", "=not CHECK")), "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
-        Case(_ELIDED, "ALIGNED kernel variant"),
+        Case(ELIDED, "ALIGNED kernel variant"),
         Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
     )
     near_misses = (

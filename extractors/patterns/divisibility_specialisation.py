@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from extractors.patterns.asserted_tiles import AssertedTiles
+from extractors.patterns.asserted_tiles import ASSERTED_ROWS, AssertedTiles
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.bounds_check_elision import aligned
+from extractors.patterns.bounds_check_elision import ELIDED, aligned
 from extractors.patterns.cases import (
     ATTENTION,
     ATTENTION_POINTER,
@@ -17,7 +17,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
-from extractors.patterns.cases_bounds import ROUNDS_THREADS
+from extractors.patterns.cases_bounds import EXACT_THREADS, ROUNDS_THREADS
 from extractors.patterns.cases_masks import CHECKED_EITHER_WAY, CHECKED_OR_SINGLE, PEELED_ROW
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
@@ -25,6 +25,8 @@ from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
 from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.narrow_rest import NarrowRest
+from extractors.patterns.read_inside import ReadInside
+from extractors.patterns.rest_copied import RestCopied
 from extractors.patterns.runtime_branch import RuntimeBranch
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -58,11 +60,6 @@ def double(x, out, n, T: tl.constexpr):
     tl.store(there, v + v, boundary_check=(0,))
 """
 )
-_EXACT_THREADS = """__global__ void plus(const float* x, float* out) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    out[at] = x[at] + 1.f;
-}
-"""
 
 
 _OPENED = (
@@ -108,7 +105,7 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 """
 )
-_OTHERS = (NarrowRest(), RuntimeBranch(), AssertedTiles())
+_OTHERS = (NarrowRest(), ReadInside(), RestCopied(), RuntimeBranch(), AssertedTiles())
 
 
 class DivisibilitySpecialisation(Pattern):
@@ -132,6 +129,7 @@ class DivisibilitySpecialisation(Pattern):
         Case(_BRANCHED, "constexpr EVEN flag removes mask"),
         Case(_ADDED, "always mask"),
         Case(_BLOCKS, "always mask"),
+        Case(ELIDED, "constexpr EVEN flag removes mask"),
         Case(PEELED_ROW, "masked in a peeled last tile"),
     )
     near_misses = (
@@ -140,6 +138,7 @@ class DivisibilitySpecialisation(Pattern):
             why="no flag spares a round its check",
             value="constexpr EVEN flag removes mask",
         ),
+        NearMiss(ASSERTED_ROWS, why="whole tiles are asserted"),
         NearMiss(PEELED_ROW, why="the loop goes without", value="always mask"),
         NearMiss(
             CHECKED_EITHER_WAY,
@@ -180,7 +179,7 @@ class DivisibilitySpecialisation(Pattern):
             vary(FIRST_THREAD, ("threadIdx.x == 0", "threadIdx.x < 8")),
             why="some threads are picked out",
         ),
-        NearMiss(_EXACT_THREADS, why="nothing is compared"),
+        NearMiss(EXACT_THREADS, why="nothing is compared"),
         NearMiss(
             vary(ADD_POINTER, *_OPENED, ("EVEN: tl.constexpr", "EVEN")),
             why="the flag is told at run time",
@@ -211,6 +210,7 @@ class DivisibilitySpecialisation(Pattern):
             for n in tails
             for g in facts.guards(n)
             if _compile_time(facts, g) and _governs(facts, g, n, tails)
+            if not any(one.load.node.inside(g) for one in last)
         ]
         flagged += [(n, o) for n in tails for o in self._waived(facts, n)]
         flagged += waived_rounds(facts)

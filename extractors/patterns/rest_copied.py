@@ -8,6 +8,8 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.narrow_rest import NarrowRest
+from extractors.patterns.read_inside import ReadInside
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
@@ -73,7 +75,7 @@ class RestCopied(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         parts = [parts_of_rows(facts, choice) for choice in facts.graph.of(*_SIDES)]
         found = [n for part in parts if part and _open(facts, part[-1]) for n in part]
-        if found:
+        if found and not any(any(other.find(facts)) for other in (ReadInside(), NarrowRest())):
             yield self.decide(facts, "rest copied as it is", found)
 
 
