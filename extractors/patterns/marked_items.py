@@ -69,7 +69,7 @@ class MarkedItems(Pattern):
 
     name = "marked-items-skipped"
     axis = "mask_application"
-    source = "Liger Kernel 0.8.0, ops/cross_entropy.py: ignore_index"
+    source = "Liger Kernel, ops/cross_entropy.py: ignore_index"
     matches = (
         Case(MARKED, "marked items skip the work"),
         Case(_HELD, "marked items skip the work"),

@@ -19,7 +19,7 @@ class RowsWithoutPlace(Pattern):
 
     name = "negative-numbers-mark-padding"
     axis = "oob_rows"
-    source = "vLLM, csrc/cache_kernels.cu: slot_idx < 0 is a padding token"
+    source = "vLLM, csrc/cache_kernels.cu: a padded token has slot -1"
     matches = (
         Case(vary(MARKED, ("own == left_out", "own < 0")), "rows with a negative number return"),
         Case(vary(MARKED, ("own == left_out", "own == -1")), "rows with a negative number return"),

@@ -43,7 +43,7 @@ class ZeroScale(Pattern):
 
     name = "scale-of-a-group-of-zeros"
     axis = "empty_row_handling"
-    source = "FlashInfer 0.2, csrc/nvfp4 quantisation: vecMax != 0 ? rcp(scale) : 0"
+    source = "FlashInfer, csrc/fp4_kv_quantization.cu: vecMax != 0"
     matches = (
         Case(vary(QUANTISE, ("/ 127.0", "/ 127.0\n    s = tl.where(s == 0.0, 1.0, s)")), _REPLACED),
         Case(_TURNED, _REPLACED),
