@@ -72,9 +72,14 @@ class MarkedItems(Pattern):
     source = "Liger Kernel, ops/cross_entropy.py: ignore_index"
     matches = (
         Case(MARKED, "marked items skip the work"),
+        Case(vary(MARKED, ("own == left_out", "own == -1")), "marked items skip the work"),
         Case(_HELD, "marked items skip the work"),
         Case(MARKED_TILE, "marked items skip the work"),
         Case(MARKED_THREADS, "marked items skip the work"),
+        Case(
+            MARKED_THREADS.replace("row = blockIdx", "row = threadIdx"),
+            "marked items skip the work",
+        ),
         Case(
             MARKED_THREADS.replace("y[row] == z", "y != nullptr && !y[row]"),
             "marked items skip the work",

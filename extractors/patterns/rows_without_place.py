@@ -22,7 +22,6 @@ class RowsWithoutPlace(Pattern):
     source = "vLLM, csrc/cache_kernels.cu: a padded token has slot -1"
     matches = (
         Case(vary(MARKED, ("own == left_out", "own < 0")), "rows with a negative number return"),
-        Case(vary(MARKED, ("own == left_out", "own == -1")), "rows with a negative number return"),
         Case(
             vary(MARKED_TILE, ("name == left_out", "name < 0")),
             "rows with a negative number return",
@@ -30,6 +29,7 @@ class RowsWithoutPlace(Pattern):
         Case(MARKED_THREADS.replace("== z", "< 0"), "rows with a negative number return"),
     )
     near_misses = (
+        NearMiss(vary(MARKED, ("own == left_out", "own == -1")), why="one number, which is a mark"),
         NearMiss(MARKED, why="a kind of item that the caller names"),
         NearMiss(vary(MARKED, ("own == left_out", "n < 0")), why="nothing is loaded"),
         NearMiss(vary(MARKED, ("own == left_out", "own < 7")), why="7 is as good as 6"),

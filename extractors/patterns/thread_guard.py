@@ -203,10 +203,17 @@ def _bounds(facts: Facts, condition: str | None) -> list[Node]:
 def _rounds_of_blocks(facts: Facts, branch: Node) -> list[Node]:
     """Comparisons of what the block and a round place with an extent of the problem."""
     found = []
+    begun = {
+        facts.values.expr(loop.induction).atom
+        for loop in map(facts.loop, branch.loops)
+        if loop is not None and facts.values.expr(loop.low).has(AtomKind.BLOCK)
+    }
     for test in comparisons(facts, branch.op.inputs[0]):
         pairs = (sides(facts, test), sides(facts, test)[::-1])
         if test.op.kind in _ORDERED and any(
-            own.has(AtomKind.INDUCTION) and own.has(AtomKind.BLOCK) and _shared_extent(other)
+            own.has(AtomKind.INDUCTION)
+            and (own.has(AtomKind.BLOCK) or begun & set(own.atoms()))
+            and _shared_extent(other)
             for own, other in pairs
         ):
             found.append(test)

@@ -17,9 +17,7 @@ _JOINED = CASTS | {
     OpKind.IF_EXPRESSION,
 }  # fmt: skip
 _OWN = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION, AtomKind.LOADED, AtomKind.OPAQUE)
-_NEGATIVE = {
-    OpKind.LT: 0, OpKind.GE: 0, OpKind.LE: -1, OpKind.GT: -1, OpKind.EQ: -1, OpKind.NE: -1,
-}  # fmt: skip
+_NEGATIVE = {OpKind.LT: 0, OpKind.GE: 0, OpKind.LE: -1, OpKind.GT: -1}
 """What a number is compared with, by which it is negative or is not."""
 
 
@@ -100,7 +98,7 @@ def _held(facts: Facts, value: str) -> list[Access]:
     """The loads of one number for the own item, when a value is that number; a branch may choose
     between several."""
     core = facts.graph.core(value)
-    if facts.types.shape(value):
+    if facts.types.shape(value) and not facts.of_threads:
         return []
     if facts.graph.kind_of(core) == OpKind.IF:
         every = [facts.held_loads(given) for given in facts.graph.feeds(core)]
