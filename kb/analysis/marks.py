@@ -17,7 +17,7 @@ _JOINED = CASTS | {
     OpKind.IF_EXPRESSION,
 }  # fmt: skip
 _OWN = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION, AtomKind.LOADED, AtomKind.OPAQUE)
-_NEGATIVE = {OpKind.LT: 0, OpKind.GE: 0, OpKind.LE: -1, OpKind.GT: -1}
+_NEGATIVE: dict[str, int] = {OpKind.LT: 0, OpKind.GE: 0, OpKind.LE: -1, OpKind.GT: -1}
 """What a number is compared with, by which it is negative or is not."""
 
 
@@ -97,7 +97,7 @@ def _counts(facts: Facts, value: str) -> bool:
 def _held(facts: Facts, value: str) -> list[Access]:
     """The loads of one number for the own item, when a value is that number; a branch may choose
     between several."""
-    core = facts.graph.core(value)
+    core = facts.graph.core(value) or value
     if facts.types.shape(value) and not facts.of_threads:
         return []
     if facts.graph.kind_of(core) == OpKind.IF:
