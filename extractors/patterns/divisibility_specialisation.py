@@ -226,13 +226,11 @@ class DivisibilitySpecialisation(Pattern):
                 *facts.declared(*switches),
             ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
-        elif any(
-            any(other.find(facts)) for other in (NarrowRest(), RuntimeBranch(), AssertedTiles())
-        ):
+        elif last or any(any(other.find(facts)) for other in _OTHERS):
             return  # What is checked is not the tail.
-        elif every := [*tails, *(n for n in _in_rounds(facts) if n not in own)]:
+        elif every := [*tails, *_in_rounds(facts)]:
             yield self.decide(facts, "always mask", dict.fromkeys(every))
-        elif not last and (inside := _checked(facts)):
+        elif inside := _checked(facts):
             yield self.decide(facts, "always mask", inside)
 
     def _waived(self, facts: Facts, tail: Node) -> list[Node]:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.idioms import masks
 from kb.analysis.marks import marks
 from kb.evidence import Decision
 
@@ -65,7 +66,7 @@ MARKED_THREADS = """__global__ void loss(const float* x, const int* y, float* ou
 
 class MarkedItems(Pattern):
     """A branch on a number that was loaded for the own item leaves, or goes on with the next item,
-    or holds all that is loaded: a marked item costs no work."""
+    or holds all that is loaded: a marked item costs no work. Told where no scores are masked."""
 
     name = "marked-items-skipped"
     axis = "mask_application"
@@ -102,11 +103,21 @@ class MarkedItems(Pattern):
             why="how much there is of the item",
         ),
         NearMiss(vary(MARKED_TILE, ("            continue\n", "")), why="the work is done anyway"),
+        NearMiss(
+            vary(
+                MARKED,
+                (
+                    "tl.sum(v, axis=0)",
+                    'tl.sum(tl.exp(tl.where(at <= row, v, float("-inf"))), axis=0)',
+                ),
+            ),
+            why="scores are masked: that is told",
+        ),
         NearMiss(ADD_THREADS, why="the place is asked for, no mark"),
         NearMiss(ATTENTION, why="branches choose bounds, nothing leaves"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = [node for mark in marks(facts) if not mark.negative for node in mark.shown]
-        if found:
+        if found and not masks(facts):
             yield self.decide(facts, "marked items skip the work", found)

@@ -17,10 +17,12 @@ from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.marked_items import MARKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import Applied, Mask, is_infinite, masks
+from kb.analysis.marks import marks
 from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -146,6 +148,14 @@ class MaskRealisation(Pattern):
             why="one element is picked out of the tile",
             value="zero P after exp",
         ),
+        NearMiss(
+            vary(
+                MARKED,
+                ("other=0.0", 'other=-float("inf")'),
+                ("tl.sum(v, axis=0)", "tl.sum(tl.exp(v - tl.max(v, axis=0)), axis=0)"),
+            ),
+            why="marked items are skipped by a branch, which is told",
+        ),
         NearMiss(LAYER_NORM, why="centred values are zeroed, no exponential is near"),
         NearMiss(LAYER_NORM_THREADS, why="centred values are zeroed, no exponential is near"),
     )
@@ -153,7 +163,8 @@ class MaskRealisation(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Mask]] = {}
         seen = masks(facts)
-        padded = [] if seen else [a for a in facts.loads if self._padded(facts, a)]
+        told = seen or any(not mark.negative for mark in marks(facts))
+        padded = [] if told else [a for a in facts.loads if self._padded(facts, a)]
         marked = _marked(facts)
         if marked:
             yield self.decide(facts, _MARKED, marked)
