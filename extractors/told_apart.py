@@ -1,88 +1,74 @@
-"""Outputs that lie as an input does and that the host makes anew: nothing is overwritten."""
+"""Outputs that are arrays of their own, made by the host for this launch or given by the caller:
+nothing that is read is overwritten."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts, Material
-from extractors.host.passes import differentiable
 from extractors.host.render import leaves
-from extractors.host.sides import routes_of
 from extractors.host.values import Expr, Value
 from extractors.patterns.in_place_update import InPlaceUpdate
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.idioms import is_wide
-from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 OUT_OF_PLACE = "out of place"
-_FIXED = frozenset({AtomKind.PARAMETER, AtomKind.EXTENT})
 
 
 def kept_apart(
     detection: Detection, host: HostFacts, told: Sequence[Decision]
 ) -> Iterator[Decision]:
-    """Stores of what was computed from a tile that was loaded from the same place of another array,
-    where every launch is given an output of its own. The `forward` of a differentiable function
-    must leave its inputs alone: there nothing is chosen."""
+    """Stores to arrays that the kernel does not read, or only after it has written them, where no
+    launch gives one of them what it gives an array that is read."""
     facts, material, pattern = detection.facts, host.material, InPlaceUpdate()
-    silent = facts.contractions or facts.of_threads or any(d.axis == pattern.axis for d in told)
-    if silent or material is None or not material.launches or _is_forward(material):
+    silent = facts.of_threads or any(d.axis == pattern.axis for d in told)
+    if silent or material is None or not material.launches:
         return
-    stores = [s for s in facts.stores if _beside_input(facts, s) and _anew(material, s.array)]
-    if stores:
-        decision = pattern.decide(facts, OUT_OF_PLACE, stores)
-        names = dict.fromkeys(s.array for s in stores if s.array is not None)
-        made = [n for s in material.sites() for name in names for n in material.bound(s, name)]
-        yield replace(decision, lines=tuple(sorted({*decision.lines, *made})))
+    back = {s.array for s in facts.stores if _read_back(facts, s)}
+    read = {a.array for a in facts.loads} - {*back, None}
+    written = dict.fromkeys(s.array for s in facts.stores if s.array not in {*read, None})
+    names = [name for name in written if name is not None and _apart(material, name, read)]
+    if not names or not read:
+        return
+    stores = [s for s in facts.stores if s.array in names]
+    decision = pattern.decide(facts, OUT_OF_PLACE, [*facts.declared(*names), *stores])
+    made = [n for s in material.sites() for name in names for n in material.given(s, name)]
+    yield replace(decision, lines=tuple(sorted({*decision.lines, *made})))
 
 
-def _is_forward(material: Material) -> bool:
-    """Whether the `forward` of a class of torch.autograd leads to the kernel."""
-    routes = routes_of(material.tree, material.kernels)
-    passes = differentiable(material.tree)
-    return any(material.signature.name in routes.of([forward]) for forward, _ in passes)
-
-
-def _beside_input(facts: Facts, store: Access) -> bool:
-    """Whether one of the tiles that a stored one is computed from lies in its array as it does."""
-    narrow = facts.types.dtype(store.value).startswith(("f8", "i", "u", "bool"))
-    if store.is_atomic or not is_wide(facts, store.value) or narrow:
-        return False
-    shape = facts.types.shape(store.value)
-    return any(
-        load.array != store.array
-        and load.mode is store.mode
-        and facts.types.shape(load.value) == shape
-        and _moving(load) == _moving(store)
-        for load in facts.feeding(store.value)
+def _read_back(facts: Facts, store: Access) -> bool:
+    """Whether elements are loaded from an array after the kernel stored some, and never before."""
+    loads = [a.node for a in facts.loads if a.array == store.array]
+    return bool(loads) and all(
+        store.node.index < load.index and not store.node.excludes(load) for load in loads
     )
 
 
-def _moving(access: Access) -> list[Counter[tuple[bool, tuple[str, ...]]]]:
-    """What moves the place of an access, and whether by single elements; not by how much rows lie
-    apart. Numbers tell neighbours from each other."""
-    return [
-        Counter(
-            (len(moved) == len(factors), moved or (str(number),))
-            for factors, number in expr.terms
-            if (moved := tuple(sorted(str(a) for a in factors if a.kind not in _FIXED)))
-            or not factors
-        )
-        for expr in access.index
-    ]
+def _apart(material: Material, name: str, read: set[str | None]) -> bool:
+    """Whether every launch gives an output something else than the arrays that are read."""
+    found = False
+    for launch in material.launches:
+        given = [value for n, value in launch.args if n == name]
+        taken = {t for n, value in launch.args if n in read for t in _tensors(material, value)}
+        for value in given:
+            own = _tensors(material, value)
+            if not own or own & taken:
+                return False
+            found = True
+    return found
 
 
-def _anew(material: Material, array: str | None) -> bool:
-    """Whether every launch is given a tensor that the host has just made."""
-    given = [value for launch in material.launches for n, value in launch.args if n == array]
-    return bool(given) and all(_fresh(material, value) for value in given)
+def _tensors(material: Material, value: Value) -> set[Value]:
+    """The tensors that a value may be, or is a view of."""
+    found = {_whole(material, leaf) for leaf in leaves(value) if isinstance(leaf, Expr)}
+    known = material.machine.tensors
+    return {one for one in found if isinstance(one, Expr) and (one in known or one.op == "sym")}
 
 
-def _fresh(material: Material, value: Value) -> bool:
-    facts = [material.machine.tensors.get(leaf) for leaf in leaves(value) if isinstance(leaf, Expr)]
-    return bool(facts) and all(fact is not None and fact.base is None for fact in facts)
+def _whole(material: Material, tensor: Value) -> Value:
+    while (fact := material.machine.tensors.get(tensor)) is not None and fact.base is not None:
+        tensor = fact.base
+    return tensor

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.compact import TURNED_OVER
+from extractors.host.dispatch import ONE_TENSOR
 from extractors.host.facts import HostFacts
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
@@ -249,12 +250,13 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
     yield from _one(kept)
 
 
-_ADDED = (ADDED, BUFFER, WHOLE, SUMMED, MERGED, STAGES)
+_SHOWN_HERE = (ADDED, BUFFER, WHOLE, SUMMED, MERGED, STAGES, ONE_TENSOR)
 
 
 def _left(decision: Decision, detection: Detection) -> Decision:
-    """Partial results that another one adds up, with the places that write or read them here."""
-    if decision.pattern not in _ADDED or decision.file is not None:
+    """Partial results that another one adds up, and arrays that are one tensor, with the places
+    that write or read them here."""
+    if decision.pattern not in _SHOWN_HERE or decision.file is not None:
         return decision
     names = (decision.subject or "").split(", ")
     uses = (a.node.lines for a in detection.facts.accesses if a.array in names)

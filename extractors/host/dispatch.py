@@ -28,6 +28,9 @@ _ANSWERS = frozenset({"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in"
 _COLUMNS = "column-major operand demanded"
 _TURNED = "column-major-operand-demanded"
 
+ONE_TENSOR = "one-tensor-for-input-and-output"
+"""The pattern of launches that give two parameters one tensor."""
+
 MAX_PARTS = 256
 """Parts of a condition that are looked at."""
 
@@ -233,16 +236,18 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
             if any(not either or _given(material, tensor) for tensor in left & right):
                 lines = {*material.bound(launch, one), *material.bound(launch, other)}
                 made = {n: _made_of(material, launch, n) for n in (one, other)}
-                if any(_copied(part) for row in made.values() for part in row):
+                copied = any(_copied(part) for row in made.values() for part in row)
+                if first != second and copied:
                     continue
                 for name, value in ((one, first), (other, second)):
                     lines.update(map(lines_of, made[name]) if isinstance(value, Choice) else ())
                 if not lines:
                     continue
+                lines.update(material.given(launch, one), material.given(launch, other))
                 yield Decision(
                     axis="aliasing",
                     value="in place (same array loaded and stored)",
-                    pattern="one-tensor-for-input-and-output",
+                    pattern=ONE_TENSOR,
                     lines=tuple(sorted(lines)),
                     kind=AxisKind.DESIGN,
                     subject=f"{one}, {other}",

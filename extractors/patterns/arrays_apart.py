@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ir import ParameterKind
+from kb.ops import OpKind
 
 _COPIED = """__global__ void twice(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = 2.f * x[at];
+}
+"""
+_FIELDS = """struct Given { const float* x; float* out; int n; };
+__global__ void twice(const Given given) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < given.n) given.out[at] = 2.f * given.x[at];
 }
 """
 _FILLED = """__global__ void fill(float* out, int n) {
@@ -29,25 +37,39 @@ class ArraysApart(Pattern):
     name = "read-and-written-arrays-apart-without-a-promise"
     axis = "aliasing"
     source = "NVIDIA, CUDA C++ Programming Guide, __restrict__"
-    matches = (Case(_COPIED, "out of place"),)
+    matches = (Case(_COPIED, "out of place"), Case(_FIELDS, "out of place"))
     near_misses = (
         NearMiss(
             _COPIED.replace("const float* x", "const float* __restrict__ x"),
             why="the compiler is told so",
         ),
         NearMiss(_COPIED.replace("out[at] =", "out[at] +="), why="the output is read, too"),
+        NearMiss(
+            _FIELDS.replace("given.out[at] =", "given.out[at] +="), why="the output is read, too"
+        ),
         NearMiss(_FILLED, why="nothing is read"),
         NearMiss(ADD_POINTER, why="the language has no such promise"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        arrays = [p for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY]
-        if not facts.of_threads or any("restrict" in p.annotation.split() for p in arrays):
+        parameters = facts.kernel.entry.parameters
+        words = {p.name: p.annotation.split() for p in parameters}
+        if not facts.of_threads or any("restrict" in said for said in words.values()):
             return
-        names = {p.name for p in arrays}
-        read = names & {a.array for a in facts.loads}
-        written = names & {a.array for a in facts.stores}
+        arrays = [p.name for p in parameters if p.kind is ParameterKind.ARRAY]
+        kept = {name for name in arrays if "const" in words[name]}
+        read = kept | {name for a in facts.loads if (name := _given(a, words))}
+        written = {name for a in facts.stores if (name := _given(a, words))}
+        fields = any("." in name for name in read | written)
+        if fields and facts.graph.of(OpKind.OPAQUE):
+            return  # which fields a call reads and writes is unknown
         if read and written and not read & written:
             stores = [a for a in facts.stores if a.array in written]
-            declared = facts.declared(*(read | written))
+            declared = facts.declared(*(name.partition(".")[0] for name in read | written))
             yield self.decide(facts, "out of place", [*declared, *stores])
+
+
+def _given(access: Access, parameters: Collection[str]) -> str:
+    """The parameter, or the field of one, that an access goes to; empty for memory of the block."""
+    name = access.array or ""
+    return name if name.partition(".")[0] in parameters else ""
