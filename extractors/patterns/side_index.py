@@ -151,14 +151,14 @@ class SideIndex(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         widest = max((_rank(facts, a) for a in facts.loads), default=0)
         stored = max((_rank(facts, a) for a in facts.stores), default=0)
-        wide = {a.array for a in facts.accesses if _rank(facts, a) == widest and not _shared(a)}
+        wide = {a.array for a in facts.accesses if _rank(facts, a) == widest and not shared(a)}
         found = [
             a
             for a in facts.accesses
             if a.array not in wide | {None}
             and not a.is_atomic
-            and (_of_many(a) if facts.of_threads else _rank(facts, a) < max(1, stored))
-            and (_rank(facts, a) < widest or _shared(a))
+            and (of_many(a) if facts.of_threads else _rank(facts, a) < max(1, stored))
+            and (_rank(facts, a) < widest or shared(a))
             and _linear(a)
             and (_reduced(facts, a) if a.is_store else _enters(facts, a))
         ]
@@ -178,12 +178,12 @@ def _rank(facts: Facts, access: Access) -> int:
     return sum(extent != "1" for extent in facts.types.shape(access.value))
 
 
-def _of_many(access: Access) -> bool:
+def of_many(access: Access) -> bool:
     """Whether no two threads side by side have elements of their own."""
     return not any(atom.kind is AtomKind.LANE for index in access.index for atom in index.top())
 
 
-def _shared(access: Access) -> bool:
+def shared(access: Access) -> bool:
     """Whether threads side by side share one element: their number is divided, and what is left of
     it does not count."""
     lanes = [a for index in access.index for a in index.top() if _within(a)]
@@ -232,7 +232,7 @@ def _moves(atom: Atom) -> bool:
 
 
 def _reduced(facts: Facts, access: Access) -> bool:
-    if facts.of_threads and _shared(access):
+    if facts.of_threads and shared(access):
         return True
     return any(facts.graph.rests_on(access.value, r) for r in facts.reductions)
 
@@ -241,7 +241,7 @@ def _enters(facts: Facts, access: Access) -> bool:
     """Whether what is computed of wider tiles is multiplied with or divided by what is loaded: by
     no whole number, which may be a place."""
     whole = facts.types.dtype(access.value).startswith(("i", "u"))
-    if whole and not (facts.of_threads and _shared(access)):
+    if whole and not (facts.of_threads and shared(access)):
         return False
     if not any(access in facts.feeding(s.value) for s in facts.stores):
         return False

@@ -250,8 +250,8 @@ class SideOutput(Pattern):
             yield self.decide(facts, _PLACES, [n for pair in places for n in pair])
         elif not any(self._reduced(facts, s) for s in main) or widest == 0:
             return
-        elif len({s.array for s in facts.stores}) == 1 and any(
-            facts.graph.of(k) for k in (OpKind.EXP, OpKind.EXP2, OpKind.RSQRT)
+        elif len({s.array for s in facts.stores}) == 1 and (
+            facts.graph.of(OpKind.EXP, OpKind.EXP2, OpKind.RSQRT) or normalisations(facts)
         ):
             yield self.decide(facts, "none", main)
 
