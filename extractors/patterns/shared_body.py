@@ -17,6 +17,9 @@ from kb.ops import ATOMICS, CONTRACTIONS, READS, TERMINATORS, WRITES, OpKind
 MAX_CALLS = 4
 """Calls below a call that are followed."""
 
+_STEPS = 2
+"""Lines of a function read in place before it is a part of its own."""
+
 _MEMORY = READS | WRITES | ATOMICS
 _GIVEN = TERMINATORS | {
     OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.CAST, OpKind.CONST, OpKind.COPY, OpKind.DTYPE,
@@ -69,6 +72,15 @@ _ACTIVATED_POINTER = vary(PRODUCT_POINTER, ("acc.to(", "leak(acc).to(")).replace
     "@triton.jit\ndef leak(v):\n    return tl.where(v > 0.0, v, v * 0.1)\n\n@triton.jit\n",
 )
 
+_LEAKED = """__device__ float leak(float v) {
+    float less = v * 0.1f;
+    return v > 0.f ? v : less;
+}
+__global__ void scale(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = leak(x[at]);
+}
+"""
 _NUMBERED = vary(PRODUCT_POINTER, ("m = tl.program_id(0) *", "m = place() *")).replace(
     "@triton.jit\n", "@triton.jit\ndef place():\n    return tl.program_id(0)\n\n@triton.jit\n"
 )
@@ -92,12 +104,19 @@ class SharedBody(Pattern):
         Case(_GIVEN_THREADS, "_impl helper + thin entry"),
         Case(_ACTIVATED, "steps in a helper"),
         Case(_ACTIVATED_POINTER, "steps in a helper"),
+        Case(_LEAKED, "steps in a helper"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the entry itself loads and stores"),
         NearMiss(PRODUCT_PERSISTENT, why="there is no helper"),
         NearMiss(PRODUCT_POINTER, why="the entry itself loads and stores"),
         NearMiss(PRODUCT_THREADS, why="the entry itself loads and stores"),
+        NearMiss(
+            _LEAKED.replace(
+                "    float less = v * 0.1f;\n    return v > 0.f ? v : less;", "    return v;"
+            ),
+            why="the helper does nothing",
+        ),
         NearMiss(_NUMBERED, why="the helper gives the block id"),
         NearMiss(_NUMBERED_TILE, why="the helper gives the block id"),
     )
@@ -124,6 +143,8 @@ class SharedBody(Pattern):
             yield self.decide(facts, "steps in a helper", dict.fromkeys(parts))
         elif calls := _read_in_place(own):
             yield self.decide(facts, "_impl helper + thin entry", [(at, at) for at in calls])
+        elif helped := _computed_in_place(facts, own):
+            yield self.decide(facts, "steps in a helper", helped)
 
 
 def _does_more(helper: Function) -> bool:
@@ -139,6 +160,18 @@ def _read_in_place(own: Sequence[Op]) -> list[int]:
     looped = any(op.kind in LOOPS for op in told)
     stored = any(op.kind in WRITES or op.kind in ATOMICS for op in told)
     return calls if looped and stored and calls[0] > 0 and len(calls) <= MAX_CALLS else []
+
+
+def _computed_in_place(facts: Facts, own: Sequence[Op]) -> list[Lines]:
+    """Lines of calls, read in place, that compute something in several steps, with those steps; of
+    functions in the file of the kernel alone."""
+    home = facts.kernel.entry.span.path
+    steps: dict[int, set[Lines]] = {}
+    for op in own if facts.of_threads else ():
+        if op.span.call > 0 and op.span.path == home and op.kind not in _GIVEN:
+            steps.setdefault(op.span.call, set()).add(op.span.lines)
+    told = {at: held for at, held in steps.items() if len(held) >= _STEPS}
+    return sorted({(at, at) for at in told}.union(*told.values()))
 
 
 def _reaches(facts: Facts, helper: Function, calls: int) -> bool:
