@@ -17,6 +17,7 @@ from extractors.host.stand_ins import STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
+from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, with_branches
 from extractors.told_optional import asked_for, told_once
@@ -115,6 +116,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = told_once(program, detection.facts.of_threads)
     program = [*with_stand_ins(program, rest, detection)]
     program = [_strided(d, rest, facts) for d in program]
+    program = [*with_host_casts(program, detection, facts)]
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
     rest = [_relied(d, relied) for d in rest]
