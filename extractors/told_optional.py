@@ -32,12 +32,25 @@ def asked_for(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
     branch with accesses on both sides does not ask for the operand."""
     found: list[Lines] = []
     uses = [a for a in facts.accesses if a.array == operand]
+    if not uses and flag:
+        return _around_number(facts, operand, flag)
     read = any(not a.is_store for a in uses)
     for access in uses:
         others = [a.node for a in uses if access.node.excludes(a.node)]
         guards = [g for g in facts.guards(access.node) if flag in ("", *_read(facts, g))]
         guards = [g for g in guards if flag or not any(n.inside(g) for n in others)]
         guards = [g for g in guards if flag or read or not _per_block(facts, g)]
+        if not guards:
+            return ()
+        found += [g.head for g in guards]
+    return tuple(found)
+
+
+def _around_number(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:
+    """The branches on a flag around every use of a number; none when one is not under it."""
+    found: list[Lines] = []
+    for user in facts.graph.users(operand):
+        guards = [g for g in facts.guards(user) if flag in _read(facts, g)]
         if not guards:
             return ()
         found += [g.head for g in guards]

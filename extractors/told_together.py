@@ -13,7 +13,7 @@ from extractors.host.facts import HostFacts
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
-from extractors.host.stand_ins import STAND_IN
+from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
@@ -188,19 +188,24 @@ def _with_launches(
 
 def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
     """Operands that may be missing: those that the program reads and writes under their flag alone,
-    or not at all, one decision per way, with the branches that ask for them."""
+    or not at all, or that are filled where they are missing; one decision per way, with the
+    branches that ask for them."""
     kept: list[Decision] = []
     unread = {p.name for p in detection.parameters if p.role is ParameterRole.UNUSED}
+    read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
     for decision in decisions:
         if decision.axis != OPTIONAL:
             yield decision
             continue
         operand, flag = _operand(decision)
         asked = asked_for(detection.facts, operand, flag)
-        if asked or (operand in unread and decision.pattern == STAND_IN):
-            lines = _united(decision.lines, asked)
+        always = decision.value == NEUTRAL and operand in read
+        if asked or always or (operand in unread and decision.pattern == STAND_IN):
             plain = {one.name: getattr(decision, one.name) for one in fields(Decision)}
-            kept.append(Decision(**plain | {"lines": lines}))
+            plain["lines"] = _united(decision.lines, asked)
+            if decision.value == NEUTRAL and (asked or operand in unread):
+                plain["value"] = DUMMY
+            kept.append(Decision(**plain))
     yield from _one(kept)
 
 

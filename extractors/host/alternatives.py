@@ -12,7 +12,7 @@ from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material, axis_atoms, function_at
 from extractors.host.render import leaves
-from extractors.host.stand_ins import STAND_IN
+from extractors.host.stand_ins import DUMMY, STAND_IN
 from extractors.host.tuning import axis_names
 from extractors.host.values import Choice, Expr, Func, KernelValue, Value
 from extractors.syntax.nodes import each, walk
@@ -241,12 +241,25 @@ def _stand_ins(launch: LaunchRecord, tensor: Value, flag: str) -> Iterator[tuple
     for name, value in launch.args:
         if name == flag:
             continue
-        if isinstance(value, Choice) and tensor in leaves(value) and _asks(value.cond, tensor):
-            others = [leaf for leaf in leaves(value) if leaf != tensor]
-            dummy = any(leaf is not None for leaf in others)
-            yield name, "dummy tensor + constexpr flag" if dummy else "None argument"
+        if isinstance(value, Choice) and _asks(value.cond, tensor):
+            others = [leaf for leaf in leaves(value) if not _holds(leaf, tensor)]
+            if len(others) < len(leaves(value)):
+                yield name, _instead(others)
         elif value == tensor and not missing:
             yield name, "None argument"
+
+
+def _holds(leaf: Value, given: Value) -> bool:
+    """Whether a value is what was given, or that as a number of another type."""
+    turned = isinstance(leaf, Expr) and leaf.op in ("float", "int") and given in leaf.args
+    return leaf == given or turned
+
+
+def _instead(others: list[Value]) -> str:
+    """What is handed in where an operand is not given."""
+    if others and all(isinstance(one, int | float) for one in others):
+        return "a number in its place + constexpr flag"
+    return DUMMY if any(one is not None for one in others) else "None argument"
 
 
 def _asks(cond: Expr, tensor: Value) -> bool:

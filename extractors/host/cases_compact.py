@@ -68,6 +68,11 @@ CASES = (
     HostCase(_PRUNED, FITTING, "predicate"),
     HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _NONE + _CALL)), "dummy tensor + constexpr flag"),
     HostCase(STAND_IN, vary(ROWS_TILE, (_CALL_TILE, _NONE + _CALL_TILE))),
+    HostCase(
+        STAND_IN,
+        vary(ROWS_POINTER, (_CALL, _NONE.replace(".empty(", ".zeros(") + _CALL)),
+        "array of one number in place of None",
+    ),
     HostCase(STAND_IN, vary(ROWS_POINTER, (_CALL, _CHOICE + _CALL))),
     HostCase(_LAID, HELPED, ".contiguous() on host"),
     HostCase(_LAID, HELPED_TILE, ".contiguous() on host"),

@@ -17,17 +17,27 @@ from kb.evidence import AxisKind, Decision, Lines
 STAND_IN = "optional-operand-as-dummy-tensor-flag"
 """The pattern of a host that makes an array where none is given."""
 
-_MAKES = frozenset({
-    "empty", "zeros", "ones", "full", "arange", "tensor", "empty_like", "zeros_like", "ones_like",
-    "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor",
+DUMMY = "dummy tensor + constexpr flag"
+NEUTRAL = "array of one number in place of None"
+"""What a host hands in where an operand is missing: an array that nobody reads, or one that changes
+nothing."""
+
+_FILLS = frozenset({
+    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones",
+    "new_full",
+})  # fmt: skip
+_MAKES = _FILLS | frozenset({
+    "empty", "arange", "tensor", "empty_like", "new_empty", "new_tensor",
 })  # fmt: skip
 """Functions and methods of torch that make an array of no other one's elements."""
 
 
 def stand_ins(material: Material) -> Iterator[Decision]:
     """Parameters that get an array made under a test that another one is None. The program knows
-    whether it reads them only where they were given."""
+    whether it reads them only where they were given: always, it reads an array of one number
+    that the function of the launch makes."""
     found: dict[str, set[Lines]] = {}
+    filled: dict[str, bool] = {}
     for launch in material.sites():
         made = {call: at for f in leading(material, launch) for call, at in _made_for_none(f)}
         call = material.origins.call_at(launch.lines) if material.origins and made else None
@@ -38,10 +48,12 @@ def stand_ins(material: Material) -> Iterator[Decision]:
             for one in back(material, given, same_array) if given is not None else ():
                 if one in made:
                     found.setdefault(name, set()).update((made[one], lines_of(one)))
+                    near = material.origins.owner(one) is material.origins.owner(call)
+                    filled[name] = filled.get(name, True) and near and _fills(one)
     for name, lines in found.items():
         yield Decision(
             axis="optional_inputs",
-            value="dummy tensor + constexpr flag",
+            value=NEUTRAL if filled[name] else DUMMY,
             pattern=STAND_IN,
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
@@ -70,6 +82,10 @@ def _side(node: ast.If | ast.IfExp) -> list[ast.AST]:
         return []
     side = node.body if isinstance(test.ops[0], ast.Is) else node.orelse
     return list(side) if isinstance(side, list) else [side]
+
+
+def _fills(node: ast.expr) -> bool:
+    return _makes(node) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLS
 
 
 def _makes(node: ast.AST) -> TypeGuard[ast.Call]:

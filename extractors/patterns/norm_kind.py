@@ -30,7 +30,7 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
     SOFTMAX_THREADS,
 )
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rebuilt import coefficients, normalised
@@ -63,6 +63,9 @@ def norm(x, out, n, eps, T: tl.constexpr):
         tl.store(out + row * n + at, (v - m) * r, mask=at < n)
 """
 )
+
+_FORMS = 16
+"""Forms of a root that are looked at."""
 
 
 class NormKind(Pattern):
@@ -119,6 +122,7 @@ class NormKind(Pattern):
         if kinds:
             told = [n for kind, n in kinds if kind == kinds[0][0]]
             made = [node for n in told for node in (*n.sums, n.root, *n.centres)]
+            made += [node for n in told for node in _scaled(facts, n.root)]
             yield self.decide(facts, kinds[0][0], made)
             return
         rows = normalised(facts)
@@ -160,3 +164,15 @@ class NormKind(Pattern):
         """Whether the sum of squares is divided, or scaled, before its root is taken."""
         steps = facts.graph.upstream(root.op.inputs[0], lambda n: n.op.kind in REDUCTIONS)
         return any(node.op.kind in (OpKind.DIV, OpKind.MUL) for node in steps)
+
+
+def _scaled(facts: Facts, root: Node) -> list[Node]:
+    """Where elements are multiplied with, or divided by, a root."""
+    found, seen = list[Node](), [root.result]
+    for value in seen:
+        for user in facts.graph.users(value):
+            if user.op.kind in (OpKind.MUL, OpKind.DIV):
+                found.append(user)
+            elif user.op.kind in HELD and len(user.op.results) == 1 and len(seen) < _FORMS:
+                seen.append(user.result)
+    return found
