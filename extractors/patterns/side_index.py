@@ -208,6 +208,9 @@ def _linear(access: Access) -> bool:
     extent says."""
     if access.mode in _ELEMENTS and len(access.index) != 1:
         return False
+    if shared(access):
+        terms = [factors for factors, _ in access.index[0].terms]
+        return len(terms) > 1 and any(len(f) > 1 and any(map(moves, f)) for f in terms)
     return any(apart(one) for index in access.index for one in nested(index))
 
 
@@ -217,15 +220,15 @@ def apart(index: Expr) -> bool:
     lanes = [a for a in index.top() if a.kind is AtomKind.LANE]
     own = {a for lane in lanes for a in lane.args[0].atoms()}
     steps = [
-        [a for a in factors if not _moves(a)]
+        [a for a in factors if not moves(a)]
         for factors, _ in index.terms
-        if any(map(_moves, factors))
+        if any(map(moves, factors))
     ]
     apart = [step for step in steps if not own & set(step)]
     return len(apart) > 1 and [] in apart and any(apart)
 
 
-def _moves(atom: Atom) -> bool:
+def moves(atom: Atom) -> bool:
     """A position, or a part of one; what is made of extents alone is an extent."""
     inside = any(arg.has(*_MOVING, AtomKind.OPAQUE) for arg in atom.args)
     return atom.kind in _MOVING or (atom.kind in _PARTS and inside)
