@@ -45,6 +45,11 @@ _ASKED = (
     "def host(x, w):\n    out = torch.empty_like(x)\n",
     "def host(x, w, same=False):\n    out = x if same else torch.empty_like(x)\n",
 )
+_COPY_FIRST = (
+    ("def host(x, w):\n    out = torch.empty_like(x)\n",
+     "def host(x, w):\n    out = x.clone() if w is None else x\n"),
+    ("kern, (x, w, out,", "kern, (out, w, out,"),
+)  # fmt: skip
 _FLAT = ("kern, (x, w, out,", "kern, (x.view(-1, 8), w, out.view(-1, 8),")
 _TURNED = "column-major-operand-demanded"
 _DOWN = "    assert w.stride(-2) == 1\n"
@@ -60,6 +65,7 @@ CASES = (
     HostCase(_ALIAS, vary(ROWS_POINTER, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED, _FLAT)),
+    HostCase(_ALIAS, vary(ROWS_TILE, *_COPY_FIRST)),
     HostCase(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN + _CALL))),
     HostCase(_TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN + _CALL_TILE))),
     HostCase(_OVER, vary(ROWS_POINTER, (_CALL, _MOVED + _CALL))),
@@ -123,6 +129,11 @@ MISSES = (
             ),
         ),
         "one array stands in for two",
+    ),
+    HostMiss(
+        _ALIAS,
+        vary(ROWS_TILE, _COPY_FIRST[0], ("kern, (x, w, out,", "kern, (x, w, out.clone(),")),
+        "a copy is handed over",
     ),
     HostMiss(_PRUNED, vary(FITTING, (" if r.T <= n", "")), "every configuration is kept"),
     HostMiss(
