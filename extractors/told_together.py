@@ -15,6 +15,7 @@ from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
+from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_casts import with_host_casts
@@ -41,14 +42,17 @@ RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})
 
 WARPS = "num_warps"
 TILES = "tile_selection"
-BY_WEIGHT = ("tuned", "heuristic(shape)", "constant", "given by the caller")
+BY_WEIGHT = (
+    "tuned", "heuristic(shape)", "constant", "compile-time parameter", "given by the caller",
+)  # fmt: skip
 """How the extents of tiles are chosen, what decides most first. A kernel's tiles are chosen once:
 what a search leaves over belongs to it, and what the caller gives to what is chosen here."""
 
 LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
 """What a program says on an axis that it gives nothing for; what the host gives takes its place."""
 
-SUMMED_UP = frozenset({"reduction_split", "parameter_gradient", "cross_cta_reduction"})
+SPLIT = "reduction_split"
+SUMMED_UP = frozenset({SPLIT, "parameter_gradient", "cross_cta_reduction"})
 """Axes that tell what becomes of an array which the kernel writes."""
 
 _BOTH = ParameterRole.IN_OUT
@@ -140,8 +144,10 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
             rules = [_shown(rule, decision) for rule in rules]
             continue
         found.append(decision)
+    if any(d.axis == SPLIT and d.value != SERIAL for d in (*found, *rest, *stages)):
+        found = [d for d in found if d.axis != SPLIT or d.value != SERIAL]
     found = [*_with_launches(found, cuts, CUT)]
-    found = [*_with_launches(found, stages, "reduction_split")]
+    found = [*_with_launches(found, stages, SPLIT)]
     rest = [*_optional(rest, detection)]
     return merged_decisions([*_given_or_not(found, rest), *_chosen(_one(rules))])
 

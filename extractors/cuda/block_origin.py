@@ -21,7 +21,7 @@ MAX_CALLERS = 2
 DEVICE = frozenset({"__global__", "__device__"})
 """Words of functions that run on the device."""
 
-_Write = n.Variable | n.Assign
+Write = n.Variable | n.Assign
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class BlockOrigins:
 
     functions: Mapping[str, Sequence[n.Definition]]
     path: str
-    _written: dict[int, dict[str, list[_Write]]] = field(default_factory=dict)
+    _written: dict[int, dict[str, list[Write]]] = field(default_factory=dict)
     _calls: dict[str, list[tuple[n.Definition, n.Call]]] | None = None
 
     def lines(self, sites: Sequence[LaunchSite]) -> set[Lines]:
@@ -45,16 +45,20 @@ class BlockOrigins:
         found: set[Lines] = set()
         for site in sites:
             block = site.shape[part] if len(site.shape) > part else None
-            here = [f for f in self.functions.get(site.function, ()) if f.at.path == self.path]
-            inside = [f for f in here if f.at.line <= site.at.line <= f.at.end_line]
-            around = here if len(here) == 1 else inside
-            if block is not None and around:
-                found |= set(self._made(block, around[0], callers))
+            around = self.holder(site)
+            if block is not None and around is not None:
+                found |= set(self._made(block, around, callers))
         return found
+
+    def holder(self, site: LaunchSite) -> n.Definition | None:
+        """The function of the file that a launch stands in."""
+        here = [f for f in self.functions.get(site.function, ()) if f.at.path == self.path]
+        inside = [f for f in here if f.at.line <= site.at.line <= f.at.end_line]
+        return next(iter(here if len(here) == 1 else inside), None)
 
     def _made(self, block: object, function: n.Definition, callers: int) -> Iterator[Lines]:
         names = _names(block)
-        written = self._writes(function)
+        written = self.writes(function)
         for name in names:
             for one in written.get(name, ()):
                 yield place(one.at)
@@ -63,12 +67,12 @@ class BlockOrigins:
         yield from (place(p.at) for p in function.parameters if p.name in names and p.value)
         places = {p.name: at for at, p in enumerate(function.parameters)}
         wanted = {places[name] for name in names if name in places}
-        for caller, call in self._callers(function.name) if wanted and callers else ():
+        for caller, call in self.callers(function.name) if wanted and callers else ():
             for at in wanted:
                 if at < len(call.arguments) and caller is not function:
                     yield from self._made(call.arguments[at], caller, callers - 1)
 
-    def _writes(self, function: n.Definition) -> dict[str, list[_Write]]:
+    def writes(self, function: n.Definition) -> dict[str, list[Write]]:
         """What a function declares and sets, by name; a field of a variable belongs to it."""
         if id(function) not in self._written:
             found = self._written[id(function)] = {}
@@ -79,7 +83,7 @@ class BlockOrigins:
                     found.setdefault(stem if axis in ("x", "y", "z") else name, []).append(one)
         return self._written[id(function)]
 
-    def _callers(self, name: str) -> list[tuple[n.Definition, n.Call]]:
+    def callers(self, name: str) -> list[tuple[n.Definition, n.Call]]:
         """Calls of a function by the host functions of the file."""
         if self._calls is None:
             self._calls = {}
@@ -92,7 +96,7 @@ class BlockOrigins:
         return self._calls.get(name, [])
 
 
-def _value(one: _Write) -> object:
+def _value(one: Write) -> object:
     return (one.value, one.arguments) if isinstance(one, n.Variable) else one.value
 
 

@@ -30,6 +30,7 @@ from extractors.cuda.resident import (
     resident,
 )
 from extractors.cuda.routes import Routes
+from extractors.cuda.shares import shares
 from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.tensors import handed_twice, layouts
@@ -100,7 +101,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         kept += _stated(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
-        tiles = tiles_by_size(definition, mine)
+        tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),

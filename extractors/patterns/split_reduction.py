@@ -23,11 +23,17 @@ from extractors.patterns.cases_split import (
 )
 from extractors.patterns.cases_threads import PRODUCT_ROW_THREADS, PRODUCT_THREADS
 from extractors.patterns.streamed_steps import STREAM, STREAM_PARTS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
+from kb.analysis.lane_products import outer_products, products_summed
+from kb.analysis.loops import Carried, Loop, Role
+from kb.analysis.merging import merge_of
 from kb.analysis.splits import added_parts, grown, lane_sums, pieces, shared_out
 from kb.analysis.stream_k import joined, streams
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, nested
+from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
 
 _ATOMIC = vary(
@@ -103,9 +109,13 @@ _LISTED = vary(
 )
 
 
+SERIAL = "serial reduction in one CTA"
+_STORED = "split, partials stored for a second stage"
+
+
 class SplitReduction(Pattern):
     """A block id that chooses a range of the reduced axis also chooses where the partial result
-    goes."""
+    goes; or every block adds up all products of what it stores."""
 
     name = "split-k-split-kv-with-second-stage-combine"
     axis = "reduction_split"
@@ -113,11 +123,11 @@ class SplitReduction(Pattern):
     matches = (
         Case(STREAM, "split with atomics"),
         Case(STREAM_PARTS, "split, partials handed from block to block"),
-        Case(SPLIT, "split, partials stored for a second stage"),
+        Case(SPLIT, _STORED),
         Case(_ATOMIC, "split with atomics"),
-        Case(_SPLIT_POINTER, "split, partials stored for a second stage"),
+        Case(_SPLIT_POINTER, _STORED),
         Case(_ATOMIC_POINTER, "split with atomics"),
-        Case(PARTIAL_SUM, "split, partials stored for a second stage"),
+        Case(PARTIAL_SUM, _STORED),
         Case(
             vary(PARTIAL_SUM, ("tl.store(parts + own,", "tl.atomic_add(parts,")),
             "split with atomics",
@@ -125,21 +135,24 @@ class SplitReduction(Pattern):
         Case(SPLIT_ATOMIC_POINTER, "split with atomics"),
         Case(SPLIT_PACKED_POINTER, "split with atomics"),
         Case(SPLIT_LANES_POINTER, "split with atomics"),
-        Case(SPLIT_THREADS, "split, partials stored for a second stage"),
-        Case(PRODUCT_THREADS, "serial reduction in one CTA"),
-        Case(DECODE_PART, "split, partials stored for a second stage"),
-        Case(_OWN_PART, "split, partials stored for a second stage"),
-        Case(_LISTED, "split, partials stored for a second stage"),
-        Case(_SCANNED, "split, partials stored for a second stage"),
-        Case(_COLUMNS_THREADS, "split, partials stored for a second stage"),
+        Case(SPLIT_THREADS, _STORED),
+        Case(PRODUCT_THREADS, SERIAL),
+        Case(PRODUCT, SERIAL),
+        Case(PRODUCT_POINTER, SERIAL),
+        Case(ATTENTION, SERIAL),
+        Case(DECODE_PART, _STORED),
+        Case(_OWN_PART, _STORED),
+        Case(_LISTED, _STORED),
+        Case(_SCANNED, _STORED),
+        Case(_COLUMNS_THREADS, _STORED),
         Case(
             _COLUMNS_THREADS.replace(
                 "parts[blockIdx.y * cols + col] = acc", "atomicAdd(parts + col, acc)"
             ),
             "split with atomics",
         ),
-        Case(_STRIDED, "split, partials stored for a second stage"),
-        Case(_WRAPPED, "split, partials stored for a second stage"),
+        Case(_STRIDED, _STORED),
+        Case(_WRAPPED, _STORED),
     )
     near_misses = (
         NearMiss(STREAM_PARTS, why="no atomic adds a part of a tile", value="split with atomics"),
@@ -167,11 +180,7 @@ class SplitReduction(Pattern):
             _COLUMNS_THREADS.replace("acc += x[row * cols + col]", "parts[row * cols + col] = acc"),
             why="rows are written one by one, nothing is added up",
         ),
-        NearMiss(
-            vary(_STRIDED, ("z * M * N + m[", "m[")),
-            why="nothing says where the parts go",
-            value="split, partials stored for a second stage",
-        ),
+        NearMiss(vary(_STRIDED, ("z * M * N + m[", "m[")), why="nothing says where the parts go"),
         NearMiss(
             vary(
                 _WRAPPED,
@@ -180,13 +189,14 @@ class SplitReduction(Pattern):
                 ("b + k[", "b + z * K * sb + k["),
             ),
             why="one matrix for each number",
+            value=_STORED,
         ),
         NearMiss(LAYER_NORM_POINTER, why="every row is reduced by one block"),
-        NearMiss(PRODUCT, why="one block walks the whole reduced axis"),
+        NearMiss(PRODUCT, why="one block walks the whole reduced axis", value=_STORED),
         NearMiss(
             PRODUCT_ROW_THREADS,
             why="every block walks its own rows to their end",
-            value="split, partials stored for a second stage",
+            value=_STORED,
         ),
         NearMiss(
             vary(
@@ -195,23 +205,33 @@ class SplitReduction(Pattern):
                 ("at < high", "at < count"),
             ),
             why="every block walks all keys",
+            value=_STORED,
         ),
         NearMiss(
             vary(_OWN_PART, ("low + first * T", "first * T")),
             why="every block walks the first keys",
+            value=_STORED,
         ),
-        NearMiss(ATTENTION, why="the bound is a causal mask's, the output tile is complete"),
+        NearMiss(
+            ATTENTION,
+            why="the bound is a causal mask's, the output tile is complete",
+            value=_STORED,
+        ),
         NearMiss(BACKWARD_KEYS, why="the range begins at the block's own tile of the result"),
         NearMiss(BACKWARD_KEYS_POINTER, why="the range begins at the block's own tile"),
-        NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis"),
+        NearMiss(PRODUCT_POINTER, why="one block walks the whole reduced axis", value=_STORED),
         NearMiss(
             SPLIT_THREADS,
             why="every block walks a part of the reduced axis",
-            value="serial reduction in one CTA",
+            value=SERIAL,
         ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        told = [*self._divided(facts)]
+        yield from told or self._serial(facts)
+
+    def _divided(self, facts: Facts) -> Iterable[Decision]:
         for stream in streams(facts)[:1]:
             places, summed = joined(facts, stream)
             value = "split with atomics" if summed else "split, partials handed from block to block"
@@ -219,7 +239,7 @@ class SplitReduction(Pattern):
         parts = partial_reductions(facts)
         atomics = [s for s in facts.stores if s.is_atomic]
         if parts:
-            value = "split with atomics" if atomics else "split, partials stored for a second stage"
+            value = "split with atomics" if atomics else _STORED
             yield self.decide(facts, value, [*parts, *(atomics or facts.stores)])
         elif shared := added_parts(facts):
             sums = [n for p in shared for n in (*p.blocks, p.loop.node, p.store.node)]
@@ -230,8 +250,6 @@ class SplitReduction(Pattern):
                 begins = [n for piece in pieces(facts) for n in piece.bounds]
                 yield self.decide(facts, "split with atomics", [*begins, *added, *atomics])
                 return
-        elif facts.of_threads and not atomics:
-            yield from self._serial(facts)
         split = [] if parts else shared_out(facts)
         for piece in (pieces(facts) or split)[:1]:
             stores = [s for c in grown(piece.loop) for s in facts.stored_in(c.result)]
@@ -239,13 +257,63 @@ class SplitReduction(Pattern):
             if atomics:
                 yield self.decide(facts, "split with atomics", [*piece.bounds, *atomics])
             elif stores:
-                yield self.decide(
-                    facts, "split, partials stored for a second stage", [*piece.bounds, *stores]
-                )
+                yield self.decide(facts, _STORED, [*piece.bounds, *stores])
 
     def _serial(self, facts: Facts) -> Iterable[Decision]:
-        """One loop of the block, which no block id bounds, adds up every product."""
-        loops = [loop for loop, _ in facts.accumulators()]
-        bounds = [facts.values.expr(v) for loop in loops for v in (loop.low, loop.high) if v]
-        if loops and bounds and not any(b.has(AtomKind.BLOCK) for b in bounds):
-            yield self.decide(facts, "serial reduction in one CTA", [loop.node for loop in loops])
+        """Loops that begin at the same place for every block add up every product."""
+        if any(s.is_atomic for s in facts.stores) or merge_of(facts) is not None:
+            return
+        found = [
+            (loop, carried, step)
+            for step in _products(facts)
+            for loop in facts.loops
+            for carried in loop.of(Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM)
+            if step.inside(loop.node) and facts.graph.rests_on(carried.next, step)
+        ]
+        if found and all(_of_no_block(facts, loop) for loop, _, _ in found):
+            if _kept_apart(facts, found) and any(_bound(facts, loop) for loop, _, _ in found):
+                where = [n for loop, _, step in found for n in (loop.node, step)]
+                yield self.decide(facts, SERIAL, where)
+
+
+def _products(facts: Facts) -> list[Node]:
+    """Matrix products; where there are none, products that lanes or threads add up."""
+    if facts.contractions:
+        return [n for n in facts.contractions if n.loop is not None]
+    if facts.of_threads:
+        return [step for step, _ in thread_products(facts)]
+    pairs = (*products_summed(facts), *outer_products(facts))
+    return [made for made, _ in pairs if made.loop is not None]
+
+
+def _kept_apart(facts: Facts, found: list[tuple[Loop, Carried, Node]]) -> bool:
+    """Whether every block id that places what loops read also places what is stored."""
+    loops = {loop.node for loop, _, _ in found}
+    read = {a for x in facts.loads if any(x.node.inside(one) for one in loops) for a in _ids(x)}
+    return read <= {atom for store in facts.stores for atom in _ids(store)}
+
+
+def _ids(access: Access) -> set[Atom]:
+    return {a for index in access.index for a in index.atoms() if a.kind is AtomKind.BLOCK}
+
+
+def _bound(facts: Facts, loop: Loop) -> bool:
+    """Whether a loop ends where the problem says."""
+    return loop.high is not None and facts.values.expr(loop.high).constant is None
+
+
+def _of_no_block(facts: Facts, loop: Loop) -> bool:
+    """Whether every block begins a loop at the same element, and none ends it before the end
+    because of where it began."""
+    low, high, step = (
+        facts.values.expr(v) if v else None for v in (loop.low, loop.high, loop.step)
+    )
+    placed = (AtomKind.BLOCK, AtomKind.BLOCKS, AtomKind.LOADED)
+    if any(one is not None and one.has(*placed) for one in (low, step)):
+        return False
+    if high is None or high.has(AtomKind.OPAQUE) or (facts.of_threads and high.has(*placed)):
+        return False
+    terms = [term for inner in nested(high) for term in inner.terms]
+    return not any(
+        factor < 0 and any(atom.kind is AtomKind.BLOCK for atom in atoms) for atoms, factor in terms
+    )

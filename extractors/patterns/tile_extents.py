@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -37,8 +38,9 @@ def once(x):
 
 
 class TileExtents(Pattern):
-    """A range of lanes, or a filled tile, has the extent that a compile-time parameter gives; the
-    decision stands where the parameter is declared, and where it is used."""
+    """A range of lanes, or a filled tile, has the extent that a compile-time parameter gives, or a
+    number; so has the share of a block of threads whose id is multiplied by it. The decision stands
+    where the parameter is declared, and where it is used."""
 
     name = "tile-extent-as-compile-time-parameter"
     axis = "tile_selection"
@@ -50,12 +52,17 @@ class TileExtents(Pattern):
         Case(vary(ADD_POINTER, ("tl.arange(0, T)", "tl.arange(0, 512)")), "constant"),
         Case(PRODUCT_THREADS, "compile-time parameter"),
         Case(PRODUCT_THREADS.replace("template <int T>", "#define T 16"), "constant"),
+        Case(ADD_THREADS.replace("blockDim.x", "256"), "constant"),
     )
     near_misses = (
         NearMiss(_SINGLE, why="single numbers have no extent"),
         NearMiss(vary(ADD_POINTER, ("tl.arange(0, T)", "tl.program_id(1)")), why="no lanes at all"),
         NearMiss(_SINGLE_TILE, why="single numbers have no extent"),
         NearMiss(ADD_THREADS, why="the launch says how many threads there are"),
+        NearMiss(
+            ADD_THREADS.replace("blockIdx.x * blockDim.x", "blockIdx.x * n"),
+            why="how many elements a block takes is a size of the problem",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -72,14 +79,40 @@ class TileExtents(Pattern):
                 for name in names:
                     found.setdefault(name, []).append(node)
         fixed = [] if found else [n for n in arrays if facts.contractions and _number(values, n)]
+        for node, factor in _shares(facts) if facts.of_threads else ():
+            names = {atom.value for atom in factor.atoms()}
+            fixed += [] if names else [node]
+            for name in names:
+                found.setdefault(name, []).append(node)
         if not facts.of_threads:
             fixed += [n for n in facts.graph.of(OpKind.ARANGE) if _written(facts, n)]
-        if fixed:
+        if fixed and not (found and facts.of_threads):
             yield self.decide(facts, "constant", fixed)
         if found:
             given = [p.span.lines for p in facts.kernel.entry.parameters if p.name in found]
             where: list[Where] = [*given, *(node for nodes in found.values() for node in nodes)]
+            where += fixed if facts.of_threads else []
             yield self.decide(facts, "compile-time parameter", where, ", ".join(sorted(found)))
+
+
+def _shares(facts: Facts) -> Iterator[tuple[Node, Expr]]:
+    """Where threads multiply the id of their block by numbers or compile-time parameters, with
+    these."""
+    values = facts.thread_values
+    for node in facts.threads.of(OpKind.MUL):
+        sides = [values.expr(value) for value in node.op.inputs[:2]]
+        for block, factor in (sides, sides[::-1]) if len(sides) == 2 else ():
+            atoms = factor.atoms()
+            fixed = all(a.kind is AtomKind.PARAMETER and a.value in facts.constexprs for a in atoms)
+            if fixed and (atoms or (factor.constant or 0) > 1) and _of_block(block):
+                yield node, factor
+
+
+def _of_block(number: Expr) -> bool:
+    """Whether a number is the id of a block, perhaps times something."""
+    kinds = {AtomKind.BLOCK, AtomKind.PARAMETER}
+    inner = [atom for factors, _ in number.terms for atom in factors]
+    return len(number.terms) == 1 and AtomKind.BLOCK in {atom.kind for atom in inner} <= kinds
 
 
 def _number(values: Values, node: Node) -> bool:
