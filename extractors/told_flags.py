@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from extractors.host.facts import Material
 from extractors.host.passes import SHARED
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
@@ -12,6 +13,9 @@ from kb.ops import OpKind
 
 FLAGGED = frozenset({"tail_handling"})
 """Axes that a flag decides which the host computes and the program asks."""
+
+CHOOSING = frozenset({"one-result-in-two-ways"})
+"""Patterns of choices that a flag makes which the host may work out."""
 
 _SIGNS = (OpKind.SELECT, OpKind.MUL)
 """What a flag, or a sign, of the host takes part in without a branch."""
@@ -33,6 +37,19 @@ def with_branches(decisions: Iterable[Decision], facts: Facts) -> Iterator[Decis
             asked |= {n.head for n in facts.graph.of(*_SIGNS) if names & {*n.op.inputs}}
         if asked and decision.file is None:
             decision = replace(decision, lines=tuple(sorted({*decision.lines, *asked})))
+        yield decision
+
+
+def with_rules(decisions: Iterable[Decision], material: Material | None) -> Iterator[Decision]:
+    """Choices between ways of a kernel by its flags, with the lines where the host works the flags
+    out."""
+    for decision in decisions:
+        names = (decision.subject or "").split(", ") if decision.pattern in CHOOSING else []
+        if material is not None and decision.file is None:
+            made = {
+                line for site in material.sites() for n in names for line in material.made(site, n)
+            }
+            decision = replace(decision, lines=tuple(sorted({*decision.lines, *made})))
         yield decision
 
 

@@ -20,7 +20,7 @@ from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, loss_beside
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
-from extractors.told_flags import FLAGGED, with_branches
+from extractors.told_flags import FLAGGED, with_branches, with_rules
 from extractors.told_optional import asked_for, told_once
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import CONTIGUOUS, in_any_order, laid_out
@@ -118,7 +118,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     rest = [d for d in host if d.axis != CUT and d.pattern != STAGES]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = told_once(program, detection.facts.of_threads)
-    program = [*with_stand_ins(program, rest, detection)]
+    program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
     program = [_strided(d, rest, facts) for d in program]
     program = [*with_host_casts(program, detection, facts)]
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]

@@ -1,0 +1,152 @@
+"""One result that a kernel works out in two ways, by a flag or by what it finds at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+
+_TELLING = CONTRACTIONS | REDUCTIONS | {
+    OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.TANH,
+    OpKind.ERF, OpKind.SIGMOID, OpKind.SOFTMAX, OpKind.EXTERN_MATH, OpKind.CUMSUM, OpKind.SORT,
+    OpKind.TOPK, OpKind.HISTOGRAM,
+}  # fmt: skip
+"""Steps that tell one way of computing from another."""
+
+_KL = (
+    POINTER
+    + """
+@triton.jit
+def divergence(x, y, out, n, WAY: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    p = tl.load(x + at)
+    q = tl.load(y + at)
+    if WAY == 0:
+        top = tl.max(q, axis=0)
+        loss = tl.exp(q - top) * (q - p)
+    else:
+        mean = tl.exp(p) + tl.exp(q)
+        loss = q - tl.log(mean)
+    tl.store(out + at, loss)
+"""
+)
+_POWERS = (
+    TILE
+    + """
+@ct.kernel
+def inverse(a, out, T: Int):
+    m = ct.load(a, index=(0, 0), shape=(T, T))
+    size = ct.max(ct.sum(m, axis=1))
+    if size < 1.0:
+        found = ct.mma(m, m, m)
+    else:
+        found = m
+        for k in range(T):
+            row = ct.sum(found * m, axis=0)
+            found = found + row
+    ct.store(out, index=(0, 0), tile=found)
+"""
+)
+
+
+class ResultInTwoWays(Pattern):
+    """Both sides of a branch compute one value with products, sums or functions, of other kinds on
+    one than on the other, and the value is stored, or what is made of it."""
+
+    name = "one-result-in-two-ways"
+    axis = "algorithm_selection"
+    source = "Rice, The Algorithm Selection Problem (1976)"
+    matches = (
+        Case(_KL, "variant by a compile-time parameter"),
+        Case(_POWERS, "variant at run time"),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_KL, ("        loss = q - tl.log(mean)", "        loss = q - p")),
+            why="one side only adds",
+        ),
+        NearMiss(
+            vary(
+                _KL,
+                ("        mean = tl.exp(p) + tl.exp(q)\n", "        top = tl.max(p, axis=0)\n"),
+                ("q - tl.log(mean)", "tl.exp(p - top) * p"),
+            ),
+            why="the same steps on another operand",
+        ),
+        NearMiss(
+            vary(_KL, ("tl.exp(q - top)", "(q - top)"), ("tl.exp(p) + tl.exp(q)", "p + q")),
+            why="a function more or less",
+        ),
+        NearMiss(vary(_KL, ("tl.store(out + at, loss)", "tl.store(out + at, p)")), why="unused"),
+        NearMiss(ADD_POINTER, why="one way"),
+        NearMiss(PRODUCT, why="one way"),
+        NearMiss(ATTENTION, why="branches mask scores and choose bounds"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        found: dict[bool, list[Node]] = {}
+        flags: dict[str, None] = {}
+        for branch in facts.graph.of(OpKind.IF):
+            steps = next(_two_ways(facts, branch), ())
+            if steps:
+                given = _flags(facts, branch)
+                flags |= dict.fromkeys(given)
+                found.setdefault(bool(given), []).extend(steps)
+        for compiled, steps in found.items():
+            value = "variant by a compile-time parameter" if compiled else "variant at run time"
+            heads = [n.head for n in steps if n.op.kind == OpKind.IF]
+            rest = [n for n in steps if n.op.kind != OpKind.IF]
+            subject = ", ".join(sorted(flags)) if compiled else None
+            yield self.decide(facts, value, [*heads, *rest], subject)
+
+
+def _two_ways(facts: Facts, branch: Node) -> Iterator[list[Node]]:
+    """The branch with the steps of both ways to a value that it gives."""
+    ends = [region.terminator for region in branch.op.regions]
+    if len(ends) != 2 or any(end is None or end.kind != OpKind.YIELD for end in ends):
+        return
+    for place, result in enumerate(branch.op.results):
+        ways = [
+            _steps(facts, branch, side, end.inputs[place])
+            for side, end in enumerate(ends)
+            if end is not None and place < len(end.inputs)
+        ]
+        kinds = [{n.op.kind for n in way} for way in ways]
+        if len(kinds) == 2 and all(kinds) and kinds[0] != kinds[1]:
+            several = max(map(len, ways)) > 1 or any(kind & CONTRACTIONS for kind in kinds)
+            if several and _kept(facts, result.name):
+                yield [branch, *ways[0], *ways[1]]
+
+
+def _steps(facts: Facts, branch: Node, side: int, value: str) -> list[Node]:
+    """The telling steps of one side of a branch that a value is made of."""
+    return [
+        node
+        for node in facts.graph.upstream(value)
+        if node.op.kind in _TELLING and _on(node, branch, side)
+    ]
+
+
+def _on(node: Node, branch: Node, side: int) -> bool:
+    return any(n.parent is branch and n.branch == side for n in (node, *node.around()))
+
+
+def _kept(facts: Facts, value: str) -> bool:
+    """Whether a value, or what is made of it, is stored."""
+    made = facts.graph.producer(value)
+    return made is not None and any(facts.graph.rests_on(s.value, made) for s in facts.stores)
+
+
+def _flags(facts: Facts, branch: Node) -> set[str]:
+    """The compile-time parameters that a branch asks, where it asks nothing else."""
+    above = facts.graph.upstream(branch.op.inputs[0])
+    read = {branch.op.inputs[0], *(value for node in above for value in node.op.inputs)}
+    given = {p.name for p in facts.kernel.entry.parameters} & read
+    found = any(n.op.kind in READS or n.op.kind == OpKind.BLOCK_ID for n in above)
+    return set() if found or given - facts.constexprs else given
