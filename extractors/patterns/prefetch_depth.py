@@ -10,12 +10,14 @@ from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.product_summed import SUM_THREADS
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access
 from kb.analysis.buffers import turned_over
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
+from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
 
@@ -105,6 +107,7 @@ class PrefetchDepth(Pattern):
         Case(_RING, "num_stages DEEP"),
         Case(_TURNED_OVER, "manual double buffering"),
         Case(_BUFFERED.replace("wait_prior(1)", "wait_prior(0)"), "num_stages 1"),
+        Case(SUM_THREADS, "compiler-inferred"),
     )
     near_misses = (
         NearMiss(_RING.replace("i % DEEP", "0"), why="one buffer, no ring"),
@@ -112,6 +115,7 @@ class PrefetchDepth(Pattern):
         NearMiss(COPY, why="no loop, no hint"),
         NearMiss(COPY_POINTER, why="no loop, no hint"),
         NearMiss(COPY_THREADS, why="no loop, no hint"),
+        NearMiss(vary(SUM_THREADS, ("a[row", "(row")), why="one side alone is loaded"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -158,8 +162,11 @@ class PrefetchDepth(Pattern):
                 yield self.decide(facts, "compiler-inferred", [*fed, *heads])
 
     def _fed(self, facts: Facts) -> list[Access]:
-        """Loads in a loop that feed its matrix products."""
+        """Loads in a loop that feed its matrix products, or the products that threads add up."""
         products = [p for p in facts.contractions if p.op.kind in CONTRACTIONS]
+        if not products:
+            fed = {a.node: a for _, pair in thread_products(facts) for loads in pair for a in loads}
+            return [a for a in fed.values() if a.loop is not None]
         return [
             a
             for a in facts.loads

@@ -94,7 +94,7 @@ def mix(a, x, out, K: Int, TN: Int, TM: Int):
     ct.store(out, index=(0, i), tile=acc)
 """
 )
-_THREADS = """__global__ void product(const float* a, const float* b, float* out, int n, int k) {
+SUM_THREADS = """__global__ void product(const float* a, const float* b, float* out, int n, int k) {
     int row = blockIdx.y * blockDim.y + threadIdx.y;
     int col = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0.f;
@@ -141,7 +141,7 @@ class ProductSummed(Pattern):
         ),
         Case(_OUTER, "elementwise mul + sum"),
         Case(_OUTER_TILE, "elementwise mul + sum"),
-        Case(_THREADS, "elementwise mul + sum"),
+        Case(SUM_THREADS, "elementwise mul + sum"),
     )
     near_misses = (
         NearMiss(
@@ -152,8 +152,8 @@ class ProductSummed(Pattern):
             why="rows are scaled by one factor each and then added up",
         ),
         NearMiss(_NORM_BACK_THREADS, why="the sum of a row meets the row again"),
-        NearMiss(vary(_THREADS, ("b[col", "a[row")), why="squares are summed"),
-        NearMiss(vary(_THREADS, ("col * k + i", "row * k + i")), why="rows with their partners"),
+        NearMiss(vary(SUM_THREADS, ("b[col", "a[row")), why="squares are summed"),
+        NearMiss(vary(SUM_THREADS, ("col * k + i", "row * k + i")), why="rows with their partners"),
         NearMiss(
             vary(GEMV, ("v = tl.load(x + cols)", "v = tl.load(x + rows)"), ("v[None, :]", "v[:, None]")),  # noqa: E501
             why="rows are scaled by one factor each and then summed",

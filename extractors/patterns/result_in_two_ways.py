@@ -90,6 +90,8 @@ class ResultInTwoWays(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.of_threads:
+            return  # branches of threads are selects where no loop is in them
         found: dict[bool, list[Node]] = {}
         flags: dict[str, None] = {}
         for branch in facts.graph.of(OpKind.IF):
