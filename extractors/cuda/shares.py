@@ -21,6 +21,9 @@ MAX_NAMES = 40
 MAX_DEPTH = 6
 """Names behind names that a divisor is followed through."""
 
+MAX_STEPS = 4_000
+"""Expressions that are looked at for one launch."""
+
 _AXES = ("x", "y", "z")
 _BOUNDS = frozenset({"min", "max"})
 """Functions of two numbers that give one of them. Source: C++ standard library, algorithm."""
@@ -53,8 +56,10 @@ def shares(
     lines: set[Lines] = set()
     for site in launches:
         function = origins.holder(site)
+        if function is None:
+            continue
         walk = _Shares(origins, library, counters)
-        for part, extent in enumerate(site.shape[:2] if function is not None else ()):
+        for part, extent in enumerate(site.shape[:2]):
             walk.of_grid = not part
             for at, made in walk.divisors(extent, function):
                 found.append(made)
@@ -76,10 +81,14 @@ _PATTERN = "closed-form-tile-heuristic"
 
 @dataclass(slots=True)
 class _Shares:
+    """The divisions of one launch; `seen`: names that were followed, with their functions; `asked`:
+    names whose addresses calls are given, by function."""
+
     origins: BlockOrigins
     library: Library
     counters: frozenset[str]
     of_grid: bool = True
+    steps: int = 0
     seen: set[tuple[str, int]] = field(default_factory=set)
     asked: dict[int, set[str]] = field(default_factory=dict)
 
@@ -131,7 +140,7 @@ class _Shares:
         """Whether a function, or a lambda of this one, divides its first argument by the second."""
         if name in _DIVIDING:
             return True
-        codes = [*self.library.functions(name)]
+        codes: list[n.Definition | n.Lambda] = [*self.library.functions(name)]
         codes += [
             held for one in self.origins.writes(function).get(name, ())
             if isinstance(held := one.value, n.Lambda)
@@ -141,7 +150,8 @@ class _Shares:
     # -- what a divisor is
 
     def _made(self, node: object, function: n.Definition, depth: int) -> _Made:
-        if depth > MAX_DEPTH:
+        self.steps += 1
+        if depth > MAX_DEPTH or self.steps > MAX_STEPS:
             return _Made(known=False)
         match node:
             case n.Constant(value=bool()):
@@ -224,12 +234,13 @@ class _Shares:
             if caller is function:
                 continue
             own = call.function.arguments if isinstance(call.function, n.Name) else ()
-            pairs = [*zip(function.template, own, strict=False),
-                     *zip(function.parameters, call.arguments, strict=False)]  # fmt: skip
-            for parameter, given in pairs:
-                if parameter.name == name:
+            names = [one.name for one in function.template[: len(own)]]
+            names += [one.name for one in function.parameters]
+            given = [*own[: len(function.template)], *call.arguments]
+            for parameter, one in zip(names, given, strict=False):
+                if parameter == name:
                     at = place(call.at)
-                    yield _as_expression(given, call.at), caller, (at[0], at[0])
+                    yield _as_expression(one, call.at), caller, (at[0], at[0])
 
 
 def _as_expression(given: n.CType | n.Expr, at: n.Place) -> n.Expr:
