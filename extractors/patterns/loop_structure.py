@@ -24,7 +24,7 @@ from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
 from kb.evidence import Decision
-from kb.ir import walk
+from kb.ir import ParameterKind, walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
@@ -62,6 +62,13 @@ _LANES = """__global__ void turn(const float4* x, float4* out) {
     float w[4] = {v.x, v.y, v.z, v.w};
     for (int i = 0; i < 4; ++i) w[i] = w[i] * 2.f;
     out[at] = make_float4(w[0], w[1], w[2], w[3]);
+}
+"""
+
+
+_CALLED = """__global__ void turn(const float* x, float* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    out[at] = found(x, at);
 }
 """
 
@@ -118,6 +125,8 @@ class LoopStructure(Pattern):
         Case(NORM_PERSISTENT, "persistent outer loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
+        Case(ADD_THREADS, "no loop"),
+        Case(_UNROLLED, "no loop"),
         Case(SCAN_TILE, "no loop (resident)"),
         Case(SCAN_POINTER, "no loop (resident)"),
         Case(_WORKING, "one loop"),
@@ -140,16 +149,18 @@ class LoopStructure(Pattern):
         NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
         NearMiss(TWO_PRODUCTS, why="no row is read twice", value="two loops (two-pass)"),
         NearMiss(PRODUCT_POINTER, why="a loop over the contracted axis", value="no loop"),
-        NearMiss(ADD_THREADS, why="no loop and nothing reduced"),
         NearMiss(
-            _LANES.replace("    for", "#pragma unroll\n    for"), why="unrolled: no loop runs"
+            _LANES.replace("    for", "#pragma unroll\n    for"),
+            why="unrolled: no loop runs",
+            value="one loop over the vector",
         ),
+        NearMiss(_CALLED, why="a call that nobody can read takes the array: it may have a loop"),
         NearMiss(
             COLUMNS_THREADS,
             why="one pass; the other loop joins parts",
             value="two loops (two-pass)",
         ),
-        NearMiss(_UNROLLED, why="the elements of a vector, in no loop that runs"),
+        NearMiss(_UNROLLED, why="no loop runs over the vector", value="one loop over the vector"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -190,8 +201,8 @@ class LoopStructure(Pattern):
             yield self.decide(facts, value, heads)
         elif not outer and reduced:
             branches = [x.node for x in facts.loops if x not in facts.rolled_loops]
-            where = [*self._held(facts, reduced), *([] if facts.of_threads else branches)]
-            yield self.decide(facts, "no loop (resident)", where)
+            written = _unrolled(facts) if facts.of_threads else branches
+            yield self.decide(facts, "no loop (resident)", [*self._held(facts, reduced), *written])
         elif facts.accesses and not (facts.of_threads or facts.loops):
             yield self.decide(facts, "no loop", facts.accesses)
         elif not outer and facts.of_threads:
@@ -199,6 +210,8 @@ class LoopStructure(Pattern):
             if vectors:
                 name = _VECTORS.get(len(vectors), "several loops")
                 yield self.decide(facts, f"{name} over the vector", vectors)
+            elif facts.accesses and not _loops_elsewhere(facts):
+                yield self.decide(facts, "no loop", [*facts.accesses, *_unrolled(facts)])
 
     def _passes(self, facts: Facts, loops: list[Loop]) -> list[Loop]:
         """Without the loops of threads that only join what each of them has, by shuffles or in
@@ -249,6 +262,27 @@ class LoopStructure(Pattern):
         """True inside another loop of the reduced axis."""
         holders = {o.node for o in outer}
         return any(node not in holders for node in loop.node.loops)
+
+
+def _unrolled(facts: Facts) -> list[Where]:
+    """The loops of a thread over what it holds, of which none is left when it runs."""
+    loops = facts.threads.of(OpKind.FOR)
+    return [n for n in loops if _known_rounds(facts, n)]
+
+
+def _known_rounds(facts: Facts, loop: Node) -> bool:
+    made = facts.threads.producer(loop.op.inputs[0])
+    return made is not None and made.op.kind == OpKind.STATIC_RANGE
+
+
+def _loops_elsewhere(facts: Facts) -> bool:
+    """Whether a thread has a loop that runs, or calls what nobody can read with something that
+    points to memory: there may be one in it."""
+    graph = facts.threads
+    if any(not _known_rounds(facts, n) for n in graph.of(OpKind.FOR)) or graph.of(OpKind.WHILE):
+        return True
+    arrays = {p.name for p in graph.function.parameters if p.kind is ParameterKind.ARRAY}
+    return any(graph.core(v) in arrays for n in graph.of(OpKind.OPAQUE) for v in n.op.inputs)
 
 
 def _apart(facts: Facts, loops: list[Loop]) -> bool:

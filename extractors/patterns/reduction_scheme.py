@@ -25,6 +25,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Carried, Loop, Role, grower, updates
+from kb.analysis.one_thread import of_one_thread
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
@@ -57,6 +58,14 @@ def pool(x, out, n: tl.constexpr, T: tl.constexpr):
 """
 )
 
+_OWN_SUM = """__global__ void sums(const float* x, float* out, int n, int m) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0.f;
+    for (int i = 0; i < m; ++i) sum += x[i * n + at];
+    out[at] = sum;
+}
+"""
+
 
 class ReductionScheme(Pattern):
     """The reductions of a kernel, and whether one feeds the next or a loop carries them; where
@@ -76,6 +85,7 @@ class ReductionScheme(Pattern):
         Case(ROW_NORM_THREADS, "one reduction over a resident row"),
         Case(_NUMBERS, "sequential loop into an accumulator"),
         Case(_TAPS, "sequential loop into an accumulator"),
+        Case(_OWN_SUM, "sequential loop into an accumulator"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="nothing is reduced"),
@@ -89,6 +99,9 @@ class ReductionScheme(Pattern):
             why="the loop finds out where to read",
         ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            _OWN_SUM.replace("sum += x", "sum = x"), why="the last element stays, nothing is added"
+        ),
         NearMiss(
             ROW_NORM_CHUNKS_THREADS,
             why="told with the two stages",
@@ -144,7 +157,10 @@ class ReductionScheme(Pattern):
             if not pairs and partial_reductions(facts):
                 value = "one partial per block, combined in a second stage"
             yield self.decide(facts, value, nodes)
-        elif not facts.of_threads:
+        elif facts.of_threads:
+            if alone := of_one_thread(facts):
+                yield self.decide(facts, "sequential loop into an accumulator", alone)
+        else:
             single = [
                 c
                 for loop in facts.loops

@@ -20,9 +20,8 @@ from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TR
 from extractors.patterns.scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.held_sums import held_sums
 from kb.analysis.layouts import counts, layout_of
-from kb.analysis.loops import Loop, Role, grower
+from kb.analysis.one_thread import of_one_thread
 from kb.analysis.stages import (
     added_by_atomics,
     partials_joined,
@@ -209,16 +208,8 @@ class ReductionScope(Pattern):
         ]
         if adds and not found and not second:
             yield self.decide(facts, "grid", adds)
-        elif (
-            not found
-            and not second
-            and not sorts
-            and (facts.score_products or not facts.contractions)
-        ):
-            alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
-            alone += [node for _, node in held_sums(facts)]
-            if alone:
-                yield self.decide(facts, "thread", alone)
+        elif alone := of_one_thread(facts):
+            yield self.decide(facts, "thread", alone)
 
 
 def _handed(facts: Facts, found: list[Node]) -> list[Node]:
@@ -268,11 +259,3 @@ def _groups(facts: Facts, found: list[Node]) -> list[Node]:
         for size in (group.op.attribute("threads"), None)
         if (group.op.attribute("scope"), size) in sizes
     ]
-
-
-def _summed(facts: Facts, loop: Loop) -> list[Node]:
-    """What a loop of one thread adds up or takes the largest of, where a store keeps it."""
-    roles = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
-    kept = [c for c in loop.of(*roles) if facts.feeding(c.next) and facts.stored_in(c.result)]
-    made = [grower(facts.graph, c.next) for c in kept]
-    return [n for n in made if n is not None]

@@ -82,6 +82,7 @@ def mix(x, w, out, T: Int):
     ct.scatter(out, at, a + b + c)
 """
 )
+_RUNNING = "runtime loop, not unrolled"
 _TAPS = "hand-unrolled constant taps"
 
 
@@ -103,6 +104,9 @@ class StaticUnrolling(Pattern):
         Case(_PARTLY, "unrolled by 2"),
         Case(_ASKED, "unrolling asked for, extent at run time"),
         Case(_LEFT, "left to the compiler, extent known"),
+        Case(vary(_LEFT, ("k < 3", "k < n")), _RUNNING),
+        Case(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), _RUNNING),
+        Case(PRODUCT_THREADS, _RUNNING),
         Case(_BY_HAND, "written out by hand"),
         Case(_SUMMED, _TAPS),
     )
@@ -118,14 +122,21 @@ class StaticUnrolling(Pattern):
         NearMiss(
             vary(_SUMMED, ("a + b + c", "ct.maximum(ct.maximum(a, b), c)")), why="nothing is summed"
         ),
-        NearMiss(_HALVED.replace("#pragma unroll\n", ""), why="nothing is asked for"),
-        NearMiss(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), why="it is forbidden"),
+        NearMiss(
+            _HALVED.replace("#pragma unroll\n", ""),
+            why="nothing is asked for",
+            value="static_range/static_iter",
+        ),
         NearMiss(OFFSETS, why="the rounds only say where an access goes"),
         NearMiss(_UNREAD, why="a function that is not there knows the number of rounds"),
-        NearMiss(vary(_LEFT, ("k < 3", "k < n")), why="the rounds are known at run time"),
+        NearMiss(
+            vary(_LEFT, ("k < 3", "k < n")),
+            why="the rounds are known at run time",
+            value="left to the compiler, extent known",
+        ),
         NearMiss(PRODUCT, why="the loop runs over tiles counted at run time"),
         NearMiss(PRODUCT_POINTER, why="the loop runs over tiles counted at run time"),
-        NearMiss(PRODUCT_THREADS, why="the loop runs over tiles counted at run time"),
+        NearMiss(_PARTLY, why="one of the loops is asked to be unrolled", value=_RUNNING),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -148,6 +159,8 @@ class StaticUnrolling(Pattern):
             yield self.decide(facts, "left to the compiler, extent known", left)
         for value, places in found.items():
             yield self.decide(facts, value, places)
+        if not found and not left and (running := self._running(facts)):
+            yield self.decide(facts, _RUNNING, running)
         if written := self._written_out(facts):
             yield self.decide(facts, "written out by hand", written)
         if taps := _summed_taps(facts):
@@ -189,6 +202,14 @@ class StaticUnrolling(Pattern):
         last = facts.thread_values.expr(walked.op.operand("high"))
         made = (facts.threads.producer(atom.value) for atom in last.atoms())
         return any(one is not None and one.op.kind == OpKind.OPAQUE for one in made)
+
+    def _running(self, facts: Facts) -> list[Where]:
+        """The loops of a thread, none of which is asked to be unrolled; empty where one may be."""
+        loops = facts.threads.of(OpKind.FOR, OpKind.WHILE) if facts.of_threads else []
+        walked = [facts.threads.producer(n.op.inputs[0]) for n in loops if n.op.kind == OpKind.FOR]
+        if any(n is None or self._unread(facts, n) for n in walked):
+            return []
+        return list(loops)
 
     def _asked(self, facts: Facts, walked: Node) -> str:
         """What the program says of unrolling a loop over an iterable; empty when nothing."""

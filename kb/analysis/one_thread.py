@@ -1,0 +1,40 @@
+"""What one thread reduces by itself, in a loop or over what it holds in registers."""
+
+from __future__ import annotations
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.held_sums import held_sums
+from kb.analysis.loops import Loop, Role, grower
+from kb.analysis.stages import (
+    added_by_atomics,
+    partials_joined,
+    products_joined,
+    second_stage,
+    steps,
+    tree_steps,
+)
+from kb.ops import OpKind
+
+_TOGETHER = (OpKind.SORT, OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN)
+
+
+def of_one_thread(facts: Facts) -> list[Node]:
+    """The steps of the sums and extremes that single threads take, where no threads combine what
+    they have and no matrix product is all that is summed."""
+    if not facts.of_threads or (facts.contractions and not facts.score_products):
+        return []
+    together = [n for n in facts.threads.of(*_TOGETHER) if n.op.attribute("scope")]
+    joined = [*steps(facts), *second_stage(facts), *tree_steps(facts), *products_joined(facts)]
+    if together or joined or partials_joined(facts) or added_by_atomics(facts):
+        return []
+    alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
+    return alone + [node for _, node in held_sums(facts)]
+
+
+def _summed(facts: Facts, loop: Loop) -> list[Node]:
+    """What a loop of one thread adds up or takes the largest of, where a store keeps it."""
+    roles = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
+    kept = [c for c in loop.of(*roles) if facts.feeding(c.next) and facts.stored_in(c.result)]
+    made = [grower(facts.graph, c.next) for c in kept]
+    return [n for n in made if n is not None]
