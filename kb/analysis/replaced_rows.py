@@ -14,6 +14,9 @@ def row_replaced(facts: Facts, state: Carried) -> bool:
     made = facts.graph.producer(facts.graph.core(state.next))
     if made is None or made.op.kind != OpKind.SELECT:
         return False
+    kind = made.op.results[0].type
+    if facts.of_threads and (kind is None or not kind.shape):
+        return False  # One number of a thread, as where the sums before it are found.
     new, kept = (made.op.operand(side) or "" for side in ("x", "y"))
     return (
         facts.graph.core(kept) == state.argument
