@@ -91,7 +91,7 @@ _COMPUTING = frozenset({OpKind.MUL, OpKind.FMA})
 
 
 class CarriedByRounds(Pattern):
-    """What a loop that runs keeps from round to round, where it adds nothing up."""
+    """What a loop of a thread that runs keeps from round to round, where it adds nothing up."""
 
     name = "values-kept-from-round-to-round"
     axis = "loop_carried_state"
@@ -134,7 +134,7 @@ class CarriedByRounds(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node | None]] = {}
-        for loop in facts.rolled_loops:
+        for loop in facts.rolled_loops if facts.of_threads else ():
             for value, states in _kept(facts, loop):
                 found.setdefault(value, []).extend(_where(facts, states))
         for value, where in found.items():
@@ -163,9 +163,9 @@ def _kept(facts: Facts, loop: Loop) -> Iterable[tuple[str, list[Carried]]]:
                 yield "flag that rounds set", [state]
             elif _counted(facts, state):
                 yield "count of what is found", [state]
-        elif facts.of_threads and _ahead(facts, loop, state):
+        elif _ahead(facts, loop, state):
             yield "loaded ahead for the next round", [state]
-        elif facts.of_threads and _updated(facts, state, loop):
+        elif _updated(facts, state, loop):
             yield "state in registers, updated in every round", [state]
 
 
