@@ -82,8 +82,22 @@ def mix(x, w, out, T: Int):
     ct.scatter(out, at, a + b + c)
 """
 )
+_ARITHMETIC = frozenset(
+    {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.BIT_AND, OpKind.BIT_OR,
+     OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.MAXIMUM, OpKind.MINIMUM}
+)  # fmt: skip
+_SEVERAL = 4
+"""Elements of one vector that are worked on one by one."""
+
 _RUNNING = "runtime loop, not unrolled"
 _TAPS = "hand-unrolled constant taps"
+
+_ELEMENTS = """__global__ void twice(const float4* x, float4* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float4 v = x[at];
+    out[at] = make_float4(v.x * 2.f, v.y * 2.f, v.z * 2.f, v.w * 2.f);
+}
+"""
 
 
 class StaticUnrolling(Pattern):
@@ -109,6 +123,7 @@ class StaticUnrolling(Pattern):
         Case(PRODUCT_THREADS, _RUNNING),
         Case(_BY_HAND, "written out by hand"),
         Case(_SUMMED, _TAPS),
+        Case(_ELEMENTS, "written out by hand"),
     )
     near_misses = (
         NearMiss(
@@ -118,6 +133,10 @@ class StaticUnrolling(Pattern):
         NearMiss(
             vary(_SUMMED, ("(at, 1)) * ct.gather(x, (at, 1))", "(at, 4)) * ct.gather(x, (at, 4))")),
             why="no neighbours of one another",
+        ),
+        NearMiss(
+            vary(_ELEMENTS, ("v.y * 2.f, v.z * 2.f, v.w * 2.f", "v.y, v.z, v.w")),
+            why="one element is worked on",
         ),
         NearMiss(
             vary(_SUMMED, ("a + b + c", "ct.maximum(ct.maximum(a, b), c)")), why="nothing is summed"
@@ -170,7 +189,8 @@ class StaticUnrolling(Pattern):
         """Stores of one array, three or more in a row of which each lies a tile behind the last
         one, with what moves their places on."""
         if facts.of_threads:
-            return []
+            looped = facts.threads.of(OpKind.FOR, OpKind.WHILE)
+            return [] if looped else _elements_apart(facts)
         found: list[Where] = []
         for array in dict.fromkeys(s.array for s in facts.stores if s.array is not None):
             stores = [s for s in facts.stores if s.array == array and len(s.index) == 1]
@@ -220,6 +240,26 @@ class StaticUnrolling(Pattern):
         if factor == 0:
             return "" if self._unread(facts, walked) else "unrolling asked for, extent at run time"
         return f"unrolled by {factor}" if isinstance(factor, int) and factor > 1 else ""
+
+
+def _elements_apart(facts: Facts) -> list[Where]:
+    """The elements of vectors that a thread takes out one by one, four or more of one vector, to do
+    the same with each; or that it computes one by one and puts into vectors."""
+    graph, taken = facts.threads, dict[tuple[str, OpKind], dict[int, Node]]()
+    for node in graph.of(OpKind.EXTRACT):
+        number = facts.thread_values.literal(node.op.inputs[1])
+        for user in graph.users(node.result) if isinstance(number, int) else ():
+            taken.setdefault((node.op.inputs[0], user.op.kind), {})[number] = node
+    found = [n for rows in taken.values() if len(rows) >= _SEVERAL for n in rows.values()]
+    put = [n for n in graph.of(OpKind.INSERT) if _computed(facts, n)]
+    return [*found, *(put if len(put) >= _SEVERAL else ())]
+
+
+def _computed(facts: Facts, put: Node) -> bool:
+    """Whether what is put into one place of a vector was computed for it."""
+    made = facts.threads.producer(put.op.operand("value"))
+    number = facts.thread_values.literal(put.op.operand("index"))
+    return isinstance(number, int) and made is not None and made.op.kind in _ARITHMETIC
 
 
 def _summed_taps(facts: Facts) -> list[Where]:

@@ -98,6 +98,8 @@ class StationaryOperandChoice(Pattern):
                 row = self._kept_row(facts, total, total.loop)
                 seen |= {total.loop} if row else set()
                 places.setdefault("Q-stationary (loop KV)", []).extend(row)
+        if not places and (row := _kept_before(facts)):
+            places["Q-stationary (loop KV)"] = row
         if not places:
             places["C-stationary GEMM"] = self._fragments(facts)
         for value, where in places.items():
@@ -184,3 +186,21 @@ class StationaryOperandChoice(Pattern):
         operands = [p.op.operand(role) for p in inside for role in ("lhs", "rhs")]
         loads = [a for v in operands for a in facts.held_loads(v) or self._loads(facts, v, loop)]
         return [a for a in loads if not a.node.inside(loop)]
+
+
+def _kept_before(facts: Facts) -> list[Where]:
+    """What a thread loads before a loop over keys in which it takes a running maximum of scores and
+    weighs what the loop brings: the scores are computed with it."""
+    if not facts.of_threads or not any(e.rescale for e in facts.exponentials):
+        return []
+    for loop in facts.rolled_loops:
+        inner = [x for x in facts.loops if x is loop or x.node.inside(loop.node)]
+        tops = [c for x in inner for c in x.of(Role.RUNNING_MAXIMUM)]
+        weights = [e.node for e in facts.exponentials if e.rescale and e.node.inside(loop.node)]
+        before = [a for a in facts.loads if not a.node.loops and a.node.index < loop.node.index]
+        asked = [x for c in tops for x in facts.feeding(c.next)]
+        kept = [a for a in before if a in asked and facts.types.shape(a.value)]
+        streamed = [a for a in asked if a.node.inside(loop.node)]
+        if tops and weights and kept and streamed:
+            return [*kept, loop.node]
+    return []
