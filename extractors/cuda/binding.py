@@ -8,7 +8,13 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
 from extractors.cuda.kinds import spelled_type
-from extractors.cuda.overloads import arguments_of, chosen, converted_to, converting
+from extractors.cuda.overloads import (
+    arguments_of,
+    chosen,
+    converted_to,
+    converting,
+    of_any_extent,
+)
 from extractors.cuda.packs import counted, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
@@ -60,6 +66,7 @@ class BindingReader(VectorReader):
         converts = bool(refused) and only_converts(candidates, self.library)
         function = refused[0] if converts else function
         function = function or standing_for(candidates, given, self.library)
+        function = function or shown_by(of_any_extent(candidates, given), self.library)
         if function is None or (meant and never_used(function) and not converts):
             function = shown_by(meant, self.library)
         if function is None or function in self.trail or "__global__" in function.words:

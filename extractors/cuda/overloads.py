@@ -197,6 +197,26 @@ def _specialised(
     return found[0] if len(found) == 1 else None
 
 
+def _as_many(sizes: Sequence[n.Expr | None], extents: Sequence[str]) -> bool:
+    """Whether arrays may have as many elements as a parameter says, where both are numbers."""
+    return not any(
+        isinstance(size, n.Constant) and extent.isdigit() and int(extent) != size.value
+        for size, extent in zip(sizes, extents, strict=False)
+    )
+
+
+def of_any_extent(
+    candidates: Sequence[n.Definition], given: Sequence[Kind | None]
+) -> list[n.Definition]:
+    """Overloads that differ in how many elements the arrays have that they take, where nobody says
+    how many are given."""
+    found = [one for one in candidates if takes(one, len(given)) and _types(one, tuple(given))]
+    without = {
+        tuple(replace(p.type, extents=()) for p in one.parameters) for one in found
+    }  # fmt: skip
+    return found if len(found) > 1 and len(without) == 1 else []
+
+
 def _known(kind: Kind) -> bool:
     inner = kind.to or kind
     return inner.dtype in BITS and not inner.record
@@ -210,6 +230,11 @@ def _types(function: n.Definition, given: tuple[Kind | None, ...]) -> bool:
 
 
 def _fits(written: n.CType, kind: Kind, function: n.Definition) -> bool:
+    if written.extents and kind.shape:
+        if len(kind.shape) < len(written.extents) or not _as_many(written.extents, kind.shape):
+            return False
+        kind = replace(kind, shape=kind.shape[len(written.extents) :])
+        written = replace(written, extents=())
     if written.name in {t.name for t in function.template}:
         return (kind.to is not None) == bool(written.pointers)
     if bool(written.pointers) != (kind.to is not None or bool(written.pointers and kind.shape)):
