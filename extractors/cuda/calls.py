@@ -35,6 +35,7 @@ from kb.dialects.cuda import (
     CUDA,
     PAIRS,
     RESULT_DTYPES,
+    VECTORS,
 )
 from kb.dialects.model import Row
 from kb.ir import Literal
@@ -105,6 +106,7 @@ class CallReader(BindingReader):
             or self.library_call(node, function.text, hint)
             or self.vector_copy(node, function)
             or self._both(node, function.text)
+            or self.half_of(node, function.text, hint)
         )
         if done is not None:
             return done
@@ -216,9 +218,8 @@ class CallReader(BindingReader):
             return True
         if isinstance(found, Val):
             return found.kind.record == "typename"
-        return found is None and (
-            function.text in CUDA.dtypes or self.library.alias(function.text) is not None
-        )
+        named = function.text in CUDA.dtypes or function.text in VECTORS
+        return found is None and (named or self.library.alias(function.text) is not None)
 
     # -- the language
 
@@ -228,7 +229,9 @@ class CallReader(BindingReader):
         more = len(node.arguments) > len(roles) and not (roles and roles[-1].variadic)
         if more or len(node.arguments) < sum(one.role in SIDES for one in roles):
             found = self.helper(node, self.library.functions(row.path), ())
-            return found or self.opaque(row.path, node.arguments, node.at, hint)
+            if found is not None or row.kind is not OpKind.CAST or not node.arguments:
+                return found or self.opaque(row.path, node.arguments, node.at, hint)
+            node = replace(node, arguments=node.arguments[:1])  # The others say how it rounds.
         values = [self.read(argument) for argument in node.arguments]
         if row.kind is OpKind.MMA:
             return self.opaque(row.path, node.arguments, node.at, hint)

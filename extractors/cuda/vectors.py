@@ -10,6 +10,7 @@ from enum import StrEnum
 from extractors.cuda import nodes as n
 from extractors.cuda.engine import EngineReader
 from extractors.cuda.values import UNKNOWN, Kind, Memory, Pointing, Slot, Val
+from kb.dialects.cuda import HALVES
 from kb.ops import OpKind
 
 
@@ -103,6 +104,16 @@ class VectorReader(EngineReader):
         operands = [("pointer", pointer.name), ("value", held.name)]
         self.writer.emit(OpKind.STORE, operands, node.at, (), attributes)
         return Val("")
+
+    def half_of(self, node: n.Call, name: str, hint: str) -> Val | None:
+        """One element of a pair, by the functions of the language for that; None for any other."""
+        index = HALVES.get(name.removeprefix("::"))
+        if index is None or len(node.arguments) != 1:
+            return None
+        pair = self.read(node.arguments[0])
+        number = self.constant(index, node.at)
+        operands = [("x", pair.name), ("index", number.name)]
+        return self.one(OpKind.EXTRACT, operands, node.at, pair.kind.element, hint)
 
     def vector_copy(self, node: n.Call, function: n.Name) -> Val | None:
         """A static method that moves all elements from behind its second argument to behind its

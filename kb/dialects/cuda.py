@@ -85,7 +85,10 @@ _CONVERSIONS: dict[str, str] = {
     "__ushort2half_rn": "f16", "__double2float_rn": "f32", "__float2ll_rn": "i64",
     "__double2half": "f16", "__ll2float_rn": "f32", "__half2bfloat16": "bf16",
     "__nv_cvt_float_to_fp8": "f8e4m3", "__nv_cvt_float2_to_fp8x2": "f8e4m3",
-    "__half2half2": "f16", "__bfloat162bfloat162": "bf16",
+    "__half2half2": "f16", "__bfloat162bfloat162": "bf16", "__nv_cvt_float_to_e8m0": "f8e8m0",
+}  # fmt: skip
+HALVES: dict[str, int] = {
+    "__low2half": 0, "__high2half": 1, "__low2bfloat16": 0, "__high2bfloat16": 1,
 }  # fmt: skip
 _PACKS: dict[str, str] = {
     "__floats2half2_rn": "f16", "__floats2bfloat162_rn": "bf16", "__halves2half2": "f16",

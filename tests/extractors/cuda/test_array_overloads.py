@@ -1,0 +1,47 @@
+"""Overloads that take arrays of different lengths, and functions that convert or take pairs."""
+
+from __future__ import annotations
+
+from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound
+
+_OVERLOADS = """#include <cuda_fp16.h>
+__device__ float joined(float2 (&a)[4]) { return a[0].x + a[3].y; }
+__device__ float joined(float2 (&a)[8]) { return a[0].x - a[7].y; }
+template <int W>
+__global__ void sums(const __half2* x, float* out) {
+    float2 a[8];
+    for (int i = 0; i < 8; ++i) a[i] = __half22float2(x[threadIdx.x * 8 + i]);
+    out[threadIdx.x] = joined(a);
+}
+"""
+_PAIRS = """#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+__global__ void pairs(const __half2* x, half* out, __nv_fp8x2_e4m3* low, unsigned char* scale) {
+    __half2 v = x[threadIdx.x];
+    out[threadIdx.x] = __hadd(__low2half(v), __high2half(v));
+    low[threadIdx.x] = __nv_fp8x2_e4m3(__half22float2(v));
+    scale[threadIdx.x] = __nv_cvt_float_to_e8m0(1.f, __NV_SATFINITE, cudaRoundPosInf);
+}
+"""
+
+
+def test_an_overload_is_the_one_for_so_many_elements() -> None:
+    kernel = sound(_OVERLOADS)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert ops(kernel, OpKind.SUB)
+
+
+def test_one_stands_for_all_that_do_the_same_where_nobody_says_how_many() -> None:
+    open_ = _OVERLOADS.replace("float2 a[8]", "float2 a[W]")
+    assert ops(sound(open_), OpKind.OPAQUE), "they do other things"
+    alike = open_.replace("a[0].x - a[7].y", "a[0].x + a[7].y")
+    assert not ops(sound(alike), OpKind.OPAQUE)
+
+
+def test_elements_of_pairs_and_conversions_are_read() -> None:
+    kernel = sound(_PAIRS)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.EXTRACT)) == 2
+    narrow = {op.results[0].type.dtype for op in ops(kernel, OpKind.CAST) if op.results[0].type}
+    assert {"f8e4m3", "f8e8m0"} <= narrow
