@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
-from extractors.cuda.type_traits import constrained
+from extractors.cuda.type_traits import agreeing, constrained, counted_elements
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.dialects.cuda import BITS, CUDA, TEMPLATE_VECTORS, VECTORS
 from kb.ir import MemorySpace
@@ -245,7 +245,11 @@ class Typing:
         if not found or len({kind for kind, _ in found}) == 1:
             return found[0][0] if found else None
         if len({replace(kind, arguments=()) for kind, _ in found}) == 1:
-            return self._agreeing([kind for kind, _ in found])
+            return agreeing([kind for kind, _ in found])
+        rows = [(kind, *self._own_arguments(record)) for kind, record in found]
+        if (counted := counted_elements(rows, given)) is not None:
+            extent = counted[1].text or counted[1].name
+            return replace(counted[0], shape=(extent,))
         open_ = [i for i, one in enumerate(given)
                  if isinstance(one, Kind) and one.dtype.startswith("dtypeof(")]  # fmt: skip
         whole = given[open_[0]] if len(open_) == 1 else None
@@ -258,14 +262,13 @@ class Typing:
             return whole
         return replace(whole, shape=(str(count),)) if len(counts) == 1 and count else None
 
-    def _agreeing(self, kinds: Sequence[Kind]) -> Kind:
-        """One struct with those of its first arguments that several agree in."""
-        same = 0
-        for several in zip(*(kind.arguments for kind in kinds), strict=False):
-            if any(one != several[0] for one in several):
-                break
-            same += 1
-        return replace(kinds[0], arguments=kinds[0].arguments[:same])
+    def _own_arguments(self, record: n.Record) -> tuple[Kind, object]:
+        """The type and the number that a struct is specialised for, `?` and None where open."""
+        type_, number = UNKNOWN, None
+        for one in record.specialised:
+            type_ = self.kind(one, Frame("file")) if isinstance(one, n.CType) else type_
+            number = one.value if isinstance(one, n.Constant) else number
+        return type_, number
 
     def _of_vector(self, record: n.Record, place: int) -> bool:
         """Whether a struct is written for a type of several elements."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.values import Kind
+from extractors.cuda.values import Kind, Val
 from kb.dialects.cuda import BITS
 
 _TRUTHS = {"true_type": True, "false_type": False}
@@ -54,3 +55,31 @@ def truth(record: n.Record) -> bool | None:
         if (last := one.name.rpartition("::")[2]) in _TRUTHS
     ]  # fmt: skip
     return found[0] if len(found) == 1 else None
+
+
+def counted_elements(
+    found: Sequence[tuple[Kind, Kind, object]], given: Sequence[Kind | Val]
+) -> tuple[Kind, Val] | None:
+    """The element and the number of elements of the vector that a struct names for a type and a
+    number, where only the instantiation tells the number: every definition names, for its own type
+    and number, as many bits. `found` has what each names, its own type and its own number."""
+    counts = [one for one in given if isinstance(one, Val)]
+    types = [one for one in given if isinstance(one, Kind)]
+    sure = [row for row in found if isinstance(row[2], int)]
+    if len(counts) != 1 or len(types) != 1 or counts[0].const is not None or len(sure) < 2:
+        return None
+    for named, own, number in sure:
+        bits = own.bits if own.dtype in BITS else types[0].bits
+        if bits is None or named.bits is None or named.bits != bits * int(str(number)):
+            return None
+    return replace(types[0], shape=()), counts[0]
+
+
+def agreeing(kinds: Sequence[Kind]) -> Kind:
+    """One struct with those of its first arguments that several agree in."""
+    same = 0
+    for several in zip(*(kind.arguments for kind in kinds), strict=False):
+        if any(one != several[0] for one in several):
+            break
+        same += 1
+    return replace(kinds[0], arguments=kinds[0].arguments[:same])

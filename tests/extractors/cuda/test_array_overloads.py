@@ -1,4 +1,5 @@
-"""Overloads that take arrays of different lengths, and functions that convert or take pairs."""
+"""Overloads that take arrays of different lengths, functions that convert or take pairs, types
+that are named for a number of elements."""
 
 from __future__ import annotations
 
@@ -25,6 +26,18 @@ __global__ void pairs(const __half2* x, half* out, __nv_fp8x2_e4m3* low, unsigne
 }
 """
 
+_NAMED = """template <typename T, int N> struct Packed { using type = T; };
+template <> struct Packed<unsigned, 1> { using type = unsigned; };
+template <> struct Packed<unsigned, 2> { using type = uint2; };
+template <> struct Packed<unsigned, 4> { using type = uint4; };
+template <int W>
+__global__ void move(const short* x, short* out) {
+    using V = typename Packed<unsigned, W>::type;
+    V v = *reinterpret_cast<const V*>(&x[threadIdx.x * W * 2]);
+    *reinterpret_cast<V*>(&out[threadIdx.x * W * 2]) = v;
+}
+"""
+
 
 def test_an_overload_is_the_one_for_so_many_elements() -> None:
     kernel = sound(_OVERLOADS)
@@ -45,3 +58,12 @@ def test_elements_of_pairs_and_conversions_are_read() -> None:
     assert len(ops(kernel, OpKind.EXTRACT)) == 2
     narrow = {op.results[0].type.dtype for op in ops(kernel, OpKind.CAST) if op.results[0].type}
     assert {"f8e4m3", "f8e8m0"} <= narrow
+
+
+def test_a_type_named_for_a_number_of_elements_is_a_vector_of_so_many() -> None:
+    (load,) = ops(sound(_NAMED), OpKind.LOAD)
+    assert load.results[0].type is not None
+    assert (load.results[0].type.dtype, load.results[0].type.shape) == ("u32", ("W",))
+    other = _NAMED.replace("using type = uint4", "using type = uint2")
+    (load,) = ops(sound(other), OpKind.LOAD)
+    assert load.results[0].type is None
