@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
+from extractors.cuda.block_moves import block_move
 from extractors.cuda.combined import combined, items
 from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Slot, Val
 from kb.dialects.cuda import COLLECTIVES, COMBINERS, INDICES
@@ -203,6 +204,11 @@ class CollectiveReader(AssemblyReader):
 
     def collected(self, node: n.Call, function: n.Field, hint: str) -> Val | None:
         """A method of CUB's collectives; None when it is none."""
+        named = self._named_type(function.operand)
+        if named is not None:
+            moved = block_move(self, node, function.name, named.type, self._named_kind(named))
+            if moved is not None:
+                return moved
         name = self._collective(function.operand) or ""
         kind = COLLECTIVES.get((name, function.name))
         if kind is None or not node.arguments:
@@ -245,14 +251,21 @@ class CollectiveReader(AssemblyReader):
 
     def _collective(self, node: n.Expr) -> str | None:
         """`BlockReduce(storage)` by its class, through aliases."""
-        name: str | None = None
-        if isinstance(node, n.Call) and isinstance(node.function, n.Name):
-            name = node.function.text
-        elif isinstance(node, n.Braces) and node.type is not None:
-            name = node.type.name
-        if name is None:
+        named = self._named_type(node)
+        if named is None:
             return None
-        found = self.frame.find(name)
-        if isinstance(found, Named):
-            name = self.kind(found.type, found.frame).record or found.type.name
-        return name.rpartition("::")[2]
+        return (self._named_kind(named).record or named.type.name).rpartition("::")[2]
+
+    def _named_kind(self, named: Named) -> Kind:
+        return self.kind(named.type, named.frame)
+
+    def _named_type(self, node: n.Expr) -> Named | None:
+        """The class of an object that is made where it is used, by its name or by an alias."""
+        if isinstance(node, n.Call) and isinstance(node.function, n.Name):
+            found = self.frame.find(node.function.text)
+            written = n.CType(node.function.text, node.function.arguments)
+        elif isinstance(node, n.Braces) and node.type is not None:
+            found, written = self.frame.find(node.type.name), node.type
+        else:
+            return None
+        return found if isinstance(found, Named) else Named(written, self.frame)

@@ -42,15 +42,16 @@ _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
 
 
-_CALLED = """#include <cub/block/block_load.cuh>
-__global__ void count(const int* x, int* out, int n) {
-    typedef cub::BlockLoad<int, 128, 8, cub::BLOCK_LOAD_VECTORIZE> Loader;
+_LOADED = """#include <cub/block/block_load.cuh>
+__global__ void count(const int* x, int* out) {
+    typedef cub::BlockLoad<int, 128, 4, cub::BLOCK_LOAD_VECTORIZE> Loader;
     __shared__ typename Loader::TempStorage room;
-    int own[8];
-    Loader(room).Load(x, own, n, 0);
-    out[blockIdx.x * blockDim.x + threadIdx.x] = own[0] + own[7];
+    int own[4];
+    Loader(room).Load(x + blockIdx.x * 512, own);
+    out[blockIdx.x * blockDim.x + threadIdx.x] = own[0] + own[3];
 }
 """
+_CALLED = _LOADED.replace("typedef cub::BlockLoad<", "typedef other::BlockMove<")
 
 
 class VectorAccess(Pattern):
@@ -73,6 +74,7 @@ class VectorAccess(Pattern):
         Case(VECTORS_CARRIED, "W elements"),
         Case(VECTORS_FIELDS, "scalar"),
         Case(VECTORS_PROMISED, "compiler, by proven divisibility"),
+        Case(_LOADED, "128-bit"),
         Case(VECTORS_GIVEN_GLUON, "4 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[T, 1]"), "T elements of a layout"),
@@ -115,6 +117,11 @@ class VectorAccess(Pattern):
             why="nothing says that what moves has elements",
         ),
         NearMiss(_CALLED, why="a call that nobody can read moves the array"),
+        NearMiss(
+            _LOADED.replace(", own)", ", own, 500, 0)"),
+            why="under a count the elements are loaded one by one",
+            value="128-bit",
+        ),
         NearMiss(PRODUCT_POINTER, why="nothing is promised of the positions"),
         NearMiss(
             VECTORS_GIVEN_GLUON.replace("gl.BlockedLayout([4], [32], [8], [0])", "gl.AutoLayout()"),
