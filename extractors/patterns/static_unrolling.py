@@ -245,10 +245,12 @@ class StaticUnrolling(Pattern):
 def _elements_apart(facts: Facts) -> list[Where]:
     """The elements of vectors that a thread takes out one by one, four or more of one vector, to do
     the same with each; or that it computes one by one and puts into vectors."""
-    graph, taken = facts.threads, dict[tuple[str, OpKind], dict[int, Node]]()
+    graph, taken = facts.threads, dict[tuple[str, str], dict[int, Node]]()
     for node in graph.of(OpKind.EXTRACT):
         number = facts.thread_values.literal(node.op.inputs[1])
-        for user in graph.users(node.result) if isinstance(number, int) else ():
+        if not isinstance(number, int):
+            continue
+        for user in graph.users(node.result):
             taken.setdefault((node.op.inputs[0], user.op.kind), {})[number] = node
     found = [n for rows in taken.values() if len(rows) >= _SEVERAL for n in rows.values()]
     put = [n for n in graph.of(OpKind.INSERT) if _computed(facts, n)]
