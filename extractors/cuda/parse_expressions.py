@@ -276,6 +276,12 @@ class ExpressionBuilder:
             return n.Braces(self.at(node), items)
         return n.Braces(self.at(node), items, self.written(kind))
 
+    def _designated(self, node: Syntax) -> n.Expr:
+        """`.field = value` in braces: an assignment to the field by its name, with the dot."""
+        field, value = (node.child_by_field_name(one) for one in ("designator", "value"))
+        target = n.Name(self.at(node), self.text(field))
+        return n.Assign(self.at(node), "", target, self.expression(value))
+
     def _assembly(self, node: Syntax) -> n.Expr:
         code = node.child_by_field_name("assembly_code")
         found: dict[str, list[tuple[str, n.Expr]]] = {"output": [], "input": []}
@@ -384,6 +390,7 @@ _BUILDERS: dict[str, Callable[[ExpressionBuilder, Syntax], n.Expr]] = {
     "conditional_expression": _E._conditional, "call_expression": _E._call,
     "field_expression": _E._field, "subscript_expression": _E._subscript,
     "cast_expression": _E._cast, "sizeof_expression": _E._sizeof, "initializer_list": _E._braces,
+    "initializer_pair": _E._designated,
     "compound_literal_expression": _E._braces, "gnu_asm_expression": _E._assembly,
     "fold_expression": _E._fold,
     "lambda_expression": lambda b, node: b._lambda(node),

@@ -116,12 +116,16 @@ class StructReader(CallReader):
         return self.member(n.Call(node.at, call, ()), call, where)
 
     def _listed(self, key: str, kind: Kind, items: Sequence[n.Expr]) -> bool:
-        """Fields set in order; False when there are more items than fields, or a constructor."""
+        """Fields set in order, or by their names; False when there are more items than fields, or a
+        constructor."""
         record = self._record(kind)
         names = self.divided[key][1]
         if len(items) > len(names) or any(m.name == record.name for m in record.methods):
             return False
-        for name, item in zip(names, items, strict=False):
+        for place, item in zip(names, items, strict=False):
+            name, item = _designated(item, place)
+            if name not in names:
+                return False
             where = self._field_place(f"{key}.{name}")
             if isinstance(item, n.Braces) and item.type is None:
                 value = self.braces(item, where.kind, item.at, name)
@@ -142,3 +146,11 @@ class StructReader(CallReader):
         self.decompose(key, replace(read, const=None, static=False), at)
         frame.bind(name, Slot(key, kind))
         return True
+
+
+def _designated(item: n.Expr, place: str) -> tuple[str, n.Expr]:
+    """The field that an item in braces is for, and its value: `.field = value` names it."""
+    if isinstance(item, n.Assign) and isinstance(item.target, n.Name):
+        if item.target.text.startswith("."):
+            return item.target.text[1:], item.value
+    return place, item

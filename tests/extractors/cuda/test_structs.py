@@ -256,3 +256,24 @@ def test_a_field_beside_one_that_was_set_is_the_one_that_was_given() -> None:
     made = {op.result: op.kind for op in kernel_ops(kernel) if op.results}
     read = [op for op in ops(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "out"]
     assert [made.get(op.inputs[0]) for op in read] == [None]
+
+
+_DESIGNATED = """struct Bin { int bin; float above; int count; };
+__global__ void set(const int* x, float* out) {
+    Bin b{.bin = x[threadIdx.x], .count = 3};
+    out[threadIdx.x] = b.bin * b.count;
+}
+"""
+
+
+def test_fields_are_set_by_their_names() -> None:
+    kernel = sound(_DESIGNATED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    (product,) = ops(kernel, OpKind.MUL)
+    (load,) = ops(kernel, OpKind.LOAD)
+    (count,) = [op for op in ops(kernel, OpKind.CONST) if op.attribute("value") == 3]
+    assert product.inputs == (load.result, count.result)
+
+
+def test_a_name_that_is_no_field_stays_unread() -> None:
+    assert ops(sound(_DESIGNATED.replace(".count = 3", ".other = 3")), OpKind.OPAQUE)
