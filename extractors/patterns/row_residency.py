@@ -29,12 +29,12 @@ from extractors.patterns.cases_rows_threads import (
 )
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
-from kb.analysis.idioms import partial_reductions
+from kb.analysis.kept_rows import over_rounds, read_for_own_part, resident, shared_vector
 from kb.analysis.loops import Role
+from kb.analysis.peeled import peeled_tails
 from kb.analysis.register_rows import kept_in_registers
-from kb.analysis.row_chunks import along, chunked, passes, summary
-from kb.analysis.symbolic import AtomKind, sub
+from kb.analysis.row_chunks import along, chunked, passes
+from kb.analysis.symbolic import sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -224,20 +224,19 @@ class RowResidency(Pattern):
         if again:
             loads = next(iter(again.values()))
             value = _NUMBERS.get(len({a.loop for a in loads}), "multi-pass reload")
-            kept = [a for a in self._resident(facts) if all(a.node.excludes(b.node) for b in loads)]
+            kept = [a for a in resident(facts) if all(a.node.excludes(b.node) for b in loads)]
             value = f"{value}, or one tile in registers" if kept else value
             yield self.decide(facts, value, [*kept, *loads])
             return
-        kept = self._resident(facts)
+        kept = resident(facts)
         row: list[Where] = [*kept, *kept_in_registers(facts, kept or facts.loads)]
-        if row:
-            row += [a for a in facts.loads if kept and self._shared(facts, a)]
+        if not row and (twice := read_for_own_part(facts)):
+            yield self.decide(facts, _NUMBERS[2], twice)
+        elif row:
+            row += [a for a in facts.loads if kept and shared_vector(facts, a)]
             yield self.decide(facts, _REGISTERS, row)
         else:
             yield from self._unreduced(facts)
-
-    def _resident(self, facts: Facts) -> list[Access]:
-        return [a for a in facts.loads if self._kept(facts, a)] or self._whole(facts)
 
     def _unreduced(self, facts: Facts) -> Iterable[Decision]:
         """A row that is sorted or scanned as a whole, or that a loop goes along once."""
@@ -248,6 +247,8 @@ class RowResidency(Pattern):
             return
         if held := kept_in_registers(facts, facts.loads):
             yield self.decide(facts, _REGISTERS, held)
+        elif rounds := over_rounds(facts):
+            yield self.decide(facts, "tile kept over the loop", rounds)
         elif put := [a for a in facts.loads if self._sorted(facts, a)]:
             yield self.decide(facts, _REGISTERS, put)
         elif once := self._once(facts):
@@ -290,10 +291,19 @@ class RowResidency(Pattern):
         for access in chunks:
             others = [a for a in facts.loads if a.array == access.array and a.loop != access.loop]
             others = [a for a in others if not a.node.excludes(access.node)]
+            others = [a for a in others if not self._further(facts, access, a)]
             wide = any(e != "1" for a in others for e in facts.types.shape(a.value))
             if not wide and access.loop is not None:
                 found += [access.loop, access]
         return found
+
+    def _further(self, facts: Facts, access: Access, other: Access) -> bool:
+        """Whether one of two loads goes on where the loop of the other one ends."""
+        if any(t.load is other and t.loop is access.loop for t in peeled_tails(facts)):
+            return True
+        loops = [facts.loop(a.loop) for a in (access, other)]
+        ends = [(facts.values.expr(x.low), facts.values.expr(x.high)) for x in loops if x]
+        return len(ends) == 2 and (ends[0][0] == ends[1][1] or ends[1][0] == ends[0][1])
 
     def _sorted(self, facts: Facts, access: Access) -> bool:
         """A load, in no loop that runs, of what is then sorted or scanned as a whole."""
@@ -337,59 +347,3 @@ class RowResidency(Pattern):
             return False
         above = facts.graph.upstream(value, lambda n: n.op.kind in _STOPS | REDUCTIONS)
         return access.node in above
-
-    def _kept(self, facts: Facts, access: Access) -> bool:
-        """A load that a reduction reads and that is used again beside its result."""
-        if not facts.types.shape(access.value):
-            return False
-        read = [r for r in facts.reductions if self._direct(facts, r, access)]
-        if chunked(facts, access):
-            read = [r for r in read if self._complete(facts, r, access)]
-        return any(
-            any(facts.graph.rests_on(s.value, r) for s in facts.stores)
-            and self._again(facts, r, access)
-            for r in read
-        )
-
-    def _complete(self, facts: Facts, reduction: Node, access: Access) -> bool:
-        """One round of a loop of threads loads, reduces and stores: what it goes along are groups
-        with a number of their own each."""
-        loop = access.loop
-        if not facts.of_threads or loop is None or reduction.loop is not loop:
-            return False
-        stores = [s for s in facts.stores if s.node.inside(loop)]
-        return any(facts.graph.rests_on(s.value, reduction) for s in stores)
-
-    def _whole(self, facts: Facts) -> list[Access]:
-        """Tiles with rows that are reduced as wholes, where there is no loop."""
-        if facts.loops or facts.of_threads or partial_reductions(facts):
-            return []
-        return [
-            a
-            for a in facts.loads
-            if len([e for e in facts.types.shape(a.value) if e != "1"]) > 1
-            and any(self._direct(facts, r, a) for r in facts.reductions)
-        ]
-
-    def _shared(self, facts: Facts, access: Access) -> bool:
-        """A vector that the block id does not move: it is read beside the row, by every block."""
-        moved = any(index.has(AtomKind.BLOCK) for index in access.index)
-        wide = [e for e in facts.types.shape(access.value) if e != "1"]
-        return not moved and access.loop is None and bool(wide) and not facts.loops
-
-    def _direct(self, facts: Facts, reduction: Node, access: Access) -> bool:
-        if not facts.graph.rests_on(reduction.op.inputs[0], access.node):
-            return False
-        width = len([e for e in facts.types.shape(access.value) if e != "1"])
-        return width >= len([e for e in facts.types.shape(reduction.op.inputs[0]) if e != "1"])
-
-    def _again(self, facts: Facts, reduction: Node, access: Access) -> bool:
-        """Arithmetic that takes both the load and the reduced number in."""
-        for node in facts.graph.downstream(reduction.result):
-            added = node.op.kind == OpKind.ADD
-            added = added and OpKind.MUL in map(facts.graph.kind_of, node.op.inputs[:2])
-            if added or node.op.kind in (OpKind.MUL, OpKind.SUB, OpKind.DIV, OpKind.FMA):
-                others = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, reduction)]
-                if any(access.node in facts.graph.upstream(v, summary) for v in others):
-                    return True
-        return False

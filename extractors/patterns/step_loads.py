@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows_pointer import (
     ROW_NORM_CHUNKS_POINTER,
     STEPS,
 )
+from extractors.patterns.weight_load_order import several
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
@@ -83,7 +84,7 @@ class StepLoads(Pattern):
                 continue
             inside = [n for n in computed if place is None or n.inside(place)]
             loads = [a for a in facts.loads if a.loop is place and facts.types.shape(a.value)]
-            if inside and len({a.array for a in loads}) > 1:
+            if inside and several(loads):
                 yield from self._order(facts, inside, loads, whole=place is None)
 
     def _order(

@@ -23,6 +23,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.lane_products import score_sums
 from kb.analysis.normalisations import normalisations
+from kb.analysis.row_chunks import passes
 from kb.analysis.stored import computed
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -53,10 +54,15 @@ _COUNTED = vary(
 _GROUPED_TILE = vary(ROW_NORM, ("ct.gather(w, at,", "ct.gather(w, (row % 8, at),"))
 
 
+_HALVES = vary(ADD_POINTER, ("tl.load(y + at", "tl.load(x + n + at"))
+_FROM_THE_END = "N // T * T - j + lanes".join(ROW_NORM_CHUNKS_POINTER.rsplit("j + lanes", 1))
+
+
 class WeightLoadOrder(Pattern):
     """Loads that no block id moves, or that meet a reduction only where it is stored, do not depend
     on the reduction of the row, so that they may be in flight with it; or they do. The same of the
-    loads of an attention's loop and its products, and of what an epilogue loads.
+    loads of an attention's loop and its products, and of what an epilogue loads. Of two sweeps over
+    a row the later one may go back.
 
     In which line they stand is no decision: independent statements may be exchanged.
     """
@@ -81,6 +87,8 @@ class WeightLoadOrder(Pattern):
         Case(BIASED_TILE, "independent of the product"),
         Case(ROW_NORM_CHUNKS, "weights after the statistics"),
         Case(ROW_NORM_CHUNKS_POINTER, "weights after the statistics"),
+        Case(_HALVES, "independent of the compute"),
+        Case(_FROM_THE_END, "later sweep backwards, from the chunk read last"),
     )
     near_misses = (
         NearMiss(
@@ -109,6 +117,12 @@ class WeightLoadOrder(Pattern):
             value="weights after the statistics",
         ),
         NearMiss(SOFTMAX, why="nothing is shared by the rows"),
+        NearMiss(vary(_HALVES, ("x + n + at", "x + at")), why="one tile, read twice"),
+        NearMiss(
+            ROW_NORM_CHUNKS_POINTER,
+            why="both sweeps begin where the row begins",
+            value="later sweep backwards, from the chunk read last",
+        ),
         NearMiss(PRODUCT, why="operands of a product stream by"),
         NearMiss(SOFTMAX_POINTER, why="nothing is shared by the rows"),
         NearMiss(SOFTMAX_THREADS, why="nothing is shared by the rows"),
@@ -116,6 +130,7 @@ class WeightLoadOrder(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         yield from self._streamed(facts)
+        yield from self._backwards(facts)
         if facts.contractions:
             yield from self._epilogue(facts)
             return
@@ -196,10 +211,10 @@ class WeightLoadOrder(Pattern):
                 yield self.decide(facts, value, loads)
 
     def _elementwise(self, facts: Facts) -> Iterable[Decision]:
-        """Tiles of several arrays, and numbers computed with them, of which none is needed to find
-        another; or one that says where the others are."""
+        """Tiles of several arrays or parts of one, and numbers computed with them, of which none is
+        needed to find another; or one that says where the others are."""
         wide = [a for a in facts.loads if facts.types.shape(a.value)]
-        if not wide or len({a.array for a in facts.loads}) < 2:
+        if not wide or not several(facts.loads):
             return
         points = [b for b in facts.loads if any(self._waits(facts, a, b.node) for a in wide)]
         if any(facts.types.shape(b.value) for b in points):
@@ -209,8 +224,19 @@ class WeightLoadOrder(Pattern):
         beside = [
             a for a in facts.loads if a in wide or (a not in points and self._computed(facts, a))
         ]
-        if len({a.array for a in beside}) > 1:
+        if several(beside):
             yield self.decide(facts, "independent of the compute", beside)
+
+    def _backwards(self, facts: Facts) -> Iterable[Decision]:
+        """A row that one loop goes along from its start, and a later one from its end."""
+        for loads in passes(facts).values():
+            ways = [(a, _way(facts, a)) for a in loads]
+            ahead = [a for a, way in ways if way > 0]
+            back = [a for a, way in ways if way < 0]
+            later = [a for a in back if any(b.node.index < a.node.index for b in ahead)]
+            if later:
+                value = "later sweep backwards, from the chunk read last"
+                yield self.decide(facts, value, [n for a in later for n in (a.loop, a)])
 
     def _computed(self, facts: Facts, access: Access) -> bool:
         """A number that is stored with what it was computed with."""
@@ -238,6 +264,27 @@ class WeightLoadOrder(Pattern):
 
     def _waits(self, facts: Facts, access: Access, reduction: Node) -> bool:
         return any(facts.graph.rests_on(value, reduction) for value in access.node.op.inputs)
+
+
+def several(loads: Iterable[Access]) -> bool:
+    """True for tiles of two arrays, or at two places of one that both are read."""
+    read = [a for a in loads if a.array is not None]
+    return any(
+        a.array != b.array or (a.index != b.index and not a.node.excludes(b.node))
+        for at, a in enumerate(read)
+        for b in read[at + 1 :]
+    )
+
+
+def _way(facts: Facts, access: Access) -> int:
+    """1 for a load that a loop moves on, -1 for one that it moves back, 0 where that is unknown."""
+    loop = facts.loop(access.loop)
+    step = facts.values.expr(loop.induction).atom if loop and loop.induction else None
+    if loop is None or step is None:
+        return 0
+    down = loop.step is not None and all(n < 0 for _, n in facts.values.expr(loop.step).terms)
+    ways = {(n > 0) != down for e in access.index for factors, n in e.terms if step in factors}
+    return (1 if ways == {True} else -1) if len(ways) == 1 else 0
 
 
 def _own(access: Access) -> bool:
