@@ -78,9 +78,43 @@ __global__ void either(const float* p, float* out, int n) {
 """
 
 
+_POINTS = """__global__ void length(const float* x, float* out, int n, int wide) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    const float* own = x + at * wide;
+    if (at < n) out[at] = sqrtf(own[0] * own[0] + own[1] * own[1] + own[2] * own[2]);
+}
+"""
+_BOXES = (
+    POINTER
+    + """
+@triton.jit
+def area(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    left = tl.load(x + at * 4, mask=at < n)
+    top = tl.load(x + at * 4 + 1, mask=at < n)
+    right = tl.load(x + at * 4 + 2, mask=at < n)
+    bottom = tl.load(x + at * 4 + 3, mask=at < n)
+    tl.store(out + at, (right - left) * (bottom - top), mask=at < n)
+"""
+)
+_BOXES_TILE = (
+    TILE
+    + """
+@ct.kernel
+def area(x, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    wide = ct.gather(x, (at, 2)) - ct.gather(x, (at, 0))
+    high = ct.gather(x, (at, 3)) - ct.gather(x, (at, 1))
+    ct.scatter(out, at, wide * high)
+"""
+)
+_RECORDS = "array of structures"
+
+
 class InterleavedPairs(Pattern):
-    """Two accesses of an array, one element apart, whose lanes step by two; or a loaded tile seen
-    as pairs and taken apart."""
+    """Two accesses of an array, one element apart, whose lanes step by two; three or more that go
+    on one by one, whose lanes step by as many or more; or a loaded tile seen as pairs and taken
+    apart."""
 
     name = "interleaved-pairs"
     axis = "operand_layout"
@@ -90,6 +124,9 @@ class InterleavedPairs(Pattern):
         Case(_JOIN, "interleaved"),
         Case(_APART, "interleaved"),
         Case(_APART_TILE, "interleaved"),
+        Case(_POINTS, _RECORDS),
+        Case(_BOXES, _RECORDS),
+        Case(_BOXES_TILE, _RECORDS),
     )
     near_misses = (
         NearMiss(vary(_TURN, ("at * 2", "at")), why="neighbours of a stencil"),
@@ -98,6 +135,9 @@ class InterleavedPairs(Pattern):
             vary(_APART, ("(T, 2))", "(2, T))"), ("tl.split(v)", "tl.split(tl.trans(v))")),
             why="halves of a row that are made pairs",
         ),
+        NearMiss(vary(_POINTS, ("at * wide", "at")), why="neighbours of a stencil"),
+        NearMiss(vary(_BOXES, ("at * 4", "at")), why="neighbours of a stencil"),
+        NearMiss(vary(_BOXES, ("at * 4", "at * 3")), why="the fourth is the first of the next"),
         NearMiss(ADD_POINTER, why="every array is read at one place"),
         NearMiss(PRODUCT, why="whole tiles"),
         NearMiss(_PAIR_OF_A_THREAD, why="one of two that a thread holds"),
@@ -115,6 +155,8 @@ class InterleavedPairs(Pattern):
         where: list[Where] = [*found, *self._taken_apart(facts)]
         if where:
             yield self.decide(facts, "interleaved", where)
+        if records := [a for same in _records(facts) for a in same]:
+            yield self.decide(facts, _RECORDS, records)
 
     def _taken_apart(self, facts: Facts) -> list[Node]:
         """Where a loaded tile, seen as pairs on an axis of its own, is taken apart."""
@@ -141,6 +183,45 @@ def _paired(first: Access, second: Access) -> bool:
         return False
     index = first.index[-1]
     return s.sub(second.index[-1], index).constant == 1 and _by_two(index)
+
+
+def _records(facts: Facts) -> list[list[Access]]:
+    """Accesses that read, or write, three or more numbers of one record each: all are one place
+    and its followers, and lanes lie no closer than the last of them."""
+    found = []
+    groups: dict[tuple[str, bool], list[Access]] = {}
+    for access in facts.accesses[:MOST]:
+        if access.array is not None and access.index:
+            groups.setdefault((access.array, access.is_store), []).append(access)
+    for same in groups.values():
+        first = same[0].index
+        apart = [_behind(first, a.index) for a in same]
+        whole = [n for n in apart if n is not None]
+        places = sorted(set(whole))
+        together = len(whole) == len(apart) and places == [*range(places[0], places[-1] + 1)]
+        if together and len(places) > 2 and _steps_over(first, len(places)):
+            found.append(same)
+    return found
+
+
+def _behind(first: tuple[Expr, ...], other: tuple[Expr, ...]) -> int | None:
+    """How many elements of the last axis a place lies behind another one, None where that is
+    unknown."""
+    if len(first) != len(other) or first[:-1] != other[:-1]:
+        return None
+    return s.sub(other[-1], first[-1]).constant
+
+
+def _steps_over(index: tuple[Expr, ...], numbers: int) -> bool:
+    """True when neighbouring lanes are so many numbers apart or more, and rounds more than that, or
+    by a size that is given; or where the rows of an array are records."""
+    moved = [a for e in index for a in e.top() if a.kind in (AtomKind.LANE, AtomKind.INDUCTION)]
+    for atom in moved:
+        step = index[-1].coefficient(atom)
+        by = step.constant
+        if step.terms and by is not None and abs(by) < numbers + (atom.kind is not AtomKind.LANE):
+            return False
+    return bool(moved)
 
 
 def _by_two(index: Expr) -> bool:

@@ -10,6 +10,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.rebuilt import normalised
 from kb.analysis.thread_products import thread_products
@@ -111,10 +112,64 @@ _NORM_BACK_THREADS = """__global__ void back(const float* dy, const float* w, fl
 """
 
 
+_SOLVED = (
+    POINTER
+    + """
+@triton.jit
+def solve(a, x, out, T: tl.constexpr):
+    at = tl.arange(0, T)
+    whole = at[:, None] * T + at[None, :]
+    v = -tl.load(a + whole)
+    for i in range(1, T):
+        row = -tl.load(a + i * T + at)
+        row += tl.sum(row[:, None] * v, 0)
+        v = tl.where((at == i)[:, None], row, v)
+    tl.store(out + whole, tl.dot(v, tl.load(x + whole)))
+"""
+)
+_SOLVED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def solve(a, x, out, T: Int):
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.load(a, index=(0, 0), shape=(T, T))
+    for i in range(1, T):
+        own = ct.expand_dims(at == i, axis=1)
+        row = ct.sum(ct.where(own, v, 0.0), axis=0)
+        more = ct.sum(ct.expand_dims(row, axis=1) * v, axis=0)
+        v = v + ct.where(own, ct.expand_dims(more, axis=0), 0.0)
+    y = ct.load(x, index=(0, 0), shape=(T, T))
+    acc = ct.mma(v, y, ct.full((T, T), 0.0, dtype=ct.float32))
+    ct.store(out, index=(0, 0), tile=acc)
+"""
+)
+_DIAGONAL = (
+    POINTER
+    + """
+@triton.jit
+def scores(q, k, out, T: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    at = tl.arange(0, T)
+    whole = at[:, None] * T + at[None, :]
+    x = tl.load(q + i * T * T + whole)
+    if i > j:
+        y = tl.load(k + j * T * T + whole)
+        tl.store(out + whole, tl.dot(x, y))
+    else:
+        for n in range(T):
+            y = tl.load(k + (j * T + n) * T + at)
+            tl.store(out + at * T + n, tl.sum(x * y[None, :], 1))
+"""
+)
+
+
 class ProductSummed(Pattern):
     """A tile is multiplied by a vector that is spread over one of its axes, and the other axis is
     summed, a loop adds up products of a column and a row, or threads add up the products number by
-    number; the kernel holds no matrix product."""
+    number. Beside matrix products only what runs where none of these does, or what a loop solves
+    for row by row."""
 
     name = "matrix-times-vector-by-lanes"
     axis = "reduction_engine"
@@ -142,6 +197,9 @@ class ProductSummed(Pattern):
         Case(_OUTER, "elementwise mul + sum"),
         Case(_OUTER_TILE, "elementwise mul + sum"),
         Case(SUM_THREADS, "elementwise mul + sum"),
+        Case(_SOLVED, "elementwise mul + sum"),
+        Case(_SOLVED_TILE, "elementwise mul + sum"),
+        Case(_DIAGONAL, "elementwise mul + sum"),
     )
     near_misses = (
         NearMiss(
@@ -161,12 +219,25 @@ class ProductSummed(Pattern):
         NearMiss(vary(GEMV_TILE, ("w * v", "w * w")), why="squares are summed"),
         NearMiss(vary(_LOOPED, ("w * v[None, :]", "w * w")), why="squares are summed"),
         NearMiss(ROW_NORM, why="squares are summed"),
+        NearMiss(
+            vary(_SOLVED, ("tl.sum(row[:, None] * v, 0)", "tl.sum(row[:, None] * x, 0)"),
+                 ("x + whole)", "x)"), ("    v = -", "    x = tl.load(x + whole)\n    v = -")),
+            why="a vector times a tile that stays as it is, beside a product",
+        ),
+        NearMiss(
+            vary(_DIAGONAL, ("    else:\n", "    if i == j:\n")), why="both may run",
+        ),
         NearMiss(ADD_POINTER, why="nothing is summed"),
         NearMiss(PRODUCT, why="the matrix unit multiplies"),
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
+            pairs = products_summed(facts)
+            beside = [p for p in pairs if _instead(facts, *p) or _solves(facts, *p)]
+            if beside:
+                nodes = dict.fromkeys(node for pair in beside for node in pair)
+                yield self.decide(facts, "elementwise mul + sum", nodes)
             return
         threads = thread_products(facts)
         if threads and not normalised(facts):
@@ -177,3 +248,18 @@ class ProductSummed(Pattern):
         found = list(dict.fromkeys(node for pair in pairs for node in pair))
         if found:
             yield self.decide(facts, "elementwise mul + sum", found)
+
+
+def _instead(facts: Facts, product: Node, total: Node) -> bool:
+    """Whether a product is summed where no matrix product runs, as on a diagonal."""
+    return all(total.excludes(other) for other in facts.contractions)
+
+
+def _solves(facts: Facts, product: Node, total: Node) -> bool:
+    """Whether the sum goes into the tile that it was computed from, round by round."""
+    loop = facts.loop(total.loop)
+    return loop is not None and any(
+        facts.graph.rests_on(c.next, total)
+        and any(facts.graph.core(v) == c.argument for v in product.op.inputs[:2])
+        for c in loop.carried
+    )

@@ -6,6 +6,17 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_kept import (
+    BALANCED,
+    BALANCED_TILE,
+    GROUPS_IN_ROUNDS,
+    GROUPS_POINTER,
+    GROUPS_TILE,
+    OWN_PART,
+    OWN_PART_TILE,
+    SUMMED_ON,
+    TAIL,
+)
 from extractors.patterns.cases_norms_threads import ADDED_THREADS, SCORES_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
@@ -29,11 +40,11 @@ from extractors.patterns.cases_rows_threads import (
 )
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.kept_rows import over_rounds, read_for_own_part, resident, shared_vector
+from kb.analysis.kept_rows import over_rounds, read_for_own_part, reduced, resident, shared_vector
 from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.register_rows import kept_in_registers
-from kb.analysis.row_chunks import along, chunked, passes
+from kb.analysis.row_chunks import along, chunked, goes_on, passes, sweeps
 from kb.analysis.symbolic import sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -168,6 +179,14 @@ class RowResidency(Pattern):
         Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
         Case(_GROUPS, _REGISTERS),
         Case(OWN_ROW_THREADS, _REGISTERS),
+        Case(GROUPS_POINTER, _REGISTERS),
+        Case(GROUPS_TILE, _REGISTERS),
+        Case(GROUPS_IN_ROUNDS, _REGISTERS),
+        Case(BALANCED, "tile kept over the loop"),
+        Case(BALANCED_TILE, "tile kept over the loop"),
+        Case(OWN_PART, "multi-pass reload (2 passes)"),
+        Case(OWN_PART_TILE, "multi-pass reload (2 passes)"),
+        Case(TAIL, _ONCE),
     )
     near_misses = (
         NearMiss(SCORES_THREADS, why="keys are no values", value="multi-pass reload (2 passes)"),
@@ -185,6 +204,17 @@ class RowResidency(Pattern):
         NearMiss(
             _SUMMED.replace("(0, T) + j", "(0, T)"), why="one tile again and again", value=_ONCE
         ),
+        NearMiss(SUMMED_ON, why="the sum is of all rounds so far", value=_REGISTERS),
+        NearMiss(
+            vary(BALANCED, ("range(n):\n", "range(n):\n        v = tl.load(place + _)\n")),
+            why="loaded again in every round",
+            value="tile kept over the loop",
+        ),
+        NearMiss(
+            vary(OWN_PART, ("at = row +", "at = tl.program_id(0) * T +")),
+            why="no part of the row that was summed",
+        ),
+        NearMiss(vary(TAIL, ("range(full, ", "range(0, ")), why="read twice", value=_ONCE),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
@@ -223,7 +253,7 @@ class RowResidency(Pattern):
         again = passes(facts)
         if again:
             loads = next(iter(again.values()))
-            value = _NUMBERS.get(len({a.loop for a in loads}), "multi-pass reload")
+            value = _NUMBERS.get(sweeps(facts, loads), "multi-pass reload")
             kept = [a for a in resident(facts) if all(a.node.excludes(b.node) for b in loads)]
             value = f"{value}, or one tile in registers" if kept else value
             yield self.decide(facts, value, [*kept, *loads])
@@ -233,6 +263,7 @@ class RowResidency(Pattern):
         if not row and (twice := read_for_own_part(facts)):
             yield self.decide(facts, _NUMBERS[2], twice)
         elif row:
+            row += reduced(facts, kept)
             row += [a for a in facts.loads if kept and shared_vector(facts, a)]
             yield self.decide(facts, _REGISTERS, row)
         else:
@@ -301,9 +332,7 @@ class RowResidency(Pattern):
         """Whether one of two loads goes on where the loop of the other one ends."""
         if any(t.load is other and t.loop is access.loop for t in peeled_tails(facts)):
             return True
-        loops = [facts.loop(a.loop) for a in (access, other)]
-        ends = [(facts.values.expr(x.low), facts.values.expr(x.high)) for x in loops if x]
-        return len(ends) == 2 and (ends[0][0] == ends[1][1] or ends[1][0] == ends[0][1])
+        return goes_on(facts, access, other) or goes_on(facts, other, access)
 
     def _sorted(self, facts: Facts, access: Access) -> bool:
         """A load, in no loop that runs, of what is then sorted or scanned as a whole."""

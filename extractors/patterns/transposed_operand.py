@@ -31,6 +31,7 @@ _VIEWED = "transpose in the load view (order=)"
 ADDRESSED = "transposed by the addresses of the load"
 _LOADED = "permute/transpose the loaded tile"
 _RESULT = "permute/transpose the computed tile"
+_PLAIN = "no transpose in the kernel"
 
 
 _STRIDED = vary(
@@ -100,6 +101,8 @@ class TransposedOperand(Pattern):
         Case(_WEIGHED, _RESULT),
         Case(_DECAYED, ADDRESSED),
         Case(vary(PRODUCT, ("mma(x, y", "mma(ct.transpose(x) * 2, y")), _LOADED),
+        Case(PRODUCT, _PLAIN),
+        Case(PRODUCT_POINTER, _PLAIN),
         Case(vary(BACKWARD_KEYS_THREADS, ("tq[i][threadIdx.x]", "to[i][threadIdx.x]")), _LOADED),
     )
     near_misses = (
@@ -130,10 +133,16 @@ class TransposedOperand(Pattern):
         NearMiss(
             vary(_GATHERED, ("rows[None, :], cols[:, None]", "cols[:, None], rows[None, :]")),
             why="columns go along the last axis",
+            value=ADDRESSED,
         ),
         NearMiss(vary(_WEIGHED, ("ct.transpose(ct.exp", "(ct.exp")), why="nothing is turned"),
         NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
-        NearMiss(vary(PRODUCT, ("mma(x, y", "mma(x * 2, y")), why="computed as it was loaded"),
+        NearMiss(
+            vary(PRODUCT, ("mma(x, y", "mma(x * 2, y")),
+            why="computed as it was loaded",
+            value=_RESULT,
+        ),
+        NearMiss(ATTENTION, why="the keys are turned", value=_PLAIN),
         NearMiss(
             vary(_PAGED, ("[None, :] * tn + lane[:, None]", "[:, None] * tn + lane[None, :]")),
             why="elements of a row lie side by side in the tile",
@@ -161,8 +170,21 @@ class TransposedOperand(Pattern):
                 self._operand(facts, product.op.operand(role), found)
         if not facts.contractions:
             self._stored(facts, found)
+        elif not found and (plain := self._plain(facts)):
+            found[_PLAIN, None] = plain
         for (value, subject), where in found.items():
             yield self.decide(facts, value, where, subject)
+
+    def _plain(self, facts: Facts) -> list[Where]:
+        """Loaded operands of products of which none is turned, with where their rows and columns
+        come together."""
+        values = [p.op.operand(role) for p in facts.contractions for role in ("lhs", "rhs")]
+        loads = dict.fromkeys(a for v in values for a in facts.held_loads(v))
+        tiles = [a for a in loads if len(facts.types.shape(a.value)) > 1]
+        turned = any(facts.graph.roots(v, *TURNS) for v in values)
+        if facts.of_threads or turned or any(a.transposed for a in tiles) or not tiles:
+            return []
+        return [n for a in tiles for n in (a, a.made, *joined(facts, a))]
 
     def _operand(
         self, facts: Facts, value: str | None, found: dict[tuple[str, str | None], list[Where]]

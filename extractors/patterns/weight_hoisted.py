@@ -19,10 +19,17 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.hoisted import of_every_block, prepared
+from kb.analysis.graph import CASTS, Node
+from kb.analysis.hoisted import (
+    in_registers,
+    of_every_block,
+    prepared,
+    staged,
+    still_in_rounds,
+    walked_again,
+)
 from kb.analysis.loops import Loop, Role, blocked, persistent
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind
 
@@ -136,7 +143,6 @@ _KEPT_REGISTERS = vary(
      "            int i = threadIdx.x * 4 + j;\n"),
     ("* w[i]", "* held[j]"),
 )  # fmt: skip
-_SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 
 
@@ -202,6 +208,8 @@ class WeightHoisted(Pattern):
         told: list[list[Node]] = []
         if every := of_every_block(facts):
             yield self.decide(facts, "reload per item", every)
+        if still := still_in_rounds(facts):
+            yield self.decide(facts, "reload per item", still)
         spread = self._spread(facts)
         if spread:
             yield self.decide(facts, "load once per CTA", spread)
@@ -217,7 +225,7 @@ class WeightHoisted(Pattern):
                 if not a.node.inside(loop.node) and set(a.node.loops) <= set(loop.node.loops)
             ]
             if items and facts.of_threads:
-                before += [*_staged(facts, loop), *_in_registers(facts, loop)]
+                before += [*staged(facts, loop), *in_registers(facts, loop)]
             again = {a.array for a in facts.loads if a.node.inside(loop.node)}
             before = [a for a in before if a.array is None or a.array not in again]
             kept = self._held(facts, before, inside)
@@ -230,7 +238,7 @@ class WeightHoisted(Pattern):
                 a
                 for a in facts.loads
                 if a.node.inside(loop.node)
-                and (self._still(facts, a, loop) or (items and _walked_again(facts, a, loop)))
+                and (self._still(facts, a, loop) or (items and walked_again(facts, a, loop)))
             ]
             if reloaded:
                 yield self.decide(facts, "reload per item", reloaded)
@@ -334,52 +342,6 @@ class WeightHoisted(Pattern):
         step = facts.values.expr(loop.induction).atom
         moved = {facts.values.expr(c.argument).atom for c in loop.carried} | {step}
         return not any(a in moved for e in access.index for a in e.atoms())
-
-
-def _staged(facts: Facts, loop: Loop) -> list[Access]:
-    """What a loop over elements has put into shared memory before a loop over items begins."""
-    graph = facts.threads
-    shared = [n for n in graph.of(OpKind.STORE) if n.op.attribute("space") == "shared"]
-    values = {graph.through(n.op.operand("value"), _SEEN_AS) for n in shared}
-    if loop.node.loop is not None:
-        return []
-    return [
-        a
-        for a in facts.loads
-        if a.value in values
-        and a.node.index < loop.node.index
-        and not set(a.node.loops) <= set(loop.node.loops)
-    ]
-
-
-def _in_registers(facts: Facts, loop: Loop) -> list[Access]:
-    """What loops over the elements of arrays in registers have loaded before a loop over items."""
-    found = [a for a in facts.loads if a.loop is not None and a.node.index < loop.node.index]
-    walks = {x.node for x in facts.loops if x.range and x.range.op.kind == OpKind.STATIC_RANGE}
-    return [a for a in found if {*a.node.loops} - {*loop.node.loops} <= walks]
-
-
-def _walked_again(facts: Facts, access: Access, loop: Loop) -> bool:
-    """True for elements that a loop inside of one over items walks over, from the same start and at
-    the same places for every item."""
-    inner = facts.loop(access.loop)
-    if not facts.of_threads or inner is None or inner.node.loop is not loop.node:
-        return False
-    if not facts.types.shape(access.value) or loop.induction is None or inner.low is None:
-        return False
-    step = facts.values.expr(inner.induction).atom if inner.induction else None
-    moved = {facts.values.expr(c.argument).atom for c in loop.carried}
-    moved.add(facts.values.expr(loop.induction).atom)
-    atoms = [a for e in (*access.index, facts.values.expr(inner.low)) for a in e.atoms()]
-    return step in atoms and not any(a in moved or _made_in(facts, a, loop) for a in atoms)
-
-
-def _made_in(facts: Facts, atom: Atom, loop: Loop) -> bool:
-    """Whether an unknown number is loaded or computed inside of a loop."""
-    if atom.kind in _MOVING or atom.kind in (AtomKind.LANE, AtomKind.PARAMETER):
-        return False
-    made = facts.graph.producer(atom.value)
-    return made is not None and made.inside(loop.node)
 
 
 def _spreads(facts: Facts, load: Access, store: Access) -> bool:

@@ -6,12 +6,13 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.ops import OpKind
 
 _SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
 _COMPUTED = _SEEN_AS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA}
 _MOVING = (AtomKind.BLOCK, AtomKind.LOADED, AtomKind.OPAQUE)
+_COUNTED = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 MOST = 32
 """Values that a load is followed through before a loop."""
 
@@ -45,3 +46,70 @@ def of_every_block(facts: Facts) -> list[Access]:
     shared = [a for a in wide if not a.is_store and a.array not in own and a.index]
     taken = [a for a in shared if any(facts.graph.rests_on(s.value, a.node) for s in stores)]
     return taken if read else []
+
+
+def still_in_rounds(facts: Facts) -> list[Access]:
+    """What a thread loads again in every round of a loop, from a place that the rounds do not move,
+    of an array that none of them writes."""
+    found: dict[Access, None] = {}
+    for loop in facts.rolled_loops if facts.of_threads else ():
+        if loop.node.op.kind == OpKind.WHILE and loop.induction is None:
+            continue
+        written = {a.array for a in facts.stores if a.node.inside(loop.node)}
+        inside = [a for a in facts.loads if a.node.inside(loop.node) and a.index]
+        steps = {facts.values.expr(x).atom for x in (loop.induction,) if x}
+        moved = steps | {facts.values.expr(c.argument).atom for c in loop.carried}
+        for access in inside:
+            atoms = [a for e in access.index for a in e.atoms()]
+            if access.array is None or access.array in written:
+                continue
+            counts = any(a.kind is AtomKind.COUNT and a.value == loop.node.result for a in atoms)
+            if not counts and not any(a in moved or _made_in(facts, a, loop) for a in atoms):
+                found[access] = None
+    return list(found)
+
+
+def staged(facts: Facts, loop: Loop) -> list[Access]:
+    """What a loop over elements has put into shared memory before a loop over items begins."""
+    graph = facts.threads
+    shared = [n for n in graph.of(OpKind.STORE) if n.op.attribute("space") == "shared"]
+    values = {graph.through(n.op.operand("value"), _SEEN_AS) for n in shared}
+    if loop.node.loop is not None:
+        return []
+    return [
+        a
+        for a in facts.loads
+        if a.value in values
+        and a.node.index < loop.node.index
+        and not set(a.node.loops) <= set(loop.node.loops)
+    ]
+
+
+def in_registers(facts: Facts, loop: Loop) -> list[Access]:
+    """What loops over the elements of arrays in registers have loaded before a loop over items."""
+    found = [a for a in facts.loads if a.loop is not None and a.node.index < loop.node.index]
+    walks = {x.node for x in facts.loops if x.range and x.range.op.kind == OpKind.STATIC_RANGE}
+    return [a for a in found if {*a.node.loops} - {*loop.node.loops} <= walks]
+
+
+def walked_again(facts: Facts, access: Access, loop: Loop) -> bool:
+    """True for elements that a loop inside of one over items walks over, from the same start and at
+    the same places for every item."""
+    inner = facts.loop(access.loop)
+    if not facts.of_threads or inner is None or inner.node.loop is not loop.node:
+        return False
+    if not facts.types.shape(access.value) or loop.induction is None or inner.low is None:
+        return False
+    step = facts.values.expr(inner.induction).atom if inner.induction else None
+    moved = {facts.values.expr(c.argument).atom for c in loop.carried}
+    moved.add(facts.values.expr(loop.induction).atom)
+    atoms = [a for e in (*access.index, facts.values.expr(inner.low)) for a in e.atoms()]
+    return step in atoms and not any(a in moved or _made_in(facts, a, loop) for a in atoms)
+
+
+def _made_in(facts: Facts, atom: Atom, loop: Loop) -> bool:
+    """Whether an unknown number is loaded or computed inside of a loop."""
+    if atom.kind in _COUNTED or atom.kind in (AtomKind.LANE, AtomKind.PARAMETER):
+        return False
+    made = facts.graph.producer(atom.value)
+    return made is not None and made.inside(loop.node)

@@ -8,7 +8,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
 from kb.analysis.loops import Role
 from kb.analysis.row_chunks import chunked, summary
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import AtomKind, sub
 from kb.ops import OpKind
 
 _GROWING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM, Role.RUNNING_MINIMUM)
@@ -19,6 +19,16 @@ def resident(facts: Facts) -> list[Access]:
     """Loads that a reduction reads and that are used again beside its result; else tiles with rows
     that are reduced as wholes."""
     return [a for a in facts.loads if _kept(facts, a)] or _whole(facts)
+
+
+def reduced(facts: Facts, loads: list[Access]) -> list[Node]:
+    """Where rows that are seen as groups are reduced."""
+    return [
+        r
+        for r in facts.reductions
+        for a in loads
+        if _direct(facts, r, a) and _axes(facts, a.value) < _axes(facts, r.op.inputs[0])
+    ]
 
 
 def shared_vector(facts: Facts, access: Access) -> bool:
@@ -57,14 +67,22 @@ def read_for_own_part(facts: Facts) -> list[Access]:
         first = [a for a in summed if a.array == access.array and a.index != access.index]
         if access in summed or not first:
             continue
-        moved = [{x for i in a.index for x in i.atoms() if x.kind is AtomKind.BLOCK} for a in first]
-        blocks = {x for i in access.index for x in i.atoms() if x.kind is AtomKind.BLOCK}
         stores = facts.stored_in(access.value)
-        if any(own < blocks for own in moved) and any(
+        if any(_part_of(access, a) for a in first) and any(
             facts.graph.rests_on(s.value, a.node) for s in stores for a in first
         ):
             return [*first, access]
     return []
+
+
+def _part_of(access: Access, row: Access) -> bool:
+    """Whether a load lies somewhere in a row by a block id that the row has not."""
+    if len(access.index) != len(row.index):
+        return False
+    own = {a for i in row.index for a in i.atoms() if a.kind is AtomKind.BLOCK}
+    apart = [sub(a, b) for a, b in zip(access.index, row.index, strict=True)]
+    blocks = {a for i in apart for a in i.atoms() if a.kind is AtomKind.BLOCK}
+    return bool(blocks) and not blocks & own
 
 
 def _kept(facts: Facts, access: Access) -> bool:

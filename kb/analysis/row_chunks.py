@@ -60,7 +60,26 @@ def passes(facts: Facts) -> dict[str, list[Access]]:
             first = [a for a in facts.feeding(store.value) if a.loop is store.loop]
             found[store.array or ""] = [*first, *again]
     apart = {array: _side_by_side(_one_part(facts, loads)) for array, loads in found.items()}
-    return {array: loads for array, loads in apart.items() if len({a.loop for a in loads}) > 1}
+    return {array: loads for array, loads in apart.items() if sweeps(facts, loads) > 1}
+
+
+def sweeps(facts: Facts, loads: list[Access]) -> int:
+    """How often loads go along a row: their loops, but for those that go on where another one of
+    them ended."""
+    firsts: dict[Node, Access] = {}
+    for access in loads:
+        if access.loop is not None:
+            firsts.setdefault(access.loop, access)
+    heads = [a for a in firsts.values() if not any(goes_on(facts, b, a) for b in firsts.values())]
+    return len(heads)
+
+
+def goes_on(facts: Facts, access: Access, other: Access) -> bool:
+    """Whether the loop of another load goes on where that of a load ends."""
+    loop, after = facts.loop(access.loop), facts.loop(other.loop)
+    if loop is None or after is None or loop is after or after.low is None or loop.high is None:
+        return False
+    return facts.values.expr(loop.high) == facts.values.expr(after.low)
 
 
 def _one_part(facts: Facts, loads: list[Access]) -> list[Access]:

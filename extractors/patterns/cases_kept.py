@@ -1,0 +1,130 @@
+"""Sample kernels whose rows or tiles are loaded once and used again, or twice in other parts.
+Written for this purpose.
+"""
+
+from __future__ import annotations
+
+from extractors.patterns.cases import POINTER, TILE, vary
+
+GROUPS_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def quantise(x, out, scales, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    g = tl.reshape(v * tl.sigmoid(v), (T // 32, 32))
+    top = tl.max(tl.abs(g), axis=1)
+    tl.store(scales + tl.program_id(0) * (T // 32) + tl.arange(0, T // 32), top)
+    tl.store(out + at, tl.reshape(g / top[:, None], (T,)), mask=at < n)
+"""
+)
+"""Groups of a row are scaled by their maximum; the row is seen as rows of groups."""
+
+GROUPS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def quantise(x, out, T: Int):
+    v = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    g = ct.reshape(v, (T // 32, 32))
+    top = ct.max(ct.abs(g), axis=1, keepdims=True)
+    ct.store(out, index=(ct.bid(0),), tile=ct.reshape(g / top, (T,)))
+"""
+)
+
+GROUPS_IN_ROUNDS = (
+    POINTER
+    + """
+@triton.jit
+def quantise(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+        tl.store(out + row * n + at, v / tl.max(tl.abs(v), axis=0), mask=at < n)
+"""
+)
+"""Every round takes a group of its own."""
+
+SUMMED_ON = vary(
+    GROUPS_IN_ROUNDS,
+    ("    for j", "    acc = 0.0\n    for j"),
+    ("v / tl.max(tl.abs(v), axis=0)", "v * acc"),
+    ("        tl.store", "        acc += tl.sum(v, axis=0)\n        tl.store"),
+)
+"""The sum goes on from round to round."""
+
+BALANCED = (
+    POINTER
+    + """
+@triton.jit
+def balance(x, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    place = x + tl.program_id(0) * T * T + at[:, None] * T + at[None, :]
+    v = tl.exp(tl.load(place))
+    for _ in range(n):
+        v = v / tl.sum(v, axis=1)[:, None]
+        v = v / tl.sum(v, axis=0)[None, :]
+    tl.store(place, v)
+"""
+)
+"""A matrix stays in registers while its rows and columns are scaled again and again."""
+
+BALANCED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def balance(x, n: int, T: Int):
+    v = ct.load(x, index=(ct.bid(0), 0, 0), shape=(1, T, T)).reshape((T, T))
+    for _ in range(n):
+        v = v / ct.sum(v, axis=1, keepdims=True)
+        v = v / ct.sum(v, axis=0, keepdims=True)
+    ct.store(x, index=(ct.bid(0), 0, 0), tile=v.reshape((1, T, T)))
+"""
+)
+
+OWN_PART = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, out, N: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0) * N
+    v = tl.load(x + row + tl.arange(0, N))
+    r = tl.rsqrt(tl.sum(v * v, axis=0) / N)
+    at = row + tl.program_id(1) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at) * r)
+"""
+)
+"""Every block sums up the whole row and stores a part of it."""
+
+OWN_PART_TILE = (
+    TILE
+    + """
+@ct.kernel
+def norm(x, out, N: Int, T: Int):
+    v = ct.load(x, index=(ct.bid(0), 0), shape=(1, N))
+    r = ct.rsqrt(ct.sum(v * v, axis=1, keepdims=True) / N)
+    own = ct.load(x, index=(ct.bid(0), ct.bid(1)), shape=(1, T))
+    ct.store(out, index=(ct.bid(0), ct.bid(1)), tile=own * r)
+"""
+)
+
+TAIL = (
+    POINTER
+    + """
+@triton.jit
+def largest(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0) * n
+    top = -float("inf")
+    full = n // T
+    for i in range(0, full):
+        top = tl.maximum(top, tl.max(tl.load(x + row + i * T + tl.arange(0, T)), axis=0))
+    for i in range(full, tl.cdiv(n, T)):
+        at = i * T + tl.arange(0, T)
+        last = tl.load(x + row + at, mask=at < n, other=-float("inf"))
+        top = tl.maximum(top, tl.max(last, axis=0))
+    tl.store(out + tl.program_id(0), top)
+"""
+)
+"""A second loop goes on where the first one ends."""
