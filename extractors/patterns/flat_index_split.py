@@ -98,6 +98,11 @@ _BIAS = """__global__ void shifted(const float* x, const float* bias, float* out
     if (at < m * n) out[at] = x[at] + bias[at % n];
 }
 """
+_ROW_OF = """__global__ void scaled(const float* x, const float* by, float* out, int m, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < m * n) out[at] = x[at] * by[at / n];
+}
+"""
 _TRIPLES = """__global__ void colours(const float* x, const float* by, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n * 3) out[at] = x[at] * by[at / 3] + by[n + at % 3];
@@ -117,6 +122,7 @@ class FlatIndexSplit(Pattern):
     source = "Warren, Hacker's Delight (2012), chapter 10: division by what does not change"
     matches = (
         Case(_BIAS, "recomputed div"),
+        Case(_ROW_OF, "recomputed div"),
         Case(_TRIPLES, "recomputed div"),
         Case(vary(_CHANNEL, ("at // size % count", "at % count")), "recomputed div"),
         Case(_ROLL, "recomputed div"),
@@ -131,6 +137,12 @@ class FlatIndexSplit(Pattern):
     near_misses = (
         NearMiss(
             vary(_BIAS, ("out[at] =", "out[at % n] =")), why="what is stored wraps around, too"
+        ),
+        NearMiss(
+            vary(
+                _ROW_OF, ("int at = blockIdx.x * blockDim.x + threadIdx.x", "int at = threadIdx.x")
+            ),
+            why="the row of a thread of the block",
         ),
         NearMiss(
             vary(_ROLL, ("at // width", "tl.program_id(1)"), ("at % width", "at")),
@@ -238,12 +250,13 @@ def divided_positions(facts: Facts) -> list[Node]:
 
 def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
     """True for a quotient of what a loop variable, perhaps with lanes or times sizes, is added to;
-    or of lanes by a number that is handed in."""
+    or of lanes, of threads those of the whole grid, by a number that is handed in."""
     over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
     steps = [a for f, _ in over.terms for a in f if _sizes(f, a)]
     rounds = bool(node.loops) and any(a.kind is AtomKind.INDUCTION for a in steps)
     handed = under.atom is not None and under.atom.kind is AtomKind.PARAMETER
-    lanes = handed and not facts.of_threads and any(a.kind is AtomKind.LANE for a in steps)
+    flat = over.has(AtomKind.BLOCK) if facts.of_threads else True
+    lanes = handed and flat and any(a.kind is AtomKind.LANE for a in steps)
     whole = all(under.atom in f for f, _ in over.terms)  # so many tiles, counted again
     return over not in left and not whole and (rounds or lanes)
 

@@ -126,6 +126,10 @@ class OverlappingWindows(Pattern):
         Case(_POOL, "one shifted load per tap"),
         Case(_ROWS, "one shifted load per tap"),
         Case(_POOL_TILE, "one shifted load per tap"),
+        Case(
+            vary(_POOL, ("range(K)", "range(1 - K, 1)")),
+            "one shifted load per tap",
+        ),
     )
     near_misses = (
         NearMiss(

@@ -66,7 +66,7 @@ _PARTS = vary(
 )  # fmt: skip
 
 
-_OUTER = (
+OUTER = (
     POINTER
     + """
 @triton.jit
@@ -81,7 +81,7 @@ def mix(a, x, out, n, K: tl.constexpr, TN: tl.constexpr, TM: tl.constexpr):
     tl.store(out + rows[:, None] * n + cols[None, :], acc, mask=cols[None, :] < n)
 """
 )
-_OUTER_TILE = (
+OUTER_TILE = (
     TILE
     + """
 @ct.kernel
@@ -194,8 +194,8 @@ class ProductSummed(Pattern):
             ),
             "elementwise mul + sum",
         ),
-        Case(_OUTER, "elementwise mul + sum"),
-        Case(_OUTER_TILE, "elementwise mul + sum"),
+        Case(OUTER, "elementwise mul + sum"),
+        Case(OUTER_TILE, "elementwise mul + sum"),
         Case(SUM_THREADS, "elementwise mul + sum"),
         Case(_SOLVED, "elementwise mul + sum"),
         Case(_SOLVED_TILE, "elementwise mul + sum"),
@@ -203,10 +203,10 @@ class ProductSummed(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_OUTER, ("w[:, None] * v[None, :]", "v[None, :]")), why="rows are added up"
+            vary(OUTER, ("w[:, None] * v[None, :]", "v[None, :]")), why="rows are added up"
         ),
         NearMiss(
-            vary(_OUTER_TILE, ("index=(0, k), shape=(TN, 1)", "index=(0, k), shape=(1, 1)")),
+            vary(OUTER_TILE, ("index=(0, k), shape=(TN, 1)", "index=(0, k), shape=(1, 1)")),
             why="rows are scaled by one factor each and then added up",
         ),
         NearMiss(_NORM_BACK_THREADS, why="the sum of a row meets the row again"),

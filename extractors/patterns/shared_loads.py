@@ -7,20 +7,25 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
+from extractors.patterns.cases_rows_pointer import DELTA
 from extractors.patterns.cases_threads import TURNED_THREADS
 from extractors.patterns.dual_orientation import DualOrientation
+from extractors.patterns.product_summed import GEMV, GEMV_TILE, OUTER, OUTER_TILE
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS, Node
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
+from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.symbolic import ZERO, AtomKind, add, of, sub
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
+_SPREADING = VIEWS | CASTS | {OpKind.BROADCAST_TO}
 _STOPS = READS | COMPARISONS | CONTRACTIONS | REDUCTIONS | {OpKind.ATTRIBUTE}
 _AGAIN = "one element loaded again"
 _PRODUCTS = "load once, use in several products"
 _BESIDE = "load once, use in a product and beside it"
 _STORED = "load once, store several times"
+_BROADCAST = "load once, for all rows of a tile"
 _PARTNER = "elements of the other half loaded again"
 
 _LABEL = (
@@ -111,8 +116,8 @@ _TURNED_THREADS = """__global__ void turned(const float* x, const float* by, flo
 class SharedLoads(Pattern):
     """A tile is an operand of several products, or of one and of what is stored or summed beside
     it; what was loaded once is stored several times; an element of what was loaded, chosen by a
-    loaded index, is loaded again; or every element is loaded for itself and for its partner half a
-    row away."""
+    loaded index, is loaded again; every element is loaded for itself and for its partner half a
+    row away; or all rows of a tile are multiplied with one row, to be summed."""
 
     name = "one-load-for-several-uses"
     axis = "load_reuse"
@@ -125,6 +130,10 @@ class SharedLoads(Pattern):
         Case(_SPREAD, _STORED),
         Case(_PARTS, _STORED),
         Case(_TURNED, _PARTNER),
+        Case(GEMV, _BROADCAST),
+        Case(GEMV_TILE, _BROADCAST),
+        Case(OUTER, _BROADCAST),
+        Case(OUTER_TILE, _BROADCAST),
         Case(_TURNED_THREADS, _PARTNER),
     )
     near_misses = (
@@ -146,6 +155,8 @@ class SharedLoads(Pattern):
         ),
         NearMiss(vary(_TURNED, ("at - half)", "at)")), why="the first half alone is taken twice"),
         NearMiss(_TURNED_THREADS.replace("own[at] +", "at +"), why="every element is loaded once"),
+        NearMiss(DELTA, why="every row has its partner"),
+        NearMiss(vary(GEMV, ("tl.load(x + cols)", "cols * 1.0")), why="nothing is loaded for it"),
         NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),
@@ -162,8 +173,11 @@ class SharedLoads(Pattern):
             yield self.decide(facts, _PARTNER, partners)
         if facts.contractions:
             yield from self._products(facts)
-        elif stored := [*_stored(facts)]:
+            return
+        if stored := [*_stored(facts)]:
             yield self.decide(facts, _STORED, stored)
+        if broadcast := _broadcast(facts):
+            yield self.decide(facts, _BROADCAST, broadcast)
 
     def _products(self, facts: Facts) -> Iterable[Decision]:
         users: dict[Access, list[Node]] = {}
@@ -312,3 +326,16 @@ def _stored(facts: Facts) -> Iterable[Access]:
             outside = deep < len(store.node.loops) and store.node.loops[:deep] == around
             if outside and None not in (load.array, store.array) and facts.types.shape(load.value):
                 yield from (load, store)
+
+
+def _broadcast(facts: Facts) -> list[Where]:
+    """Loads of a column or a row that every row or column of another tile is multiplied with, to be
+    summed; with the products."""
+    found: list[Where] = []
+    for made, _ in (*products_summed(facts), *outer_products(facts)):
+        for side in made.op.inputs[:2]:
+            below = facts.graph.through(side, _SPREADING)
+            wide = [sum(e != "1" for e in facts.types.shape(v)) for v in (below, made.result)]
+            if 0 < wide[0] < wide[1]:
+                found += [n for a in facts.held_loads(below) for n in (a, made)]
+    return found

@@ -7,7 +7,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import Atom, AtomKind
-from kb.ops import OpKind
+from kb.ops import ATOMICS, READS, OpKind
 
 _SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
 _COMPUTED = _SEEN_AS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA}
@@ -35,7 +35,7 @@ def prepared(facts: Facts, access: Access, loop: Loop) -> list[Node]:
 def of_every_block(facts: Facts) -> list[Access]:
     """Tiles that every block loads from the same place, for results of its own: without a loop over
     work items each of them is loaded once per item."""
-    if facts.of_threads or facts.contractions or facts.item_loops:
+    if facts.contractions or facts.item_loops:
         return []
     wide = [a for a in facts.accesses if facts.types.shape(a.value) and a.array is not None]
     own = {a.array for a in wide if any(i.has(*_MOVING) for i in a.index)}
@@ -45,28 +45,50 @@ def of_every_block(facts: Facts) -> list[Access]:
     read = {a.array for a in wide if not a.is_store and a.array in own}
     shared = [a for a in wide if not a.is_store and a.array not in own and a.index]
     taken = [a for a in shared if any(facts.graph.rests_on(s.value, a.node) for s in stores)]
+    if facts.of_threads:
+        taken = [a for a in taken if not _over_rounds(facts, a)]
     return taken if read else []
+
+
+def _over_rounds(facts: Facts, access: Access) -> bool:
+    """Whether a loop that the load stands before computes with it."""
+    loops = {loop.node for loop in facts.rolled_loops} - {*access.node.loops}
+    users = facts.graph.downstream(access.value, MOST) if loops else ()
+    return any(loop in loops for n in users for loop in n.loops)
 
 
 def still_in_rounds(facts: Facts) -> list[Access]:
     """What a thread loads again in every round of a loop, from a place that the rounds do not move,
-    of an array that none of them writes."""
+    of an array that none of them writes and of which nothing before the loop has loaded it."""
     found: dict[Access, None] = {}
     for loop in facts.rolled_loops if facts.of_threads else ():
-        if loop.node.op.kind == OpKind.WHILE and loop.induction is None:
+        if loop.node.op.kind == OpKind.WHILE:
             continue
         written = {a.array for a in facts.stores if a.node.inside(loop.node)}
-        inside = [a for a in facts.loads if a.node.inside(loop.node) and a.index]
-        steps = {facts.values.expr(x).atom for x in (loop.induction,) if x}
-        moved = steps | {facts.values.expr(c.argument).atom for c in loop.carried}
+        inside = [a for a in facts.loads if a.node.inside(loop.node) and a.array is not None]
+        before = {(a.array, a.index) for a in facts.loads if not a.node.inside(loop.node)}
+        rounds = [
+            *(c.argument for c in loop.carried),
+            *([loop.induction] if loop.induction else []),
+        ]
+        changed = facts.graph.node_set(
+            n
+            for n in facts.graph.of(*READS, *ATOMICS)
+            if n.inside(loop.node) and _changes(facts.access(n), written)
+        )
         for access in inside:
-            atoms = [a for e in access.index for a in e.atoms()]
-            if access.array is None or access.array in written:
-                continue
-            counts = any(a.kind is AtomKind.COUNT and a.value == loop.node.result for a in atoms)
-            if not counts and not any(a in moved or _made_in(facts, a, loop) for a in atoms):
+            places = [v for v in (access.base, *access.address) if v is not None]
+            moved = any(facts.graph.rests_on_argument(v, one) for v in places for one in rounds)
+            moved = moved or any(facts.graph.rests_on_any(v, changed) for v in places)
+            known = access.array in written or (access.array, access.index) in before
+            if access.index and not moved and not known:
                 found[access] = None
     return list(found)
+
+
+def _changes(access: Access | None, written: set[str | None]) -> bool:
+    """Whether what is read may be another number in the next round."""
+    return access is None or access.is_atomic or access.array is None or access.array in written
 
 
 def staged(facts: Facts, loop: Loop) -> list[Access]:

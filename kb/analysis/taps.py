@@ -93,7 +93,7 @@ def _tap(facts: Facts, loop: Loop, access: Access) -> bool:
                 continue
             tile = s.mul(along, lane.args[0])
             own = s.mul(by, s.sub(high, low)) == along
-            if own or tile == by or (high.constant or 2) < 2:
+            if own or tile == by or (s.sub(high, low).constant or 2) < 2:
                 continue
             strides = [
                 {a for f, _ in e.terms for a in f if not facts.values.compile_time(s.of(a))}
