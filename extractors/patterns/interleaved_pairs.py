@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis import symbolic as s
-from kb.analysis.accesses import Access
+from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
@@ -152,11 +152,13 @@ class InterleavedPairs(Pattern):
             if first.is_store == second.is_store and _paired(first, second)
             for access in (first, second)
         ]
-        where: list[Where] = [*found, *self._taken_apart(facts)]
+        records = _records(facts)
+        pairs = [a for a in found if a not in records]
+        where: list[Where] = [*pairs, *_placing(facts, pairs), *self._taken_apart(facts)]
         if where:
             yield self.decide(facts, "interleaved", where)
-        if records := [a for same in _records(facts) for a in same]:
-            yield self.decide(facts, _RECORDS, records)
+        if records:
+            yield self.decide(facts, _RECORDS, [*records, *_placing(facts, records)])
 
     def _taken_apart(self, facts: Facts) -> list[Node]:
         """Where a loaded tile, seen as pairs on an axis of its own, is taken apart."""
@@ -185,31 +187,34 @@ def _paired(first: Access, second: Access) -> bool:
     return s.sub(second.index[-1], index).constant == 1 and _by_two(index)
 
 
-def _records(facts: Facts) -> list[list[Access]]:
+def _placing(facts: Facts, accesses: list[Access]) -> list[Node]:
+    """Where the places of pairs or records are computed."""
+    places = {e for a in accesses for e in (a.index[-1], _without_number(a.index[-1]))}
+    steps = facts.graph.of(OpKind.MUL, OpKind.ADD) if places else []
+    return [n for n in steps if facts.values.expr(n.result) in places]
+
+
+def _records(facts: Facts) -> list[Access]:
     """Accesses that read, or write, three or more numbers of one record each: all are one place
     and its followers, and lanes lie no closer than the last of them."""
-    found = []
-    groups: dict[tuple[str, bool], list[Access]] = {}
+    groups: dict[tuple[str, bool, tuple[Expr, ...]], list[tuple[int, Access]]] = {}
     for access in facts.accesses[:MOST]:
-        if access.array is not None and access.index:
-            groups.setdefault((access.array, access.is_store), []).append(access)
-    for same in groups.values():
-        first = same[0].index
-        apart = [_behind(first, a.index) for a in same]
-        whole = [n for n in apart if n is not None]
-        places = sorted(set(whole))
-        together = len(whole) == len(apart) and places == [*range(places[0], places[-1] + 1)]
-        if together and len(places) > 2 and _steps_over(first, len(places)):
-            found.append(same)
+        if access.array is not None and access.index and access.mode not in BULK:
+            *rows, last = access.index
+            place = (*rows, _without_number(last))
+            number = s.sub(last, place[-1]).constant or 0
+            groups.setdefault((access.array, access.is_store, place), []).append((number, access))
+    found = []
+    for (_, _, place), same in groups.items():
+        numbers = sorted({number for number, _ in same})
+        together = numbers == [*range(numbers[0], numbers[-1] + 1)]
+        if together and len(numbers) > 2 and _steps_over(place, len(numbers)):
+            found += [access for _, access in same]
     return found
 
 
-def _behind(first: tuple[Expr, ...], other: tuple[Expr, ...]) -> int | None:
-    """How many elements of the last axis a place lies behind another one, None where that is
-    unknown."""
-    if len(first) != len(other) or first[:-1] != other[:-1]:
-        return None
-    return s.sub(other[-1], first[-1]).constant
+def _without_number(index: Expr) -> Expr:
+    return s.sub(index, s.number(next((n for factors, n in index.terms if not factors), 0)))
 
 
 def _steps_over(index: tuple[Expr, ...], numbers: int) -> bool:
