@@ -84,7 +84,8 @@ class StepLoads(Pattern):
                 continue
             inside = [n for n in computed if place is None or n.inside(place)]
             loads = [a for a in facts.loads if a.loop is place and facts.types.shape(a.value)]
-            if inside and several(loads):
+            arrays = {a.array for a in loads}
+            if inside and (len(arrays) > 1 or (place is None and several(loads))):
                 yield from self._order(facts, inside, loads, whole=place is None)
 
     def _order(

@@ -21,7 +21,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, TURNS, Node
 from kb.analysis.specialise import branches
-from kb.analysis.symbolic import AtomKind, Expr, nested
+from kb.analysis.symbolic import ONE, AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -144,6 +144,15 @@ class TransposedOperand(Pattern):
         ),
         NearMiss(ATTENTION, why="the keys are turned", value=_PLAIN),
         NearMiss(
+            vary(
+                PRODUCT_POINTER,
+                ("sa, sb", "sa, sk, sb"),
+                ("sa + k[None, :]", "sa + k[None, :] * sk"),
+            ),
+            why="how columns lie is up to the caller",
+            value=_PLAIN,
+        ),
+        NearMiss(
             vary(_PAGED, ("[None, :] * tn + lane[:, None]", "[:, None] * tn + lane[None, :]")),
             why="elements of a row lie side by side in the tile",
             value=ADDRESSED,
@@ -182,7 +191,7 @@ class TransposedOperand(Pattern):
         loads = dict.fromkeys(a for v in values for a in facts.held_loads(v))
         tiles = [a for a in loads if len(facts.types.shape(a.value)) > 1]
         turned = any(facts.graph.roots(v, *TURNS) for v in values)
-        if facts.of_threads or turned or any(a.transposed for a in tiles) or not tiles:
+        if facts.of_threads or turned or not tiles or not all(map(_as_it_lies, tiles)):
             return []
         return [n for a in tiles for n in (a, a.made, *joined(facts, a))]
 
@@ -299,6 +308,15 @@ def _swapped(facts: Facts, access: Access) -> bool:
         if strides.get("-2") == [True] and strides.get("-1") == [False]:
             return True
     return False
+
+
+def _as_it_lies(access: Access) -> bool:
+    """True when neighbours in memory are known to lie side by side in the tile."""
+    if access.mode in (Mode.POINTER, Mode.ELEMENT):
+        last = access.index[-1]
+        lanes = [a for a in last.top() if a.kind is AtomKind.LANE and a.value == "-1"]
+        return bool(lanes) and all(last.coefficient(a) == ONE for a in lanes)
+    return access.mode in (Mode.TILE, Mode.DESCRIPTOR) and not access.transposed
 
 
 def _fetched(facts: Facts, access: Access) -> bool:
