@@ -1,5 +1,5 @@
 """Cases and near misses of work that is cut into kernels: passes of a differentiable function,
-arrays handed from kernel to kernel."""
+arrays handed from kernel to kernel; and of what a launch tells the compiler."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from extractors.host.cases_partial import (
     SUMMED,
     SUMMED_TILE,
 )
+from extractors.host.compiler_options import FLUSHED, UNFUSED
 from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, PREPARED, TAKEN
 from extractors.host.reciprocals import RECIPROCAL
 from extractors.host.samples import HostCase, HostMiss, vary
@@ -66,6 +67,9 @@ _INVERSE = ("piece[(blocks,)](x, parts, n,", "by = 1.0 / n\n    piece[(blocks,)]
 _OF_A_NAME = (_INVERSE[0], "sqrt = n + 1\n    " + _INVERSE[1].replace("/ n", "/ sqrt"))
 _OF_A_ROOT = (_INVERSE[0], "all = n**0.5\n    " + _INVERSE[1].replace("/ n", "/ all"))
 _INVERSE_TILE = ("(x, parts, 1024))", "(x, parts, float(1 / blocks)))")
+_UNFUSED = ("parts, n, 1024)", "parts, n, 1024, enable_fp_fusion=False)")
+_FLUSHED = (_UNFUSED[0], "parts, n, 1024, **{'enable_reflect_ftz': fast})")
+_FAST = ("def host(x)", "def host(x, fast)")
 
 CASES = (
     HostCase(PASSES, vary(GRADIENT, _BOTH), _SHARED),
@@ -88,6 +92,8 @@ CASES = (
     HostCase(RECIPROCAL, vary(SUMMED, _INVERSE)),
     HostCase(RECIPROCAL, vary(SUMMED_TILE, _INVERSE_TILE)),
     HostCase(RECIPROCAL, vary(SUMMED, _OF_A_NAME)),
+    HostCase(UNFUSED, vary(SUMMED, _UNFUSED)),
+    HostCase(FLUSHED, vary(SUMMED, _FAST, _FLUSHED)),
     HostCase(PREPARED, vary(SUMMED, _SORTED)),
     HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
 )
@@ -128,6 +134,18 @@ MISSES = (
         "the scale of scores",
     ),
     HostMiss(RECIPROCAL, vary(SUMMED, _OF_A_ROOT), "the scale of scores by way of a name"),
+    HostMiss(UNFUSED, SUMMED, "the launch says nothing"),
+    HostMiss(UNFUSED, SUMMED_TILE, "the launch says nothing"),
+    HostMiss(
+        UNFUSED,
+        vary(SUMMED, (_UNFUSED[0], _UNFUSED[1].replace("False", "True"))),
+        "what the compiler does anyway",
+    ),
+    HostMiss(
+        FLUSHED,
+        vary(SUMMED, (_FLUSHED[0], _FLUSHED[1].replace("fast", "False"))),
+        "denormals are kept",
+    ),
     HostMiss(PREPARED, SUMMED, "the array as the caller gave it"),
     HostMiss(PREPARED, SUMMED_TILE, "the array as the caller gave it"),
     HostMiss(

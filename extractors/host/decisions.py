@@ -11,6 +11,7 @@ from extractors.host.alternatives import even_flags, optional, split_counts, var
 from extractors.host.backends import by_backend
 from extractors.host.backwards import worked_out
 from extractors.host.compact import compacted, turned_over
+from extractors.host.compiler_options import arithmetic
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
     by_attached_rule,
@@ -66,8 +67,8 @@ HINTS = {
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
-    stages, boundaries, through_functions, gradient_ahead, host_padded, coupled,
-    by_backend, reciprocals,
+    stages, boundaries, through_functions, gradient_ahead, host_padded, coupled, by_backend,
+    reciprocals, arithmetic,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 
@@ -108,10 +109,9 @@ def _joined(rows: list[Decision]) -> list[Decision]:
 
 def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
     kind = AxisKind.HOST
-    value = "exhaustive_search" if search.kind == "exhaustive_search" else "autotune"
     yield Decision(
         axis="autotuning",
-        value=value,
+        value="exhaustive_search" if search.kind == "exhaustive_search" else "autotune",
         pattern="exhaustive-search-with-memoised-winner",
         lines=search_lines(material, search),
         kind=kind,

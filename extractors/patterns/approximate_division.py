@@ -16,6 +16,8 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _MODES = frozenset({"rn", "approx", "full"})
+_OWN = frozenset({OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.TANH, OpKind.RSQRT})
+"""Functions of which threads have approximate instructions beside exact ones."""
 _NARROWING = {"rtne": "rn", "rtz": "rz"}
 
 
@@ -50,6 +52,7 @@ _ONCE_THREADS = vary(
     ("int n", "float s, int n"),
     ("__fdividef(x[at], 3.f)", "x[at] * r"),
 )
+_POWERS_THREADS = vary(_FAST_THREADS, ("__fdividef(x[at], 3.f)", "__expf(x[at])"))
 _WRITTEN = vary(
     _FAST_THREADS,
     (
@@ -61,7 +64,10 @@ _WRITTEN = vary(
 
 
 class ApproximateDivision(Pattern):
-    """A rounding mode is given on the operation, by the function called, or in assembly."""
+    """A rounding mode is given on the operation, by the function called, or in assembly.
+
+    An instruction that has no exact form decides how a function is taken, not how it rounds.
+    """
 
     name = "approximate-division-transcendental"
     axis = "rounding_mode"
@@ -88,6 +94,15 @@ class ApproximateDivision(Pattern):
             _UNFUSED_THREADS.replace("__fmul_rn(x[at], rate)", "x[at] * rate"),
             why="the compiler may fuse a product and a sum",
         ),
+        NearMiss(_POWERS_THREADS, why="a function of its own: another approximation"),
+        NearMiss(
+            vary(
+                _ONCE_THREADS,
+                ("float r = __frcp_rn(s);",
+                 'float r;\n    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));'),
+            ),
+            why="an instruction of its own: another approximation",
+        ),
         NearMiss(PRODUCT, why="no rounding mode is given"),
         NearMiss(PRODUCT_POINTER, why="no rounding mode is given"),
         NearMiss(PRODUCT_THREADS, why="no rounding mode is given"),
@@ -105,16 +120,18 @@ class ApproximateDivision(Pattern):
     def _modes(self, facts: Facts, node: Node) -> Iterable[str]:
         """The mode that an operand, the called function or a line of assembly gives."""
         mode = facts.graph.producer(facts.graph.through(node.op.operand("rounding"), COPIES))
-        if mode is not None and mode.op.kind == OpKind.ENUM:
+        opcode = str(node.op.attribute("opcode")).split(".")
+        only = facts.of_threads and (node.op.kind in _OWN or "approx" in opcode)
+        if mode is not None and mode.op.kind == OpKind.ENUM and not only:
             yield str(mode.op.attribute("name")).removeprefix("rounding.")
         given = facts.values.literal(node.op.operand("rounding"))
         if isinstance(given, str) and given in _NARROWING:
             yield _NARROWING[given]
         if facts.values.literal(node.op.operand("ieee_rounding")) is True:
             yield "rn"
-        yield from set(str(node.op.attribute("opcode")).split(".")) & {"rn"}
+        yield from {*opcode} & {"rn"}
         named = rounding(facts.kernel.dialect, str(node.op.attribute("spelling")))
-        if named is not None:
+        if named is not None and node.op.kind not in _OWN:
             yield named
         yield from {
             modifier

@@ -12,6 +12,7 @@ from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.soft_capping import SOFT_CAPPED, capped
+from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
@@ -48,6 +49,15 @@ _FAST = """__global__ void turn(const float* x, float* out, float base) {
 _FAST_NAMES = {OpKind.POW: "power", OpKind.SIN: "sine", OpKind.COS: "cosine"}
 
 
+_INVERSE = """__global__ void invert(const float* x, float* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x[at]));
+    out[at] = r;
+}
+"""
+
+
 class MathFunctions(Pattern):
     """A reciprocal root, in one step or by a division, a logistic or hyperbolic function, or a
     product and a sum in one rounding, that reaches what is stored; a natural logarithm without a
@@ -64,6 +74,7 @@ class MathFunctions(Pattern):
         Case(vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "1 / tl.sqrt(var + eps)")), "1/sqrt"),
         Case(vary(LAYER_NORM_THREADS, ("rsqrtf(", "1.f / sqrtf(")), "1/sqrt"),
         Case(_FAST, "fast power, sine, cosine"),
+        Case(_INVERSE, "approximate reciprocal"),
         Case(_TOGETHER, "explicit fma"),
         Case(vary(_GATE, ("v * tl.sigmoid(v)", "tl.log(v)")), "log"),
         Case(vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), "sine"),
@@ -82,6 +93,7 @@ class MathFunctions(Pattern):
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
         NearMiss(PRODUCT_POINTER, why="there is no function"),
         NearMiss(PRODUCT_THREADS, why="there is no function"),
+        NearMiss(vary(_INVERSE, ("rcp.approx.ftz", "rcp.rn")), why="rounded as IEEE asks"),
         NearMiss(
             vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")),
             why="rounded as IEEE asks",
@@ -115,12 +127,22 @@ class MathFunctions(Pattern):
         roots = [n for n in facts.graph.of(OpKind.SQRT) if self._divides(facts, n)]
         if roots:
             yield self.decide(facts, "1/sqrt", roots)
+        inverse = [n for n in facts.graph.nodes if self._inverse(facts, n)]
+        if inverse:
+            yield self.decide(facts, "approximate reciprocal", inverse)
         fast = [n for n in facts.graph.of(*_FAST_NAMES) if n.op.operand("rounding") is not None]
         if fast:
             names = [
                 name for kind, name in _FAST_NAMES.items() if any(n.kind == kind for n in fast)
             ]
             yield self.decide(facts, f"fast {', '.join(names)}", fast)
+
+    def _inverse(self, facts: Facts, node: Node) -> bool:
+        """An instruction for one over a number, which has no exact form."""
+        made = [*instructions(node, facts.values)]
+        name, *modifiers = str(node.op.attribute("opcode")).split(".")
+        made.append((name, frozenset(modifiers)))
+        return any(name == "rcp" and "approx" in modifiers for name, modifiers in made)
 
     def _multiplies(self, facts: Facts, node: Node) -> bool:
         """A product and a sum of tiles in one rounding, which the program asks for by name."""

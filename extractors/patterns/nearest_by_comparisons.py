@@ -1,0 +1,142 @@
+"""Numbers rounded to the nearest of a few by comparing them with what lies between those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_CODES = (
+    POINTER
+    + """
+@triton.jit
+def codes(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.abs(tl.load(x + at, mask=at < n))
+    code = (v > 0.25).to(tl.uint8) + (v >= 0.75).to(tl.uint8) + (v > 1.25).to(tl.uint8)
+    code += (v >= 1.75).to(tl.uint8)
+    tl.store(out + at, code, mask=at < n)
+"""
+)
+_CODES_TILE = """import cuda.tile as ct
+@ct.kernel
+def codes(x, out, T: ct.Constant[int]):
+    v = ct.abs(ct.load(x, index=(ct.bid(0),), shape=(T,)))
+    code = ct.where(v > 0.25, 1, 0)
+    code = ct.where(v > 0.75, 2, code)
+    code = ct.where(v > 1.25, 3, code)
+    code = ct.where(v > 1.75, 4, code)
+    ct.store(out, index=(ct.bid(0),), tile=ct.astype(code, ct.uint8))
+"""
+_CODES_THREADS = """__device__ unsigned char code_of(float v) {
+    if (!(v > 0.25f)) return 0;
+    if (v < 0.75f) return 1;
+    if (v <= 1.25f) return 2;
+    if (v < 1.75f) return 3;
+    return 4;
+}
+__global__ void codes(const float* x, unsigned char* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = code_of(fabsf(x[at]));
+}
+"""
+_BRANCHES_THREADS = """__global__ void codes(const float* x, unsigned char* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = fabsf(x[at]);
+    unsigned char code;
+    if (v <= 0.25f) {
+        code = 0;
+    } else if (v < 0.75f) {
+        code = 1;
+    } else if (v <= 1.25f) {
+        code = 2;
+    } else if (v < 1.75f) {
+        code = 3;
+    } else {
+        code = 4;
+    }
+    if (at < n) out[at] = code;
+}
+"""
+_FEWEST = 4
+"""Thresholds of a ladder; fewer are cases of a formula."""
+_UP = {OpKind.GT: True, OpKind.LE: True, OpKind.GE: False, OpKind.LT: False}
+"""Comparisons, and whether the threshold itself belongs to the lower side."""
+_ASKED = frozenset({OpKind.NOT, OpKind.IF, OpKind.IF_EXPRESSION})
+_EVEN = "nearest even by comparisons"
+
+
+class NearestByComparisons(Pattern):
+    """One number is compared with several that are written out, and whole numbers, one for each
+    way the comparisons end, are stored; at the thresholds sides take turns, or one always wins."""
+
+    name = "nearest-code-by-comparisons"
+    axis = "rounding_mode"
+    source = "Rouhani et al., Microscaling Data Formats (2023): E2M1; IEEE 754-2019, section 4.3.1"
+    matches = (
+        Case(_CODES, _EVEN),
+        Case(_CODES_TILE, "nearest by comparisons"),
+        Case(_CODES_THREADS, _EVEN),
+        Case(_BRANCHES_THREADS, _EVEN),
+    )
+    near_misses = (
+        NearMiss(
+            vary(_CODES, (" + (v >= 0.75).to(tl.uint8) + (v > 1.25).to(tl.uint8)", "")),
+            why="two thresholds are cases of a formula",
+        ),
+        NearMiss(
+            vary(_CODES, ("    tl.store(out + at, code,", "    tl.store(out + at, v * code,")),
+            why="weights of the number itself, no codes",
+        ),
+        NearMiss(_CODES_TILE.replace("ct.uint8", "ct.float32"), why="numbers, no codes"),
+        NearMiss(
+            _CODES_THREADS.replace("unsigned char code_of", "float code_of").replace(
+                "unsigned char* out", "float* out"
+            ),
+            why="numbers, no codes",
+        ),
+        NearMiss(PRODUCT, why="nothing is compared"),
+        NearMiss(PRODUCT_POINTER, why="nothing is compared"),
+        NearMiss(PRODUCT_THREADS, why="nothing is compared"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        ladders: dict[str, dict[float, Node]] = {}
+        for test in facts.graph.of(*_UP):
+            by = facts.number(test.op.inputs[1])
+            value = facts.graph.core(test.op.inputs[0])
+            if by is not None and value is not None and isinstance(by, float) and by > 0:
+                ladders.setdefault(value, {}).setdefault(by, test)
+        found: dict[str, list[Node]] = {}
+        for steps in ladders.values():
+            if len(steps) >= _FEWEST and (made := self._codes(facts, [*steps.values()])):
+                sides = [_UP[OpKind(steps[by].op.kind)] for by in sorted(steps)]
+                even = all(one != other for one, other in zip(sides, sides[1:], strict=False))
+                name = _EVEN if even else "nearest by comparisons"
+                found.setdefault(name, []).extend([*steps.values(), *made])
+        for name, nodes in found.items():
+            yield self.decide(facts, name, dict.fromkeys(nodes))
+
+    def _codes(self, facts: Facts, tests: list[Node]) -> list[Node]:
+        """Where whole numbers that rest on all the comparisons are stored."""
+        return [
+            store.node
+            for store in facts.stores
+            if store.value is not None
+            and facts.types.dtype(store.value).startswith(("i", "u"))
+            and all(self._decides(facts, store.value, test) for test in tests)
+        ]
+
+    def _decides(self, facts: Facts, value: str, test: Node) -> bool:
+        """Whether a value is computed from how a comparison ends, or handed on by a branch that
+        asks for it."""
+        asked = [test]
+        for node in asked:
+            asked += [n for n in facts.graph.users(node.result) if n.op.kind in _ASKED]
+        return any(facts.graph.rests_on(value, node) for node in asked)
