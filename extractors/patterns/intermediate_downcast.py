@@ -28,8 +28,14 @@ _TWO_LOOPS = vary(
 )  # fmt: skip
 
 
+_MATCHED = "operand cast to the type of the other"
+_OTHERS = vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x.to(b.dtype.element_ty), y)"))
+_OTHERS_TILE = vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(x, y.astype(a.dtype), acc)"))
+
+
 class IntermediateDowncast(Pattern):
-    """The operand of a product is itself computed from a product, and narrowed right before."""
+    """The operand of a product is itself computed from a product, and narrowed right before; or a
+    loaded one is cast to the type of the other."""
 
     name = "intermediate-downcast-before-the-second-mma"
     axis = "intermediate_dtype"
@@ -57,6 +63,8 @@ class IntermediateDowncast(Pattern):
         Case(_BY_TYPE, "cast P to input dtype"),
         Case(_TWO_LOOPS, "cast P to input dtype"),
         Case(FLASH_THREADS, "cast P to input dtype"),
+        Case(_OTHERS, _MATCHED),
+        Case(_OTHERS_TILE, _MATCHED),
     )
     near_misses = (
         NearMiss(
@@ -66,6 +74,18 @@ class IntermediateDowncast(Pattern):
             ),
             why="loaded tiles are cast, not results of a product",
         ),
+        NearMiss(
+            vary(_OTHERS, ("x.to(b.dtype", "x.to(a.dtype")), why="the type that it was loaded in"
+        ),
+        NearMiss(
+            vary(_OTHERS, (".element_ty), y)", ".element_ty), y.to(tl.float16))")),
+            why="both are cast",
+        ),
+        NearMiss(
+            vary(ATTENTION, ("p.astype(a.dtype)", "p.astype(ct.tfloat32)")),
+            why="what the matrix unit makes of 32 bits anyway",
+            value="cast P to input dtype",
+        ),
         NearMiss(PRODUCT_POINTER, why="no operand is computed from a product"),
         NearMiss(PRODUCT_THREADS, why="no operand is computed from a product"),
     )
@@ -74,5 +94,7 @@ class IntermediateDowncast(Pattern):
         found = narrowing(facts)
         if found.casts:
             yield self.decide(facts, "cast P to input dtype", [*found.casts, *found.into])
+        if found.matched:
+            yield self.decide(facts, _MATCHED, dict.fromkeys(found.matched))
         if found.kept:
             yield self.decide(facts, "keep fp32/tf32", found.kept)

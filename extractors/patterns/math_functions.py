@@ -12,7 +12,6 @@ from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.soft_capping import SOFT_CAPPED, capped
-from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
@@ -93,6 +92,9 @@ class MathFunctions(Pattern):
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
         NearMiss(PRODUCT_POINTER, why="there is no function"),
         NearMiss(PRODUCT_THREADS, why="there is no function"),
+        NearMiss(
+            vary(_INVERSE, ('"f"(x[at])', '"f"(__expf(x[at]))')), why="exponentials are told"
+        ),
         NearMiss(vary(_INVERSE, ("rcp.approx.ftz", "rcp.rn")), why="rounded as IEEE asks"),
         NearMiss(
             vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")),
@@ -127,7 +129,7 @@ class MathFunctions(Pattern):
         roots = [n for n in facts.graph.of(OpKind.SQRT) if self._divides(facts, n)]
         if roots:
             yield self.decide(facts, "1/sqrt", roots)
-        inverse = [n for n in facts.graph.nodes if self._inverse(facts, n)]
+        inverse = [n for n in facts.graph.of(OpKind.DIV) if self._inverse(facts, n)]
         if inverse:
             yield self.decide(facts, "approximate reciprocal", inverse)
         fast = [n for n in facts.graph.of(*_FAST_NAMES) if n.op.operand("rounding") is not None]
@@ -138,11 +140,12 @@ class MathFunctions(Pattern):
             yield self.decide(facts, f"fast {', '.join(names)}", fast)
 
     def _inverse(self, facts: Facts, node: Node) -> bool:
-        """An instruction for one over a number, which has no exact form."""
-        made = [*instructions(node, facts.values)]
+        """An instruction of a thread for one over a number, which has no exact form; the sum of
+        exponentials that a softmax divides by is told as such."""
         name, *modifiers = str(node.op.attribute("opcode")).split(".")
-        made.append((name, frozenset(modifiers)))
-        return any(name == "rcp" and "approx" in modifiers for name, modifiers in made)
+        if name != "rcp" or "approx" not in modifiers:
+            return False
+        return not any(facts.graph.rests_on(node.result, e.node) for e in facts.exponentials)
 
     def _multiplies(self, facts: Facts, node: Node) -> bool:
         """A product and a sum of tiles in one rounding, which the program asks for by name."""

@@ -13,6 +13,7 @@ from kb.analysis.derivatives import differentiated, logistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.idioms import is_wide
+from kb.analysis.narrowing import round_trips
 from kb.analysis.normalisations import normalisations
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
@@ -147,15 +148,16 @@ class RoundingPoint(Pattern):
             return
         casts = facts.graph.of(*CASTS)
         own = _own_types(facts, casts) if facts.of_threads else set()
+        again = {trip.cast for trip in round_trips(facts)}
         rounded = [n for n in casts if facts.types.dtype(n.result) not in own
-                   and self._narrows(facts, n)]  # fmt: skip
+                   and n not in again and self._narrows(facts, n)]  # fmt: skip
         found = [n for n in rounded if self._multiplied(facts, n)]
         if found:
             yield self.decide(facts, "rounded before the multiplication", found)
         onward = [n for n in rounded if n not in found and self._computed_on(facts, n)]
         if onward:
             yield self.decide(facts, "rounded before the next step", onward)
-        if not found and not onward and (kept := _met_wide(facts)):
+        if not found and not onward and not again and (kept := _met_wide(facts)):
             yield self.decide(facts, _TO_THE_END, kept)
 
     def _computed_on(self, facts: Facts, cast: Node) -> bool:
@@ -178,19 +180,9 @@ class RoundingPoint(Pattern):
         if first:
             later = [n for n in casts if self._narrows(facts, n) and self._multiplied(facts, n)]
             after = [n for n in later if any(graph.rests_on(n.result, f) for f in first)]
-            after += [n for n in casts if n not in first and self._widened(facts, n)]
             yield self.decide(
                 facts, "rounded before the activation", dict.fromkeys([*first, *after])
             )
-
-    def _widened(self, facts: Facts, cast: Node) -> bool:
-        """True for 32 bits that are narrowed only to be widened again."""
-        if not self._short(facts, cast.result) or facts.types.dtype(cast.op.inputs[0]) != "f32":
-            return False
-        users = facts.graph.users(cast.result)
-        return bool(users) and all(
-            n.op.kind in CASTS and facts.types.dtype(n.result) == "f32" for n in users
-        )
 
     def _finished(self, facts: Facts, cast: Node) -> bool:
         """A product, or the sum of products that a loop gave, cast to less than 32 bits."""

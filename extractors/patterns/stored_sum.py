@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
@@ -38,8 +38,16 @@ _KEPT_THREADS = vary(
     ("    float r =", "    if (at < n) {\n        v += __half2float(z[row * n + at]);\n"
      "        z[row * n + at] = __float2half(v);\n    }\n    float r ="),
 )  # fmt: skip
+_PACKED_THREADS = vary(
+    _KEPT_THREADS,
+    ("z[row * n + at] = __float2half(v);",
+     "half2 u = __float22half2_rn(make_float2(v, v));\n"
+     "        *(unsigned*)(z + row * n + at) = *(unsigned*)&u;"),
+)  # fmt: skip
 _LOOKS = VIEWS | TURNS
 _SUMS = frozenset({OpKind.ADD, OpKind.FMA})
+_WORDS = frozenset({OpKind.BITCAST, OpKind.VECTOR, OpKind.SELECT})
+_MOST = 64
 
 
 class StoredSum(Pattern):
@@ -53,6 +61,7 @@ class StoredSum(Pattern):
         Case(_KEPT, "sum kept in fp32, rounded where it is stored"),
         Case(_KEPT_TILE, "sum kept in fp32, rounded where it is stored"),
         Case(_KEPT_THREADS, "sum kept in fp32, rounded where it is stored"),
+        Case(_PACKED_THREADS, "sum kept in fp32, rounded where it is stored"),
         Case(_ROUNDED, "sum rounded before the statistics"),
     )
     near_misses = (
@@ -88,18 +97,38 @@ class StoredSum(Pattern):
             return
 
     def _cores(self, facts: Facts, value: str) -> list[Node]:
-        """The operations below casts and reshapes, on every side of a branch."""
-        return facts.graph.ends(value, _LOOKS | CASTS)
+        """The operations below casts and reshapes, on every side of a branch or of a choice; of a
+        thread also below what puts numbers into one word."""
+        return [n for n in self._below(facts, value) if n.op.kind not in CASTS | _WORDS]
 
     def _casts(self, facts: Facts, value: str) -> list[Node]:
         """Casts of the sum to another type than 32-bit floats, right before a store."""
-        found = [n for n in facts.graph.ends(value, _LOOKS) if n.op.kind in CASTS]
+        found = [n for n in self._below(facts, value) if n.op.kind in CASTS]
         return [n for n in found if not facts.types.wide(n.result)]
 
+    def _below(self, facts: Facts, value: str) -> list[Node]:
+        found: list[Node] = []
+        for current in (pending := [value]):
+            for node in facts.graph.ends(current, _LOOKS):
+                if node in found or len(found) > _MOST:
+                    continue
+                found.append(node)
+                if node.op.kind in CASTS:
+                    pending += node.op.inputs[:1]
+                elif facts.of_threads and node.op.kind in _WORDS:
+                    sides = [node.op.operand("x"), node.op.operand("y")]
+                    choice = node.op.kind == OpKind.SELECT
+                    pending += [v for v in (sides if choice else node.op.inputs) if v is not None]
+        return found
+
     def _adds(self, facts: Facts, node: Node) -> bool:
-        """A sum of 32-bit floats of several arrays."""
+        """A sum of 32-bit floats of several arrays, or of floats of another type than any array's
+        that a thread computes in."""
         arrays = {a.array for a in facts.feeding(node.result)}
-        return node.op.kind in _SUMS and facts.types.wide(node.result) and len(arrays) > 1
+        stored = {facts.types.dtype(a.value) for a in facts.accesses}
+        own = facts.of_threads and facts.types.dtype(node.result) not in {*stored, UNKNOWN}
+        wide = facts.types.wide(node.result) or own
+        return node.op.kind in _SUMS and wide and len(arrays) > 1
 
     def _takes(self, facts: Facts, reduction: Node, added: list[Node], store: Access) -> bool:
         """A reduction of a sum that another store waits for, but not this one."""

@@ -9,7 +9,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.lane_products import factors, score_sums
 from kb.dtypes import may_be_float
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import CONTRACTIONS, WRITES, OpKind
 
 _LOOKS = VIEWS | TURNS
 _PACKS = _LOOKS | {OpKind.BITCAST, OpKind.VECTOR, OpKind.SELECT, OpKind.BIT_OR, OpKind.SHIFT_LEFT,
@@ -20,9 +20,10 @@ _NARROW = frozenset({"f16x2", "bf16x2", "e4m3x2", "e5m2x2", "e2m1x2", "ue8m0x2",
 @dataclass(slots=True)
 class Narrowing:
     """`casts` narrow an operand of one of the products in `into`; `kept` are products that take a
-    computed operand in 32 bits."""
+    computed operand in 32 bits; `matched` cast a loaded operand to the type of the other one."""
 
     casts: list[Node] = field(default_factory=list)
+    matched: list[Node] = field(default_factory=list)
     into: list[Node] = field(default_factory=list)
     kept: list[Node] = field(default_factory=list)
 
@@ -56,6 +57,8 @@ def _weight(facts: Facts, total: Node, value: str, found: Narrowing) -> None:
 def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
     cores = [n for core in facts.graph.ends(value, _LOOKS) for n in _below_mask(facts, core)]
     casts = [core for core in cores if core.op.kind in CASTS]
+    found.matched += [cast for cast in casts if _matches(facts, product, cast)]
+    casts = [cast for cast in casts if facts.types.dtype(cast.result) != "tf32"]
     if not any(_before(p, product) for p in _made(facts, product, value)):
         casts = [core for core in casts if _rounded(facts, core)]
     elif not casts and facts.types.dtype(value) == "f32":
@@ -63,6 +66,19 @@ def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
     if casts:
         found.casts += casts
         found.into.append(product)
+
+
+def _matches(facts: Facts, product: Node, cast: Node) -> bool:
+    """Whether a loaded operand is cast to the type that the other one was loaded in."""
+    ends = [facts.graph.ends(product.op.operand(role), _LOOKS) for role in ("lhs", "rhs")]
+    other = [node for nodes in ends if cast not in nodes for node in nodes]
+    wanted = facts.types.dtype(cast.result)
+    loaded = facts.held_loads(cast.op.inputs[0])
+    return bool(loaded) and len(other) == 1 and wanted.startswith("dtypeof") and (
+        facts.access(other[0]) is not None
+        and facts.types.dtype(other[0].result) == wanted
+        and all(facts.types.dtype(a.value) != wanted for a in loaded)
+    )
 
 
 def _below_mask(facts: Facts, core: Node) -> list[Node]:
@@ -116,3 +132,67 @@ def _wider(facts: Facts, node: Node) -> bool:
     made = node.op.results[0].type if node.op.kind == OpKind.VECTOR else None
     given = made.dtype if made is not None else facts.types.dtype(node.result)
     return taken == {"f32"} and may_be_float(given) and given != "f32"
+
+
+_BITS = frozenset({OpKind.BITCAST, OpKind.ATTRIBUTE})
+_HANDED = _LOOKS | {OpKind.UNPACK, OpKind.VECTOR, OpKind.TUPLE}
+_SHORT = ("dtypeof", "f16", "bf16", "f8", "f4")
+_MOST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """A computed 32-bit float that is narrowed by `cast` only to be seen in 32 bits again, by
+    `back`; whether its bits are stored, too."""
+
+    cast: Node
+    back: tuple[Node, ...]
+    stored: bool
+
+
+def round_trips(facts: Facts) -> list[RoundTrip]:
+    """Casts that do nothing but round, in program order."""
+    found = [trip for cast in facts.graph.of(*CASTS) if (trip := _trip(facts, cast))]
+    backs = {node for trip in found for node in trip.back}
+    return [trip for trip in found if trip.cast not in backs]
+
+
+def _trip(facts: Facts, cast: Node) -> RoundTrip | None:
+    given = facts.types.dtype(cast.result)
+    if facts.of_threads and given.startswith("dtypeof") and given not in _stored_types(facts):
+        return None  # The type that a thread computes in.
+    if not (given.startswith(_SHORT) and _wide(facts, cast) and facts.feeding(cast.result)):
+        return None
+    back: list[Node] = []
+    stored = False
+    pending = [cast.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            kind = user.op.kind
+            if kind in CASTS and facts.types.dtype(user.result) == "f32":
+                back.append(user)
+            elif kind in WRITES or kind in _BITS or user.op.operand("bitcast"):
+                stored = True
+            elif kind in _HANDED or kind in (OpKind.YIELD, OpKind.IF):
+                pending += [v for v in facts.graph.onward(user, value) if v not in pending]
+            else:
+                return None
+        if len(pending) > _MOST:
+            return None
+    return RoundTrip(cast, tuple(back), stored) if back else None
+
+
+def _wide(facts: Facts, cast: Node) -> bool:
+    """Whether 32-bit floats are cast; a function that is no cast of a type takes them by its
+    name."""
+    source = facts.types.dtype(cast.op.inputs[0])
+    made = facts.graph.producer(facts.graph.through(cast.op.inputs[0], VIEWS))
+    kind = made.op.results[0].type if made is not None else None
+    if source == "?" and kind is not None:
+        source = kind.dtype
+    return source == "f32" or (source == "?" and cast.op.operand("dtype") is None)
+
+
+def _stored_types(facts: Facts) -> set[str]:
+    """Types of the elements of arrays that the kernel is handed."""
+    return {p.annotation.partition(" ")[0] for p in facts.kernel.entry.parameters}
