@@ -9,7 +9,7 @@ from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.narrowing import narrowing
+from kb.analysis.narrowing import narrowing, stored_states
 from kb.evidence import Decision
 
 _BY_TYPE = vary(
@@ -93,7 +93,10 @@ class IntermediateDowncast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = narrowing(facts)
         if found.casts:
-            yield self.decide(facts, "cast P to input dtype", [*found.casts, *found.into])
+            states = [cast for cast, _ in stored_states(facts)]
+            yield self.decide(
+                facts, "cast P to input dtype", [*found.casts, *found.into, *states]
+            )
         if found.matched:
             yield self.decide(facts, _MATCHED, dict.fromkeys(found.matched))
         if found.kept:

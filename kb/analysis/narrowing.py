@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kb.analysis.accesses import Access
 from kb.analysis.assembly import instructions
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.idioms import recomputed
 from kb.analysis.lane_products import factors, score_sums
+from kb.analysis.loops import Carried
 from kb.dtypes import may_be_float
 from kb.ops import CONTRACTIONS, WRITES, OpKind
 
@@ -58,7 +61,10 @@ def _operand(facts: Facts, product: Node, value: str, found: Narrowing) -> None:
     cores = [n for core in facts.graph.ends(value, _LOOKS) for n in _below_mask(facts, core)]
     casts = [core for core in cores if core.op.kind in CASTS]
     found.matched += [cast for cast in casts if _matches(facts, product, cast)]
-    casts = [cast for cast in casts if facts.types.dtype(cast.result) != "tf32"]
+    whole = [cast for cast in casts if facts.types.dtype(cast.result) == "tf32"]
+    casts = [cast for cast in casts if cast not in whole]
+    if whole and (facts.score_products or recomputed(facts)):
+        found.kept += whole
     if not any(_before(p, product) for p in _made(facts, product, value)):
         casts = [core for core in casts if _rounded(facts, core)]
     elif not casts and facts.types.dtype(value) == "f32":
@@ -132,6 +138,28 @@ def _wider(facts: Facts, node: Node) -> bool:
     made = node.op.results[0].type if node.op.kind == OpKind.VECTOR else None
     given = made.dtype if made is not None else facts.types.dtype(node.result)
     return taken == {"f32"} and may_be_float(given) and given != "f32"
+
+
+def stored_states(facts: Facts) -> list[tuple[Node, Access]]:
+    """Casts to fewer bits of what a loop carries in 32 and computes further, with the stores in the
+    loop that they stand before."""
+    found = []
+    for loop in facts.loops:
+        states = {v for c in loop.carried if _grows(facts, c) for v in (c.argument, c.next)}
+        for store in facts.stores if states else ():
+            inside = not store.is_atomic and store.node.inside(loop.node)
+            for cast in facts.graph.ends(store.value, _LOOKS) if inside else ():
+                if cast.op.kind in CASTS and not facts.types.wide(cast.result):
+                    below = facts.graph.through(cast.op.inputs[0], _LOOKS)
+                    found += [(cast, store)] if below in states else []
+    return found
+
+
+def _grows(facts: Facts, state: Carried) -> bool:
+    """Whether a loop computes what it carries from itself, in 32-bit floats."""
+    on = state.next != state.argument
+    on = on and facts.graph.rests_on_argument(state.next, state.argument)
+    return on and facts.types.wide(state.argument) and facts.types.wide(state.next)
 
 
 _BITS = frozenset({OpKind.BITCAST, OpKind.ATTRIBUTE})
