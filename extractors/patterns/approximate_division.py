@@ -98,8 +98,10 @@ class ApproximateDivision(Pattern):
         NearMiss(
             vary(
                 _ONCE_THREADS,
-                ("float r = __frcp_rn(s);",
-                 'float r;\n    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));'),
+                (
+                    "float r = __frcp_rn(s);",
+                    'float r;\n    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(s));',
+                ),
             ),
             why="an instruction of its own: another approximation",
         ),

@@ -1,4 +1,4 @@
-"""Sample kernels that count what they find with atomics. Written for this purpose; none is somebody
+"""Sample kernels that count what they find with atomics, or add counts up. Written for this purpose; none is somebody
 else's.
 """
 
@@ -40,3 +40,30 @@ def listed(ids, out, w, n, T: tl.constexpr):
 """
 )
 """Rows of a list are added where the list says."""
+COUNTED = (
+    POINTER
+    + """
+@triton.jit
+def offsets(counts, out, n, T: tl.constexpr):
+    total = 0
+    for i in range(0, n, T):
+        at = i + tl.arange(0, T)
+        part = tl.load(counts + at, mask=at < n, other=0)
+        tl.store(out + at, tl.cumsum(part, 0) - part + total, mask=at < n)
+        total += tl.sum(part, 0)
+"""
+)
+COUNTED_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def means(x, out, n, T: tl.constexpr):
+    lanes = tl.arange(0, T)
+    total = tl.zeros((T,), dtype=tl.float32)
+    held = tl.zeros((T,), dtype=tl.int32)
+    for i in range(0, n, T):
+        total += tl.load(x + i + lanes, mask=i + lanes < n, other=0.0).to(tl.float32)
+        held += (i + lanes < n).to(tl.int32)
+    tl.store(out + lanes, total / held)
+"""
+)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_counters import COUNTED, COUNTED_ROWS
 from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
@@ -49,33 +50,6 @@ _BY_TYPE = vary(
     ("dtype=ct.float32", "dtype=ct.float32 if a.dtype == ct.float32 else ct.float16"),
 )
 _WHOLE_NUMBERS = vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"))
-_COUNTED = (
-    POINTER
-    + """
-@triton.jit
-def offsets(counts, out, n, T: tl.constexpr):
-    total = 0
-    for i in range(0, n, T):
-        at = i + tl.arange(0, T)
-        part = tl.load(counts + at, mask=at < n, other=0)
-        tl.store(out + at, tl.cumsum(part, 0) - part + total, mask=at < n)
-        total += tl.sum(part, 0)
-"""
-)
-_COUNTED_ROWS = (
-    POINTER
-    + """
-@triton.jit
-def means(x, out, n, T: tl.constexpr):
-    lanes = tl.arange(0, T)
-    total = tl.zeros((T,), dtype=tl.float32)
-    held = tl.zeros((T,), dtype=tl.int32)
-    for i in range(0, n, T):
-        total += tl.load(x + i + lanes, mask=i + lanes < n, other=0.0).to(tl.float32)
-        held += (i + lanes < n).to(tl.int32)
-    tl.store(out + lanes, total / held)
-"""
-)
 _PROMOTED = "fp32 by promotion in the reduction"
 _CHOICES = frozenset({OpKind.IF, OpKind.IF_EXPRESSION})
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
@@ -102,13 +76,13 @@ class Fp32Accumulation(Pattern):
         Case(_BY_TYPE, "fp32 or another type, by a condition"),
         Case(BY_FLAG, "type given by the caller"),
         Case(_WHOLE_NUMBERS, "int32"),
-        Case(_COUNTED, "int32"),
-        Case(vary(_COUNTED, ("total = 0", "total = tl.float32(0)")), _PROMOTED),
+        Case(COUNTED, "int32"),
+        Case(vary(COUNTED, ("total = 0", "total = tl.float32(0)")), _PROMOTED),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
         Case(MERGE_PAIR_THREADS, "fp32"),
     )
     near_misses = (
-        NearMiss(_COUNTED_ROWS, why="how many rows were added up, beside their sum", value="int32"),
+        NearMiss(COUNTED_ROWS, why="how many rows were added up, beside their sum", value="int32"),
         NearMiss(
             vary(SUM_AS_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
             why="the sum is wider than what is stored",
@@ -126,7 +100,7 @@ class Fp32Accumulation(Pattern):
             value="type given by the caller",
         ),
         NearMiss(PRODUCT, why="one type", value="fp32 or another type, by a condition"),
-        NearMiss(_COUNTED, why="whole numbers stay whole", value=_PROMOTED),
+        NearMiss(COUNTED, why="whole numbers stay whole", value=_PROMOTED),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
         NearMiss(COPY_THREADS, why="nothing is summed"),
@@ -202,9 +176,8 @@ class Fp32Accumulation(Pattern):
     def _begin(self, facts: Facts, product: Node) -> Node | None:
         """Where the accumulator of a product is filled."""
         acc = product.op.operand("acc") or ""
-        for node in facts.graph.upstream(acc, lambda n: n.op.kind in _FILLS or n.op.kind in READS):
-            if node.op.kind in _FILLS:
-                return node
+        if fill := _fill(facts, acc):
+            return fill
         begun = self._number(facts, first_value(facts, acc)) if facts.of_threads and acc else None
         return begun[1] if begun else None
 
@@ -227,8 +200,7 @@ class Fp32Accumulation(Pattern):
         added = {n.result for n in self._added(facts, product)}
         for state, sum_of in accumulators(facts):
             if sum_of is product or facts.graph.core(state.next) in added:
-                begun = facts.graph.producer(first_value(facts, state.init))
-                return begun if begun is not None and begun.op.kind in _FILLS else None
+                return _fill(facts, state.init)
         return None
 
     def _sums(self, facts: Facts) -> Iterable[tuple[str, list[Node]]]:
@@ -279,6 +251,9 @@ class Fp32Accumulation(Pattern):
                     and (own := self._as_stored(facts, first_value(facts, state.init)))
                 ):
                     yield _STORED, [own, *added]
+                elif added and _literal(facts, first_value(facts, state.init)):
+                    made = facts.graph.producer(first_value(facts, state.init))
+                    yield "f32", [*([made] if made is not None else []), *added]
                 elif added and facts.of_threads:
                     wide = facts.types.dtype(added[0].result)
                     first = facts.graph.producer(first_value(facts, state.init))
@@ -383,10 +358,22 @@ _NAMES = {
 }  # fmt: skip
 
 
+def _literal(facts: Facts, value: str) -> bool:
+    """A number with a fraction that a tile dialect holds in 32 bits."""
+    number = facts.values.literal(value)
+    return isinstance(number, float) and not facts.of_threads
+
+
 def _written(node: Node) -> str:
     """The type that a literal has by itself."""
     kind = node.op.results[0].type
     return kind.dtype if kind is not None else ""
+
+
+def _fill(facts: Facts, value: str) -> Node | None:
+    """The fill that an accumulator begins with, where nothing but loads is added before."""
+    found = facts.graph.upstream(value, lambda n: n.op.kind in _FILLS or n.op.kind in READS)
+    return next((n for n in found if n.op.kind in _FILLS), None)
 
 
 def _filled(facts: Facts, value: str) -> list[Node]:

@@ -94,9 +94,7 @@ class IntermediateDowncast(Pattern):
         found = narrowing(facts)
         if found.casts:
             states = [cast for cast, _ in stored_states(facts)]
-            yield self.decide(
-                facts, "cast P to input dtype", [*found.casts, *found.into, *states]
-            )
+            yield self.decide(facts, "cast P to input dtype", [*found.casts, *found.into, *states])
         if found.matched:
             yield self.decide(facts, _MATCHED, dict.fromkeys(found.matched))
         if found.kept:

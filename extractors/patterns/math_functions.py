@@ -92,9 +92,7 @@ class MathFunctions(Pattern):
         NearMiss(SOFTMAX, why="the exponential is another pattern's"),
         NearMiss(PRODUCT_POINTER, why="there is no function"),
         NearMiss(PRODUCT_THREADS, why="there is no function"),
-        NearMiss(
-            vary(_INVERSE, ('"f"(x[at])', '"f"(__expf(x[at]))')), why="exponentials are told"
-        ),
+        NearMiss(vary(_INVERSE, ('"f"(x[at])', '"f"(__expf(x[at]))')), why="exponentials are told"),
         NearMiss(vary(_INVERSE, ("rcp.approx.ftz", "rcp.rn")), why="rounded as IEEE asks"),
         NearMiss(
             vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")),

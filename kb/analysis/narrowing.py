@@ -80,10 +80,15 @@ def _matches(facts: Facts, product: Node, cast: Node) -> bool:
     other = [node for nodes in ends if cast not in nodes for node in nodes]
     wanted = facts.types.dtype(cast.result)
     loaded = facts.held_loads(cast.op.inputs[0])
-    return bool(loaded) and len(other) == 1 and wanted.startswith("dtypeof") and (
-        facts.access(other[0]) is not None
-        and facts.types.dtype(other[0].result) == wanted
-        and all(facts.types.dtype(a.value) != wanted for a in loaded)
+    return (
+        bool(loaded)
+        and len(other) == 1
+        and wanted.startswith("dtypeof")
+        and (
+            facts.access(other[0]) is not None
+            and facts.types.dtype(other[0].result) == wanted
+            and all(facts.types.dtype(a.value) != wanted for a in loaded)
+        )
     )
 
 

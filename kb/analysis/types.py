@@ -70,12 +70,13 @@ class Types:
 
     def named(self, value: str | None) -> str:
         """The dtype that a dtype-valued operand stands for."""
-        node = self.graph.producer(value)
+        node, asked = self.graph.producer(value), ""
         while node is not None and node.op.kind in (OpKind.COPY, OpKind.ATTRIBUTE):
+            asked = str(node.op.attribute("name") or asked)
             value = node.op.inputs[0]
             node = self.graph.producer(value)
-        if node is None:
-            return "?"
+        if node is None:  # `x.type.element_ty` of what a pointer parameter points to
+            return self._element(value) if value is not None and asked == "type" else "?"
         if node.op.kind == OpKind.DTYPE:
             return str(node.op.attribute("name"))
         if node.op.kind == OpKind.DTYPE_OF:
