@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
-from kb.analysis.narrowing import RoundTrip, round_trips
+from kb.analysis.narrowing import RoundTrip, narrow, round_trips, widened
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -59,13 +59,30 @@ _SUM = vary(
     ("u = (v * w).to(x.dtype.element_ty).to(tl.float32)",
      "r = (v + w).to(x.dtype.element_ty)\n    tl.store(y + at, r)\n    u = r.to(tl.float32)"),
 )  # fmt: skip
+_IN_STORAGE = vary(
+    _BACK,
+    ("mask=at < n).to(tl.float32)\n    w", "mask=at < n)\n    w"),
+    ("y + at, mask=at < n).to(tl.float32)", "x + n + at, mask=at < n)"),
+    ("(v * w).to(x.dtype.element_ty).to(tl.float32)", "(v * w).to(tl.float32)"),
+)
+_PAIRS_THREADS = """#include <cuda_fp16.h>
+__global__ void twice(const half2* x, const half2* y, float* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    float2 u = __half22float2(__hmul2(x[at], y[at]));
+    out[at] = u.x * u.y;
+}
+"""
+_ARITHMETIC = (OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA, OpKind.DIV)
+_STORAGE = "computed in the storage type, then widened"
 _STEP = "rounded before the next step"
 _DIVISOR = "scale rounded as it is stored before it divides"
 
 
 class RoundedAndBack(Pattern):
     """A computed 32-bit float is cast to fewer bits, and nothing but the cast back to 32 bits, and
-    perhaps a store, takes what is left of it."""
+    perhaps a store, takes what is left of it; or loaded tiles are computed with in a storage type,
+    and the result is widened."""
 
     name = "rounded-and-widened-again"
     axis = "intermediate_dtype"
@@ -75,6 +92,8 @@ class RoundedAndBack(Pattern):
         Case(_BACK_TILE, _STEP),
         Case(_BACK_THREADS, _STEP),
         Case(_SCALE, _DIVISOR),
+        Case(_IN_STORAGE, _STORAGE),
+        Case(_PAIRS_THREADS, _STORAGE),
     )
     near_misses = (
         NearMiss(vary(_BACK, (".to(x.dtype.element_ty).to(tl.float32)", "")), why="never narrowed"),
@@ -87,6 +106,10 @@ class RoundedAndBack(Pattern):
         NearMiss(_BACK_THREADS.replace("__half22float2(pair)", "make_float2(1.f, 1.f)"),
                  why="what was narrowed goes nowhere"),
         NearMiss(_SUM, why="a sum that is stored as it goes on is told as such"),
+        NearMiss(
+            vary(_IN_STORAGE, ("(v * w).to(tl.float32)", "v.to(tl.float32)")),
+            why="what was loaded is widened",
+        ),
         NearMiss(PRODUCT, why="nothing is widened again"),
         NearMiss(PRODUCT_POINTER, why="nothing is widened again"),
         NearMiss(PRODUCT_THREADS, why="nothing is widened again"),
@@ -98,6 +121,9 @@ class RoundedAndBack(Pattern):
             if not (trip.stored and self._added(facts, trip)):
                 value = _DIVISOR if self._divides(facts, trip) else _STEP
                 found.setdefault(value, []).extend([trip.cast, *trip.back])
+        for node in facts.graph.of(*_ARITHMETIC):
+            if narrow(facts, node) and (back := widened(facts, node)):
+                found.setdefault(_STORAGE, []).extend([node, *back])
         for value, nodes in found.items():
             yield self.decide(facts, value, dict.fromkeys(nodes))
 

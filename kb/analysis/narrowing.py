@@ -171,6 +171,8 @@ _BITS = frozenset({OpKind.BITCAST, OpKind.ATTRIBUTE})
 _HANDED = _LOOKS | {OpKind.UNPACK, OpKind.VECTOR, OpKind.TUPLE}
 _SHORT = ("dtypeof", "f16", "bf16", "f8", "f4")
 _MOST = 32
+UNTOLD = "?"
+"""The type of a value that the program does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,33 @@ def _trip(facts: Facts, cast: Node) -> RoundTrip | None:
         return None  # The type that a thread computes in.
     if not (given.startswith(_SHORT) and _wide(facts, cast) and facts.feeding(cast.result)):
         return None
+    back, stored, more = _uses(facts, cast)
+    return RoundTrip(cast, tuple(back), stored) if back and not more else None
+
+
+def narrow(facts: Facts, node: Node) -> bool:
+    """Whether an operation on loaded tiles gives a tile in a type that arrays are stored in."""
+    kind = facts.types.dtype(node.result)
+    if kind == UNTOLD and node.op.results[0].type is not None:
+        kind = node.op.results[0].type.dtype
+    own = not kind.startswith("dtypeof") or not facts.of_threads or kind in _stored_types(facts)
+    sides = [facts.held_loads(v) for v in node.op.inputs[:2]]
+    lanes = facts.types.shape(node.result) and all(sides) and not facts.contractions
+    return kind.startswith(_SHORT) and own and bool(lanes or (facts.of_threads and any(sides)))
+
+
+def widened(facts: Facts, node: Node) -> list[Node]:
+    """Casts of what an operation gives to 32-bit floats that are computed further."""
+    back, _, _ = _uses(facts, node)
+    return [n for n in back if facts.stored_in(n.result)]
+
+
+def _uses(facts: Facts, node: Node) -> tuple[list[Node], bool, bool]:
+    """Casts of a value to 32-bit floats, whether its bits are stored, and whether something else
+    takes it."""
     back: list[Node] = []
-    stored = False
-    pending = [cast.result]
-    for value in pending:
+    stored = more = False
+    for value in (pending := [node.result]):
         for user in facts.graph.users(value):
             kind = user.op.kind
             if kind in CASTS and facts.types.dtype(user.result) == "f32":
@@ -209,10 +234,10 @@ def _trip(facts: Facts, cast: Node) -> RoundTrip | None:
             elif kind in _HANDED or kind in (OpKind.YIELD, OpKind.IF):
                 pending += [v for v in facts.graph.onward(user, value) if v not in pending]
             else:
-                return None
+                more = True
         if len(pending) > _MOST:
-            return None
-    return RoundTrip(cast, tuple(back), stored) if back else None
+            return back, stored, True
+    return back, stored, more
 
 
 def _wide(facts: Facts, cast: Node) -> bool:
@@ -221,9 +246,9 @@ def _wide(facts: Facts, cast: Node) -> bool:
     source = facts.types.dtype(cast.op.inputs[0])
     made = facts.graph.producer(facts.graph.through(cast.op.inputs[0], VIEWS))
     kind = made.op.results[0].type if made is not None else None
-    if source == "?" and kind is not None:
+    if source == UNTOLD and kind is not None:
         source = kind.dtype
-    return source == "f32" or (source == "?" and cast.op.operand("dtype") is None)
+    return source == "f32" or (source == UNTOLD and cast.op.operand("dtype") is None)
 
 
 def _stored_types(facts: Facts) -> set[str]:
