@@ -253,4 +253,5 @@ def _wide(facts: Facts, cast: Node) -> bool:
 
 def _stored_types(facts: Facts) -> set[str]:
     """Types of the elements of arrays that the kernel is handed."""
-    return {p.annotation.partition(" ")[0] for p in facts.kernel.entry.parameters}
+    given = facts.kernel.entry.parameters
+    return {p.annotation.partition(" ")[0] for p in given} | {f"dtypeof({p.name})" for p in given}
