@@ -209,6 +209,7 @@ class StoredScale(Pattern):
         if divided:
             made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
             kept = kept_scales(facts, divided)
+            made += _on_the_way(facts, largest, [*divided, *(s.node for s in kept)])
             value = "scale from the largest element"
             yield self.decide(facts, value, [*largest, *made, *divided, *kept])
         elif there := _there_and_back(facts, largest):
@@ -246,6 +247,19 @@ def divided_by_largest(facts: Facts) -> list[Node]:
     if not largest:
         return []
     return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _by(facts, n, largest)]
+
+
+def _on_the_way(facts: Facts, largest: list[Node], ends: list[Node]) -> list[Node]:
+    """Where a scale is made of the largest element: single numbers that are computed of it on the
+    way to what is scaled or stored by them."""
+    taken = [v for n in ends for v in n.op.inputs[1:]]
+    steps = [n for n in facts.graph.of(OpKind.MUL, OpKind.DIV) if n not in ends]
+    return [
+        n
+        for n in steps
+        if any(facts.graph.rests_on(n.result, top) for top in largest)
+        and any(facts.graph.rests_on(v, n) for v in taken)
+    ]
 
 
 def _there_and_back(facts: Facts, largest: list[Node]) -> list[Node]:
@@ -330,13 +344,14 @@ def _is_largest(facts: Facts, store: Access, largest: list[Node]) -> bool:
 
 
 def _own(facts: Facts) -> list[Node]:
-    """Of a thread that goes through elements of its own, where it takes the larger one."""
+    """Of a thread that goes through elements of its own, in a loop or one by one, where it takes
+    the larger one."""
     if not facts.of_threads:
         return []
     return [
         n
         for n in facts.graph.of(OpKind.MAXIMUM)
-        if n.loops and any(facts.graph.kind_of(v) == OpKind.ABS for v in n.op.inputs[:2])
+        if any(facts.graph.kind_of(facts.graph.core(v)) == OpKind.ABS for v in n.op.inputs[:2])
     ]
 
 
