@@ -324,7 +324,7 @@ class ReciprocalOnce(Pattern):
             return []
         for value in values:
             for user in facts.graph.users(value):
-                if user.op.kind in _LOOKS and len(values) < 16:
+                if user.op.kind in _LOOKS | {OpKind.VECTOR} and len(values) < 16:
                     values.append(user.result)
                 elif user.op.kind == OpKind.YIELD and len(values) < 16:
                     values += facts.graph.onward(user, value)
@@ -349,7 +349,7 @@ def _in_rounds(facts: Facts) -> Iterator[Node]:
         if not graph.roots(under, *READS) and under not in facts.graph.function.parameter_names:
             continue
         kind = node.op.results[0].type
-        if kind is None or not is_float(kind.dtype):
+        if kind is None or not is_float(kind.dtype) or graph.roots(over, OpKind.MAXIMUM):
             continue
         above = graph.upstream(over, lambda n: n.op.kind in (*READS, OpKind.SHUFFLE))
         inner = [n.op.kind for n in above if n.inside(node.loop)]
