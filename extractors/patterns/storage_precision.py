@@ -35,6 +35,8 @@ _COMPUTES = REDUCTIONS | {
 }  # fmt: skip
 
 
+_NUMBERS = frozenset({OpKind.CONST, OpKind.FULL, OpKind.ZEROS, OpKind.UNDEF})
+_MOVED = "storage dtype, moved without arithmetic"
 _NARROW = frozenset({"f16", "bf16", "f8e4m3", "f8e5m2"})
 """Types in which results are stored and seldom computed."""
 
@@ -70,7 +72,7 @@ _AS_STORED = vary(SOFTMAX_POINTER, (".to(tl.float32)", ""), ("y.to(x.dtype.eleme
 
 class StoragePrecision(Pattern):
     """Between loads and some store there is arithmetic in the type of the arrays; no cast to
-    another, no matrix product, which widens by itself."""
+    another, no matrix product, which widens by itself; or what is loaded is stored as it is."""
 
     name = "compute-in-storage-precision"
     axis = "compute_dtype"
@@ -83,14 +85,18 @@ class StoragePrecision(Pattern):
         Case(_LARGER, "storage dtype"),
         Case(_HALVES_THREADS, "storage dtype"),
         Case(ADD_THREADS, "storage dtype"),
+        Case(COPY, _MOVED),
+        Case(COPY_POINTER, _MOVED),
+        Case(COPY_THREADS, _MOVED),
     )
     near_misses = (
-        NearMiss(COPY, why="nothing is computed"),
+        NearMiss(COPY, why="nothing is computed", value="storage dtype"),
+        NearMiss(vary(COPY_POINTER, ("tl.load(", "1 + tl.load(")), why="computed", value=_MOVED),
         NearMiss(_LARGER.replace("a > b", "at > 7"), why="places are chosen, nothing is computed"),
         NearMiss(ROW_NORM, why="rows are widened right after the load"),
         NearMiss(PRODUCT, why="the product widens by itself"),
-        NearMiss(COPY_POINTER, why="nothing is computed"),
-        NearMiss(COPY_THREADS, why="nothing is computed"),
+        NearMiss(COPY_POINTER, why="nothing is computed", value="storage dtype"),
+        NearMiss(COPY_THREADS, why="nothing is computed", value="storage dtype"),
         NearMiss(_FLOAT_STATISTICS_THREADS, why="statistics are kept wider than the rows are"),
     )
 
@@ -106,6 +112,21 @@ class StoragePrecision(Pattern):
         if plain:
             casts = [n for n in facts.graph.of(*CASTS) if self._matches(facts, n, plain)]
             yield self.decide(facts, "storage dtype", dict.fromkeys([*casts, *plain]))
+        elif moved := self._moved(facts):
+            yield self.decide(facts, _MOVED, moved)
+
+    def _moved(self, facts: Facts) -> list[Access]:
+        """Loads of lanes and stores, where every store is given what was loaded, or a number, and
+        nothing that is loaded is computed with or cast."""
+        found: list[Access] = []
+        for store in facts.stores:
+            ends = facts.graph.ends(store.value, VIEWS | {OpKind.PERMUTE, OpKind.TRANSPOSE})
+            loads = [a for n in ends if (a := facts.access(n)) is not None and not a.is_store]
+            rest = [n for n in ends if facts.access(n) is None and n.op.kind not in _NUMBERS]
+            if store.is_atomic or rest:
+                return []
+            found += [*loads, store] if loads else []
+        return list(dict.fromkeys(found))
 
     def _chooses(self, facts: Facts, node: Node) -> bool:
         """The larger or smaller of two tiles of the arrays' type, one of them just loaded."""
