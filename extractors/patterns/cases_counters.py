@@ -1,5 +1,5 @@
-"""Sample kernels that count what they find with atomics, or add counts up. Written for this purpose; none is somebody
-else's.
+"""Sample kernels that count what they find with atomics, or add counts up. Written for this
+purpose; none is somebody else's.
 """
 
 from __future__ import annotations

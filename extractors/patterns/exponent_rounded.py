@@ -32,7 +32,7 @@ def shrink(x, out, scales, T: ct.Constant[int]):
     ct.scatter(scales, (ct.bid(0),), ct.astype(e + 127.0, ct.uint8))
     ct.store(out, index=(ct.bid(0),), tile=ct.astype(v * ct.exp2(-e), out.dtype))
 """
-_POWER_THREADS = """__global__ void shrink(const float* x, const float* tops, unsigned char* out, int n) {
+_POWER_THREADS = """__global__ void shrink(const float* tops, unsigned char* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = (unsigned char)(ceilf(log2f(tops[at] / 448.f)) + 127.f);
 }

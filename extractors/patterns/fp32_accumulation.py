@@ -234,6 +234,10 @@ class Fp32Accumulation(Pattern):
         merge = merge_of(facts)
         if merge is not None and merge.form is Form.PAIRWISE:
             yield facts.types.dtype(merge.totals[0].result), [*merge.totals, *merge.weighted]
+        yield from self._of_loops(facts, given)
+
+    def _of_loops(self, facts: Facts, given: set[str]) -> Iterable[tuple[str, list[Node]]]:
+        """Sums that loops carry, with what they begin with."""
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM):
                 begun = _filled(facts, state.init)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -117,7 +118,7 @@ class NearestByComparisons(Pattern):
         for steps in ladders.values():
             if len(steps) >= _FEWEST and (made := self._codes(facts, [*steps.values()])):
                 sides = [_UP[OpKind(steps[by].op.kind)] for by in sorted(steps)]
-                even = all(one != other for one, other in zip(sides, sides[1:], strict=False))
+                even = all(one != other for one, other in pairwise(sides))
                 name = _EVEN if even else "nearest by comparisons"
                 found.setdefault(name, []).extend([*steps.values(), *made])
         for name, nodes in found.items():

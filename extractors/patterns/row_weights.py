@@ -47,7 +47,7 @@ class RowWeights(Pattern):
             why="what is stored in few bits is scaled for the product",
         ),
         NearMiss(vary(_PLAIN, ("x * gate[None, :]", "x * x")), why="no weights of rows"),
-        NearMiss(_GATED_TILE.replace("shape=(1, TK)", "shape=(TM, TK)"), why="one for each element"),
+        NearMiss(_GATED_TILE.replace("shape=(1, TK)", "shape=(TM, TK)"), why="one per element"),
         NearMiss(PRODUCT, why="operands as they were loaded"),
         NearMiss(PRODUCT_POINTER, why="operands as they were loaded"),
         NearMiss(PRODUCT_THREADS, why="operands as they were loaded"),
