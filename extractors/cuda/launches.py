@@ -22,6 +22,7 @@ from extractors.cuda.contracts import (
     threads_fit,
     whole_warps,
 )
+from extractors.cuda.handed_on import handed_on
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
@@ -107,7 +108,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
-                 *given, *promises(definition, found.library))
+                 *given, *promises(definition, found.library),
+                 *handed_on(mine, walker.found, found.definitions, unit.functions))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

@@ -73,12 +73,12 @@ def _demanded(check: Check, reached: set[str]) -> str:
             if any(_is_method(side, _STRIDE) for side in sides):
                 units = [side for side in sides if isinstance(side, n.Constant)]
                 return _COMPACT if any(side.value == 1 for side in units) else _STRIDED
-            if any(_is_rest_of_address(side) for side in sides):
+            if any(_is_rest_ofaddress(side) for side in sides):
                 return _ALIGNED
     return ""
 
 
-def _is_rest_of_address(node: n.Expr) -> bool:
+def _is_rest_ofaddress(node: n.Expr) -> bool:
     """What is left of an address after whole units of an alignment."""
     if not isinstance(node, n.Binary) or node.operator not in ("%", "&"):
         return False
@@ -107,7 +107,7 @@ def handed_twice(
         texts: dict[str, list[int]] = {}
         for at, given in enumerate(site.arguments):
             if at in arrays and not isinstance(given, n.Constant):
-                texts.setdefault(shown(_address(site, given)), []).append(at)
+                texts.setdefault(shown(address(site, given)), []).append(at)
         for text, places in texts.items():
             read = [arrays[at] for at in places if "const" in arrays[at].annotation.split()]
             written = [arrays[at] for at in places if arrays[at] not in read]
@@ -121,7 +121,7 @@ def handed_twice(
                 return
 
 
-def _address(site: LaunchSite, given: n.Expr) -> n.Expr:
+def address(site: LaunchSite, given: n.Expr) -> n.Expr:
     """The address that an argument is, in the words of the outermost caller that is known."""
     for level in site.levels:
         if not isinstance(given, n.Name) or given.text not in level.given:

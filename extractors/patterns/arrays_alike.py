@@ -235,7 +235,12 @@ class ArraysAlike(Pattern):
                 again = bool(differentiated(facts))
                 value = "forward product beside the gradients" if again else _ALIKE
                 stores = facts.stores if again else stores
-                made = [facts.graph.producer(facts.graph.core(s.value)) for s in stores]
+                common = taken.intersection(*(ways[name][0] for name in alike))
+                shared = [a for s in stores for a in facts.feeding(s.value) if a.array in common]
+                stores = [*dict.fromkeys(shared), *stores]
+                made = [
+                    facts.graph.producer(facts.graph.core(s.value)) for s in stores if s.is_store
+                ]
                 yield self.decide(facts, value, [*stores, *made])
                 return
         apart = _apart(facts)

@@ -223,11 +223,20 @@ def _corrected(facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Ac
 def _share_less_target(facts: Facts, less: Node, powers: list[Node]) -> bool:
     """Elements of exponentials less what a comparison of positions with a label gives."""
     over, under = less.op.inputs[:2]
+    if _given(facts, over):
+        over, under = under, over
     shares = any(facts.graph.rests_on(over, p) for p in powers)
     target = any(facts.graph.rests_on(under, p) for p in powers)
     picked = bool(facts.graph.roots(under, *COMPARISONS)) or _where(facts, less)
+    picked = picked or _given(facts, under)
     wide = is_wide(facts, less.result) or facts.of_threads
     return wide and shares and not target and picked
+
+
+def _given(facts: Facts, value: str) -> bool:
+    """Soft targets: a loaded tile as it is."""
+    held = facts.held_loads(value)
+    return bool(held) and all(is_wide(facts, a.value) for a in held)
 
 
 def _where(facts: Facts, less: Node) -> bool:

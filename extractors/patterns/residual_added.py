@@ -121,8 +121,7 @@ class ResidualAdded(Pattern):
         found = [a for side in sides for a in side[:1]]
         for value, side in zip(values, sides, strict=True):
             given = (value,) if isinstance(value, str) else value
-            above = (n for v in given for n in facts.graph.upstream(v, _goes_on))
-            loads = [a for n in above if (a := facts.access(n)) is not None and not a.is_store]
+            loads = [a for v in given for a in facts.feeding(v)]
             others = [a for a in loads if places & _moved(facts, a) and a.array != found[0].array]
             if not side and not others:
                 return []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -14,8 +15,52 @@ from extractors.patterns.cases_rows import (
     SOFTMAX,
 )
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.cases_stages import (
+    BESIDE,
+    CONVOLVED,
+    CURVED,
+    DECAYED,
+    GATE,
+    GATE_THREADS,
+    GATE_TILE,
+    GATED,
+    GATED_BACK,
+    LISTED,
+    LOWER,
+    MASKED,
+    MODULATED,
+    POWERS,
+    QUANTISED,
+    QUANTISED_THREADS,
+    QUANTISED_TILE,
+    RECTIFIED,
+    ROUTED,
+    SCALED,
+    TARGET,
+    TURNED,
+    TURNED_TILE,
+    TWICE,
+)
 from extractors.patterns.given_scale import given_scales
+from extractors.patterns.routed_weight import routed
 from extractors.patterns.stored_scale import DYNAMIC, divided_by_largest, quantised_operands
+from kb.analysis.accesses import Access
+from kb.analysis.composed_steps import (
+    again,
+    divided,
+    gates,
+    scaled,
+    shares,
+    softmax_gradients,
+    swishes,
+    targets,
+    weighted_sums,
+    zeroed,
+)
+from kb.analysis.composed_sums import (
+    listed_rows,
+    tapped,
+)
 from kb.analysis.convolution import convolution
 from kb.analysis.derivatives import logistic
 from kb.analysis.facts import Facts
@@ -31,114 +76,11 @@ from kb.analysis.taps import weighted
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_QUANTISED = vary(
-    LAYER_NORM_POINTER,
-    ("    tl.store(y + row * sy + at, (c * r * g + h).to(tl.float16), mask=inside)\n",
-     "    o = c * r * g + h\n    s = tl.max(tl.abs(o)) / 448.0\n    tl.store(sy, s)\n"
-     "    tl.store(y + row * n + at, (o / s).to(tl.float8e4nv), mask=inside)\n"),
-)  # fmt: skip
-_QUANTISED_TILE = vary(
-    ROW_NORM,
-    ("    ct.scatter(out, (row, at), ct.astype(v * r * g, x.dtype), latency=1)\n",
-     "    o = v * r * g\n    s = ct.max(ct.abs(o), axis=0, keepdims=True) / 127.0\n"
-     "    ct.scatter(stat, row, s)\n    ct.scatter(out, (row, at), ct.astype(o / s, ct.int8))\n"),
-)  # fmt: skip
-_QUANTISED_THREADS = vary(
-    ROW_NORM_THREADS,
-    ("half* out,", "signed char* out, const float* scale,"),
-    ("= __float2half(v * r * g);",
-     "= (signed char)fmaxf(-127.f, fminf(v * r * g / scale[0], 127.f));"),
-)  # fmt: skip
-_TURNED = (
-    POINTER
-    + """
-@triton.jit
-def turn(x, w, cos, sin, out, n, eps, T: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, T)
-    a = tl.load(x + row * n + at).to(tl.float32)
-    b = tl.load(x + row * n + T + at).to(tl.float32)
-    r = tl.rsqrt((tl.sum(a * a) + tl.sum(b * b)) / n + eps)
-    a = a * r * tl.load(w + at)
-    b = b * r * tl.load(w + T + at)
-    c = tl.load(cos + row * T + at)
-    s = tl.load(sin + row * T + at)
-    tl.store(out + row * n + at, a * c - b * s)
-    tl.store(out + row * n + T + at, b * c + a * s)
-"""
-)
-_TURNED_TILE = (
-    TILE
-    + """
-@ct.kernel
-def turn(x, cos, sin, out, scales, T: Int):
-    row = ct.bid(0)
-    a = ct.load(x, index=(row, 0), shape=(1, T))
-    b = ct.load(x, index=(row, 1), shape=(1, T))
-    c = ct.load(cos, index=(row, 0), shape=(1, T))
-    s = ct.load(sin, index=(row, 0), shape=(1, T))
-    k = ct.load(scales, index=(row, 0), shape=(1, 1))
-    ct.store(out, index=(row, 0), tile=ct.astype((a * c - b * s) * k, ct.float8_e4m3fn))
-    ct.store(out, index=(row, 1), tile=ct.astype((b * c + a * s) * k, ct.float8_e4m3fn))
-"""
-)
-_GATED = vary(
-    LAYER_NORM_POINTER,
-    ("    tl.store(y +", "    z = tl.load(b + n + row * sx + at)\n    tl.store(y +"),
-    ("(c * r * g + h)", "((c * r * g + h) * z * tl.sigmoid(z))"),
-)
-_GATED_BACK = vary(NORM_BACKWARD, ("wdy = dy * g", "wdy = dy * (1.0 / (1.0 + ct.exp(-dy))) * g"))
-_RECTIFIED = vary(PRODUCT_POINTER, ("acc.to(tl.float16)", "tl.maximum(acc, 0.0)"))
-
-_ROUTED = (
-    POINTER
-    + """
-@triton.jit
-def route(x, out, kind, n, T: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, T)
-    v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
-    e = tl.exp(v - tl.max(v, axis=0))
-    best, place = tl.max(e / tl.sum(e, axis=0), axis=0, return_indices=True)
-    tl.store(out + row, best)
-    tl.store(kind + row, place)
-"""
-)
-_CONVOLVED = (
-    POINTER
-    + """
-@triton.jit
-def blur(x, w, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    u = tl.load(x + at, mask=at < n, other=0.0) * tl.load(w)
-    u += tl.load(x + at + 1, mask=at + 1 < n, other=0.0) * tl.load(w + 1)
-    tl.store(out + at, u * tl.sigmoid(u), mask=at < n)
-"""
-)
-_POWERS = (
-    POINTER
-    + """
-@triton.jit
-def powers(x, out, scales, n, T: tl.constexpr, R: tl.constexpr):
-    row = tl.program_id(0) * R + tl.arange(0, R)
-    at = row[:, None] * n + tl.arange(0, T)[None, :]
-    v = tl.load(x + at)
-    e = tl.ceil(tl.log2(tl.max(tl.abs(v), axis=1) / 448.0)) + 127.0
-    e = tl.maximum(e, 0.0)
-    tl.store(scales + row, e.to(tl.uint8))
-    tl.store(out + at, (v / tl.exp2(e - 127.0)[:, None]).to(tl.float8e4nv))
-"""
-)
-
-_SCALED = vary(
-    PRODUCT_POINTER,
-    ("        acc +=", "        squares += tl.sum(x * x, axis=1)\n        acc +="),
-    ("    for ", "    squares = tl.zeros((TM,), dtype=tl.float32)\n    for "),
-    ("acc.to(tl.float16)", "acc * tl.rsqrt(squares / K)[:, None]"),
-)
 _SCALINGS = frozenset({OpKind.MUL, OpKind.DIV})
+_ARITHMETIC = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA})
 _FACTORS = frozenset({OpKind.RSQRT, OpKind.SQRT, OpKind.REDUCE_SUM, OpKind.SIGMOID, OpKind.TANH})
 """What may multiply a product without being made of it: an inverse root, or a gate."""
+Step = tuple[str, list[Node]]
 Stage = Callable[[Facts], list[Node]]
 
 
@@ -147,6 +89,10 @@ def _norms(facts: Facts) -> list[Node]:
     norms = normalisations(facts)
     found = [n for norm in norms for n in (norm.root, *_squares(facts, norm.sums))]
     return found or normalised(facts)
+
+
+def _norms_again(facts: Facts) -> list[Node]:
+    return again([norm.root for norm in normalisations(facts)], facts)
 
 
 def _squares(facts: Facts, sums: Iterable[Node]) -> Iterable[Node]:
@@ -164,7 +110,7 @@ def _activated(facts: Facts) -> list[Node]:
     plain = facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
     curves = [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
     bounds = [n for n in facts.graph.of(OpKind.MAXIMUM) if _above_zero(facts, n)]
-    return plain + curves + bounds
+    return list(dict.fromkeys([*plain, *curves, *swishes(facts), *bounds]))
 
 
 def _above_zero(facts: Facts, node: Node) -> bool:
@@ -208,32 +154,111 @@ def _routed(facts: Facts) -> list[Node]:
     return shares_of_sum(facts) if _chosen(facts) else []
 
 
-def _convolved(facts: Facts) -> list[Node]:
+def convolved(facts: Facts) -> list[Node]:
     """Products of inputs and weights by taps."""
     found = None if facts.contractions else convolution(facts)
     if found is not None and found.product is not None:
         return [found.product]
-    return [] if facts.contractions else weighted(facts)
+    return [] if facts.contractions else weighted(facts) or tapped(facts)
 
 
 def _shared_rows(facts: Facts) -> list[Node]:
     return gains_behind(facts, _activated(facts))
 
 
+def _gated(facts: Facts) -> list[Node]:
+    """What an activation multiplies, but for rows that all rows share."""
+    gains = _shared_rows(facts)
+    return [n for n in gates(facts, _activated(facts)) if n not in gains]
+
+
+def _shared_out(facts: Facts) -> list[Node]:
+    """Shares of a softmax, of which some are selected, or that are made again, or weigh."""
+    weighed = weighted_sums(facts)
+    powers = [e.node for e in facts.exponentials if not e.rescale] if weighed else []
+    saved = shares(facts) or powers
+    return _routed(facts) or saved or (divided(facts) if targets(facts) else [])
+
+
+def _scaled(facts: Facts) -> list[Node]:
+    return scaled(facts, _quantised(facts))
+
+
+def _masked(facts: Facts) -> list[Node]:
+    return triangles(facts) or zeroed(facts)
+
+
+_MANY = 24
+"""Products of one kernel that are looked at."""
 _APART = "several products in one kernel"
 _STAGES: tuple[tuple[str, Stage], ...] = (
     ("decay", decays),
-    ("mask", triangles),
     ("modulation", modulations),
     ("gain", _shared_rows),
-    ("convolution", _convolved),
-    ("softmax", _routed),
+    ("convolution", convolved),
+    ("softmax", _shared_out),
+    ("weighted sum", weighted_sums),
+    ("softmax gradient", softmax_gradients),
     ("selection", _chosen),
     ("normalisation", _norms),
+    ("second normalisation", _norms_again),
     ("rotation", _turned),
     ("activation", _activated),
+    ("gate", _gated),
+    ("target", targets),
+    ("mask", _masked),
+    ("scaling", _scaled),
     ("quantisation", _quantised),
 )
+_WEIGHT = "routing weight"
+_BEFORE = frozenset({"normalisation", "rotation", "activation"})
+"""Steps that an operand of a product may go through."""
+_INHERENT = frozenset({"softmax", "weighted sum", "decay", "mask", "selection"})
+"""Steps that an attention has of itself."""
+
+
+@lru_cache(maxsize=2)
+def steps(facts: Facts) -> list[Step]:
+    """Every step that a kernel takes, by its name, with its places; none of too many products."""
+    if len(facts.contractions) > _MANY:
+        return []
+    seen = [(name, nodes) for name, stage in _STAGES if (nodes := stage(facts))]
+    return _beside(facts, seen, facts.contractions) if facts.contractions else seen
+
+
+def _between(facts: Facts, steps: list[Node], store: Access) -> list[Node]:
+    """Arithmetic on tiles from the first step to the store, without products and sums."""
+    if facts.of_threads or facts.contractions or facts.reductions or store.value is None:
+        return []
+    way = facts.graph.upstream(store.value, None, facts.graph.node_set(steps))
+    return [n for n in way if n.op.kind in _ARITHMETIC and is_wide(facts, n.result)]
+
+
+def _beside(facts: Facts, seen: list[Step], products: list[Node]) -> list[Step]:
+    """The products of a kernel, and of other steps those before and behind them."""
+    scores = bool(facts.score_products)
+    found: list[Step] = [("attention" if scores else "product", products)]
+    for name, nodes in seen:
+        after = [n for n in nodes if _after(facts, n, products)]
+        fed = [n for n in nodes if name in _BEFORE and _fed(facts, n, products)]
+        if (own := [n for n in nodes if n in after or n in fed]) and not (
+            scores and name in _INHERENT
+        ):
+            found.append((name, own))
+    if listed := [] if scores else listed_rows(facts):
+        found.insert(0, ("permutation", listed))
+    if weights := [n for n, _ in routed(facts)]:
+        found.append((_WEIGHT, weights))
+    if before := quantised_operands(facts):
+        found.insert(0, ("quantisation", before))
+    return found
+
+
+def _fed(facts: Facts, node: Node, products: list[Node]) -> bool:
+    """Whether an operand of a product is made of a step that rests on no product."""
+    if any(facts.graph.rests_on(node.result, p) for p in products):
+        return False
+    return any(facts.graph.rests_on(v, node) for p in products for v in p.op.inputs[:2])
 
 
 def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
@@ -242,39 +267,7 @@ def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
     if node.op.kind in _FACTORS and not taken:
         scaled = [n for n in facts.graph.downstream(node.result, 12) if n.op.kind in _SCALINGS]
         taken = any(facts.graph.rests_on(n.result, p) for n in scaled for p in products)
-    return taken and not any(facts.graph.rests_on(p.result, node) for p in products)
-
-
-_MODULATED = vary(
-    LAYER_NORM_POINTER,
-    ("(y, sy, x, sx,", "(y, sy, x, sx, z, u,"),
-    (
-        "(c * r * g + h)",
-        "((c * r * g + h) * (1.0 + tl.load(z + row * sx + at, mask=inside, other=0.0))"
-        " + tl.load(u + row * sx + at, mask=inside, other=0.0))",
-    ),
-)
-_DECAYED = vary(
-    PRODUCT_POINTER,
-    ("acc.to(", "(acc * tl.exp(tl.load(a + m) - tl.load(b + m))[:, None]).to("),
-)
-_LOWER = vary(PRODUCT_POINTER, ("acc.to(", "tl.where(m[:, None] >= n[None, :], acc, 0.0).to("))
-_BESIDE = vary(
-    PRODUCT_POINTER,
-    ("    acc = ", "    own = tl.dot(tl.load(a + m[:, None] * 16 + n[None, :]), tl.load(b + m[:, None] * 16 + n[None, :]))\n    tl.store(b + m[:, None] * 16 + n[None, :], own)\n    acc = "),  # noqa: E501
-)  # fmt: skip
-_CURVED = (
-    POINTER
-    + """
-@triton.jit
-def curve(out, x, g, h, n, W: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, W)
-    v = tl.load(x + row * n + at, mask=at < n)
-    y = tl.sigmoid(v) * tl.load(g + at, mask=at < n) + tl.load(h + at, mask=at < n)
-    tl.store(out + row * n + at, y, mask=at < n)
-"""
-)
+    return taken
 
 
 class StagesJoined(Pattern):
@@ -285,56 +278,70 @@ class StagesJoined(Pattern):
     axis = "fusion"
     source = "NVIDIA, TensorRT-LLM, fused normalisation and quantisation kernels"
     matches = (
-        Case(_QUANTISED, "normalisation and quantisation in one kernel"),
-        Case(_QUANTISED_TILE, "normalisation and quantisation in one kernel"),
-        Case(_QUANTISED_THREADS, "normalisation and quantisation in one kernel"),
-        Case(_TURNED, "normalisation and rotation in one kernel"),
-        Case(_TURNED_TILE, "rotation and quantisation in one kernel"),
-        Case(_GATED, "normalisation and activation in one kernel"),
-        Case(_GATED_BACK, "normalisation and activation in one kernel"),
+        Case(QUANTISED, "normalisation and quantisation in one kernel"),
+        Case(QUANTISED_TILE, "normalisation and quantisation in one kernel"),
+        Case(QUANTISED_THREADS, "normalisation and quantisation in one kernel"),
+        Case(TURNED, "normalisation and rotation in one kernel"),
+        Case(TURNED_TILE, "rotation and quantisation in one kernel"),
+        Case(GATED, "normalisation, activation and gate in one kernel"),
+        Case(GATED_BACK, "normalisation, activation and gate in one kernel"),
         Case(DYNAMIC, "quantisation and product in one kernel"),
-        Case(_RECTIFIED, "product and activation in one kernel"),
-        Case(_SCALED, "product and normalisation in one kernel"),
-        Case(_ROUTED, "softmax and selection in one kernel"),
-        Case(_CONVOLVED, "convolution and activation in one kernel"),
-        Case(_MODULATED, "modulation and normalisation in one kernel"),
-        Case(_DECAYED, "product and decay in one kernel"),
-        Case(_LOWER, "product and mask in one kernel"),
-        Case(_CURVED, "gain and activation in one kernel"),
-        Case(_BESIDE, _APART),
+        Case(RECTIFIED, "product and activation in one kernel"),
+        Case(SCALED, "product and normalisation in one kernel"),
+        Case(ROUTED, "softmax and selection in one kernel"),
+        Case(CONVOLVED, "convolution and activation in one kernel"),
+        Case(MODULATED, "modulation and normalisation in one kernel"),
+        Case(DECAYED, "product and decay in one kernel"),
+        Case(LOWER, "product and mask in one kernel"),
+        Case(CURVED, "gain and activation in one kernel"),
+        Case(BESIDE, _APART),
+        Case(GATE, "activation and gate in one kernel"),
+        Case(GATE_TILE, "activation and gate in one kernel"),
+        Case(GATE_THREADS, "activation and gate in one kernel"),
+        Case(TARGET, "softmax and target in one kernel"),
+        Case(MASKED, "softmax gradient and mask in one kernel"),
+        Case(TWICE, "normalisation and second normalisation in one kernel"),
+        Case(LISTED, "permutation and product in one kernel"),
     )
     near_misses = (
         NearMiss(
-            vary(_TURNED, ("a * c - b * s)", "a * c - s)")), why="nothing is turned, only shifted"
+            vary(TURNED, ("a * c - b * s)", "a * c - s)")), why="nothing is turned, only shifted"
         ),
         NearMiss(
-            vary(_TURNED_TILE, (" * k, ct.float8_e4m3fn)", ", ct.float16)")), why="rotation alone"
+            vary(TURNED_TILE, (" * k, ct.float8_e4m3fn)", ", ct.float16)")), why="rotation alone"
         ),
         NearMiss(
-            vary(_GATED, ("* z * tl.sigmoid(z))", "* z)")),
+            vary(GATED, ("* z * tl.sigmoid(z))", "* z)")),
             why="what multiplies the normalised row is loaded",
         ),
         NearMiss(
-            vary(_RECTIFIED, ("tl.maximum(acc, 0.0)", "tl.maximum(acc, N)")),
+            vary(RECTIFIED, ("tl.maximum(acc, 0.0)", "tl.maximum(acc, N)")),
             why="held above a size",
         ),
         NearMiss(
-            vary(_CONVOLVED, (" * tl.load(w)", ""), (" * tl.load(w + 1)", "")),
+            vary(CONVOLVED, (" * tl.load(w)", ""), (" * tl.load(w + 1)", "")),
             why="neighbours are added, no weights are loaded",
         ),
         NearMiss(
-            vary(_ROUTED, ("best, place =", "best = place ="), (", return_indices=True", "")),
+            vary(ROUTED, ("best, place =", "best = place ="), (", return_indices=True", "")),
             why="the largest share alone, no place",
         ),
         NearMiss(
-            _POWERS,
+            POWERS,
             why="the exponent of the scale is held above zero",
             value="activation and quantisation in one kernel",
         ),
         NearMiss(
-            vary(_CURVED, ("g + at,", "g + row * n + at,"), ("h + at,", "h + row * n + at,")),
+            vary(CURVED, ("g + at,", "g + row * n + at,"), ("h + at,", "h + row * n + at,")),
             why="what multiplies and what is added belongs to the row",
+            value="gain and activation in one kernel",
         ),
+        NearMiss(vary(GATE, (" * u,", " * v,")), why="one tile, no gate"),
+        NearMiss(vary(GATE_TILE, ("* u)", "* 2.0)")), why="a number, no gate"),
+        NearMiss(vary(GATE_THREADS, (" * y[i]", " * 2.0f")), why="a number, no gate"),
+        NearMiss(vary(TARGET, ("tl.load(y + row)", "n // 2")), why="no label is loaded"),
+        NearMiss(vary(MASKED, ("at <= row", "at < W")), why="no side of a diagonal"),
+        NearMiss(vary(LISTED, ("tl.load(ids + m)", "m")), why="rows in order"),
         NearMiss(ROW_NORM, why="normalisation alone"),
         NearMiss(NORM_BACKWARD, why="the gradient of a normalisation alone"),
         NearMiss(ROW_NORM_THREADS, why="normalisation alone"),
@@ -346,32 +353,30 @@ class StagesJoined(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         products = facts.contractions
-        if facts.score_products or len(products) > 8:
+        if len(products) > _MANY:
             return
-        seen = [(name, nodes) for name, stage in _STAGES if (nodes := stage(facts))]
-        if products:
-            seen = [
-                (name, after)
-                for name, nodes in seen
-                if (after := [n for n in nodes if _after(facts, n, products)])
-            ]
-            seen.insert(0, ("product", products))
-            if before := quantised_operands(facts):
-                seen.insert(0, ("quantisation", before))
         apart = products_apart(facts)
         if apart:
             yield self.decide(facts, _APART, apart)
-        if len(seen) < 2 or apart:
+        seen = steps(facts)
+        if len(seen) < 2:
             return
-        for store in facts.stores:
-            met = [
-                (name, own)
-                for name, nodes in seen
-                if (own := [n for n in nodes if facts.graph.rests_on(store.value, n)])
-            ]
-            if len(met) > 1:
-                *first, last = (name for name, _ in met)
-                found = [node for _, nodes in met for node in nodes]
-                value = f"{', '.join(first)} and {last} in one kernel"
-                yield self.decide(facts, value, [*found, store])
-                return
+        store, met = max(_met(facts, seen), key=lambda one: len(one[1]), default=(None, []))
+        found = [node for _, nodes in met for node in nodes]
+        if store is not None and len(met) > 1 and not _told(met):
+            *first, last = (name for name, _ in met)
+            value = f"{', '.join(first)} and {last} in one kernel"
+            yield self.decide(facts, value, [*found, *_between(facts, found, store), store])
+
+
+def _met(facts: Facts, seen: list[Step]) -> Iterable[tuple[Access, list[Step]]]:
+    """For every store the steps that the stored element has gone through."""
+    for store in facts.stores:
+        on_the_way = facts.graph.resting(store.value)
+        own = ((name, [n for n in ns if on_the_way >> n.index & 1]) for name, ns in seen)
+        yield store, [(name, nodes) for name, nodes in own if nodes]
+
+
+def _told(met: list[Step]) -> bool:
+    """Whether the steps are a product and the weights of its rows, which have their own pattern."""
+    return [name for name, _ in met] == ["product", _WEIGHT]
