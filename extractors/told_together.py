@@ -10,10 +10,16 @@ from extractors.host.alternatives import OptionalOperand
 from extractors.host.compact import TURNED_OVER
 from extractors.host.dispatch import ONE_TENSOR
 from extractors.host.facts import HostFacts
+from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
+<<<<<<< HEAD
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
+=======
+from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT
+from extractors.host.stand_ins import STAND_IN
+>>>>>>> 558dc8b (What the framework computes before a launch and after it, and arrays handed on between the kernels of a CUDA file)
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
@@ -253,9 +259,9 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
     roles = {p.name: p.role for p in detection.parameters}
     kept: list[Decision] = []
     for decision in decisions:
-        written = decision.value == LEFT or decision.pattern == AHEAD
+        written = decision.value == LEFT or decision.pattern in (AHEAD, FINISHED)
         wanted = (ParameterRole.OUTPUT if written else ParameterRole.INPUT, _BOTH)
-        if decision.pattern not in (HANDED_ON, PREPARED, AHEAD):
+        if decision.pattern not in (HANDED_ON, PREPARED, AHEAD, FINISHED):
             yield decision
         elif roles.get(decision.subject or "") in wanted:
             uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)

@@ -12,7 +12,8 @@ from extractors.host.cases_partial import (
     SUMMED_TILE,
 )
 from extractors.host.compiler_options import FLUSHED, UNFUSED
-from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, PREPARED, TAKEN
+from extractors.host.framework import PREPARED
+from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, TAKEN
 from extractors.host.reciprocals import RECIPROCAL
 from extractors.host.samples import HostCase, HostMiss, vary
 

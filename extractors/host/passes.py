@@ -9,6 +9,7 @@ from functools import lru_cache
 from extractors.host.callers import MAX_CALLERS, called, leading
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
+from extractors.host.framework import around_launches
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.sides import routes_of
@@ -19,9 +20,6 @@ from kb.evidence import AxisKind, Decision, Lines
 PASSES = "passes-of-a-differentiable-function"
 HANDED_ON = "array-handed-from-kernel-to-kernel"
 AHEAD = "gradient-fused-into-the-forward-pass"
-PREPARED = "array-put-in-order-by-the-framework"
-_ORDERS = frozenset({"sort", "argsort", "topk", "cumsum", "bincount", "unique", "nonzero", "histc"})
-"""Functions of PyTorch that order, count or number elements."""
 
 SHARED = "backward by the same kernel"
 APART = "separate backward kernel"
@@ -34,7 +32,7 @@ def boundaries(material: Material) -> Iterator[Decision]:
     """Where the work of one function is cut into kernels."""
     yield from _passes(material) or _later(material)
     yield from _handed_on(material)
-    yield from _prepared(material)
+    yield from around_launches(material)
 
 
 def _passes(material: Material) -> list[Decision]:
@@ -243,42 +241,6 @@ def _made(material: Material, value: Value) -> frozenset[Expr]:
             if fact is None or fact.base is None:
                 break
             leaf = fact.base
-        if isinstance(leaf, Expr) and fact is not None and not (fact.drawn or fact.fill):
+        if isinstance(leaf, Expr) and fact is not None and not fact.drawn:
             found.add(leaf)
     return frozenset(found)
-
-
-def _prepared(material: Material) -> Iterator[Decision]:
-    """Arrays that the framework sorted, counted or numbered before the launch."""
-    found: dict[str, set[Lines]] = {}
-    for launch in material.sites():
-        call = material.origins.call_at(launch.lines) if material.origins else None
-        for position, (name, constant) in enumerate(material.signature.params):
-            if call is None or constant or material.origins is None:
-                continue
-            given = material.origins.argument(call, name, position)
-            for made in material.origins.sources(given)[0] if isinstance(given, ast.Name) else ():
-                if made.lineno <= launch.lines[0] and _orders(made):
-                    found.setdefault(name, set()).update((lines_of(made), launch.lines))
-    for name, lines in found.items():
-        yield Decision(
-            axis="kernel_boundaries",
-            value="put in order by the framework before",
-            pattern=PREPARED,
-            lines=tuple(sorted(lines)),
-            kind=AxisKind.DESIGN,
-            subject=name,
-        )
-
-
-def _orders(value: ast.expr) -> bool:
-    """True for what such a function gives, an element of it, or another view or type of it."""
-    while True:
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            if value.func.attr in _ORDERS:
-                return True
-            value = value.func.value
-        elif isinstance(value, ast.Attribute | ast.Subscript):
-            value = value.value
-        else:
-            return False
