@@ -6,12 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from extractors.detect import Detection
-from extractors.host.passes import AHEAD, APART, PASSES
+from extractors.host.facts import HostFacts
+from extractors.host.framework import FINISHED, PREPARED
+from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
-from kb.analysis.derivatives import retaken
-from kb.analysis.graph import VIEWS
-from kb.evidence import Decision
+from kb.analysis.composed_steps import softmax_gradients
+from kb.analysis.derivatives import differentiated, retaken
+from kb.analysis.facts import Facts
+from kb.analysis.graph import VIEWS, Lines, Node
+from kb.analysis.rebuilt import coefficients, normalised
+from kb.evidence import AxisKind, Decision
 from kb.ops import OpKind
 
 
@@ -46,3 +51,35 @@ def loss_beside(detection: Detection, host: Sequence[Decision]) -> Iterator[Deci
     beside = [s for s in stores if s.array is not None and s.array not in gradients]
     if ahead and beside:
         yield pattern.decide(facts, BOTH, [*beside, *ahead])
+
+
+def gradient_alone(detection: Detection, host: HostFacts) -> Iterator[Decision]:
+    """A kernel that computes a gradient and nothing of the forward pass, where no class of
+    torch.autograd says so: its head, its launches, and where it stores the gradient."""
+    told = (*detection.decisions, *host.decisions)
+    if not host.launches or any(d.axis == _CUT and d.pattern not in _BESIDE for d in told):
+        return
+    made = _gradients(detection.facts)
+    stores = {s.node for n in made for s in detection.facts.stored_in(n.result)}
+    if stores:
+        first = detection.facts.kernel.entry.span.line
+        lines: set[Lines] = {(first, first), *(one.lines for one in host.launches)}
+        lines |= {node.lines for node in (*made, *stores)}
+        yield Decision(
+            axis=_CUT, value=APART, pattern=PASSES, lines=tuple(sorted(lines)),
+            kind=AxisKind.DESIGN,
+        )  # fmt: skip
+
+
+_CUT = "kernel_boundaries"
+_BESIDE = (HANDED_ON, PREPARED, FINISHED)
+"""What may be told beside the pass that a kernel is of."""
+
+
+def _gradients(facts: Facts) -> list[Node]:
+    """Derivatives of activations, gradients of shares, and of rows that are normalised again."""
+    if facts.contractions:
+        return []
+    derived = [taken for _, taken in differentiated(facts)]
+    again = [*normalised(facts), *coefficients(facts)] if facts.reductions else []
+    return derived or softmax_gradients(facts) or again

@@ -13,17 +13,12 @@ from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
-<<<<<<< HEAD
-from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT, PREPARED
-from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
-=======
 from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT
-from extractors.host.stand_ins import STAND_IN
->>>>>>> 558dc8b (What the framework computes before a launch and after it, and arrays handed on between the kernels of a CUDA file)
+from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
-from extractors.told_backward import computed_again, loss_beside
+from extractors.told_backward import computed_again, gradient_alone, loss_beside
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, with_branches, with_rules
@@ -97,6 +92,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         *laid_out(detection, facts),
         *computed_again(detection, facts.decisions),
         *loss_beside(detection, facts.decisions),
+        *gradient_alone(detection, facts),
         *counted(detection, facts),
     )
     shown = {name for d in program if d.axis in RULED for name in (d.subject or "").split(", ")}

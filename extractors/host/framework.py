@@ -78,7 +78,7 @@ def _makers(material: Material, value: ast.expr, steps: int) -> Iterator[ast.AST
         if isinstance(node, ast.Name) and steps and material.origins is not None:
             assigned, passed = material.origins.sources(node)
             for one in assigned or passed:
-                if one is not value and not _is_name(one, node.id):
+                if one is not value and (one in passed or not _is_name(one, node.id)):
                     yield from _makers(material, one, steps - 1)
         elif _works(node, _WORK):
             yield node

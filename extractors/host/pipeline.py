@@ -146,7 +146,10 @@ def _assigned(tree: ast.Module) -> dict[str, list[tuple[ast.FunctionDef, ast.Ass
 
 def runs_kernels(material: Material, call: ast.Call) -> bool:
     """Whether a call is of a function, of this module or of the package, that leads to kernels
-    other than this one."""
+    other than this one, or launches a kernel of another module."""
+    launched = call.func.value if isinstance(call.func, ast.Subscript) else None
+    if isinstance(launched, ast.Name) and launched.id not in material.kernels:
+        return _elsewhere(material, material.tree, material.module, launched.id, MAX_STEPS)
     if not isinstance(call.func, ast.Name):
         return False
     name = call.func.id
@@ -155,7 +158,7 @@ def runs_kernels(material: Material, call: ast.Call) -> bool:
 
 
 def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, steps: int) -> bool:
-    """Whether the name that a module imports is a function that leads to kernels."""
+    """Whether the name that a module imports is a kernel, or a function that leads to some."""
     for node in each(tree, ast.ImportFrom) if steps and material.loader else ():
         meant = [one.name for one in node.names if (one.asname or one.name) == name]
         base = _absolute(module, node)
@@ -164,7 +167,8 @@ def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, ste
         if text is None or other is None:
             continue
         package = f"{base}." if text[0].endswith("__init__.py") else base
-        if routes_of(other, _kernels(other)).leads(meant[0]):
+        kernels = _kernels(other)
+        if meant[0] in kernels or routes_of(other, kernels).leads(meant[0]):
             return True
         return _elsewhere(material, other, package, meant[0], steps - 1)
     return False

@@ -209,8 +209,8 @@ def step(x, w, state, out, W: Int):
     ct.scatter(state, (at, 1), v)
 """
 )
-COMBINED_THREADS = """__global__ void combine(const float* x, const int* rows, const float* w, float* out,  # noqa: E501
-                        int most, int n) {
+COMBINED_THREADS = """__global__ void combine(const float* x, const int* rows, const float* w,
+                        float* out, int most, int n) {
     int at = threadIdx.x;
     float sum = 0.f;
     for (int k = 0; k < most; k++) {
