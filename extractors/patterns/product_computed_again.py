@@ -10,9 +10,36 @@ from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.idioms import comparisons
+from kb.analysis.symbolic import AtomKind, of
 from kb.evidence import Decision
+from kb.ops import CONTRACTIONS, OpKind
 
+_ROW = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, w, out, n, eps, W: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, W)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    r = tl.rsqrt(tl.sum(v * v, axis=0) / n + eps)
+    own = tl.program_id(1) * T + tl.arange(0, T)
+    u = tl.load(x + row * n + own, mask=own < n, other=0.0)
+    tl.store(out + row * n + own, u * r * tl.load(w + own, mask=own < n), mask=own < n)
+"""
+)
+_ROW_TILE = (
+    TILE
+    + """
+@ct.kernel
+def norm(x, out, W: Int, T: Int):
+    v = ct.load(x, index=(ct.bid(0), 0), shape=(1, W))
+    r = ct.rsqrt(ct.sum(v * v, axis=1, keepdims=True) + 1e-6)
+    u = ct.load(x, index=(ct.bid(0), ct.bid(1)), shape=(1, T))
+    ct.store(out, index=(ct.bid(0), ct.bid(1)), tile=u * r)
+"""
+)
 _CHUNK = (
     POINTER
     + """
@@ -46,7 +73,8 @@ def chunk(q, k, v, out, D: Int, T: Int, TV: Int):
 
 class ProductComputedAgain(Pattern):
     """A product takes another one that does not depend on a block id, and an operand that does: all
-    blocks along that axis of the grid compute the first product."""
+    blocks along that axis of the grid compute the first product. Or what is stored lies apart by a
+    block id that a sum over loaded tiles in it does not depend on."""
 
     name = "product-computed-again-by-every-block-of-an-axis"
     axis = "recompute"
@@ -54,8 +82,22 @@ class ProductComputedAgain(Pattern):
     matches = (
         Case(_CHUNK, "product computed again by every block along an axis"),
         Case(_CHUNK_TILE, "product computed again by every block along an axis"),
+        Case(_ROW, "sum computed again by every block along an axis"),
+        Case(_ROW_TILE, "sum computed again by every block along an axis"),
     )
     near_misses = (
+        NearMiss(
+            vary(_ROW, ("x + row * n + at", "x + row * n + tl.program_id(1) * W + at")),
+            why="every block sums its own piece",
+        ),
+        NearMiss(
+            vary(_ROW_TILE, ("index=(ct.bid(0), 0)", "index=(ct.bid(0), ct.bid(1))")),
+            why="every block sums its own piece",
+        ),
+        NearMiss(
+            vary(_ROW, ("tl.sum(v * v,", "tl.sum(tl.where(at == 3, v, 0.0),")),
+            why="one element is picked",
+        ),
         NearMiss(
             vary(_CHUNK, ("tl.load(k + m[None, :] * D", "tl.load(k + cols[None, :] * D")),
             why="every block has a product of its own",
@@ -67,22 +109,61 @@ class ProductComputedAgain(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if len(facts.contractions) < 2 or facts.of_threads:
-            return
-        found: dict[Node | Access, None] = {}
-        for first in facts.contractions:
-            loads = [a for role in ("lhs", "rhs") for a in _loads(facts, first.op.operand(role))]
-            own = {name for load in loads for name in _blocks(load)}
-            for second in facts.contractions:
-                sides = [second.op.operand(role) for role in ("lhs", "rhs")]
-                takes = [facts.graph.rests_on(side, first) for side in sides]
-                if second is first or takes[0] == takes[1] or not own:
-                    continue
-                other = _loads(facts, sides[takes.index(False)])
-                if any(_blocks(load) - own for load in other):
-                    found |= dict.fromkeys((first, second, *loads))
-        if found:
+        if found := _products(facts):
             yield self.decide(facts, "product computed again by every block along an axis", found)
+        elif found := _statistics(facts):
+            yield self.decide(facts, "sum computed again by every block along an axis", found)
+
+
+def _products(facts: Facts) -> list[Node | Access]:
+    found: dict[Node | Access, None] = {}
+    for first in facts.contractions if not facts.of_threads else ():
+        loads = [a for role in ("lhs", "rhs") for a in _loads(facts, first.op.operand(role))]
+        own = {name for load in loads for name in _blocks(load)}
+        for second in facts.contractions:
+            sides = [second.op.operand(role) for role in ("lhs", "rhs")]
+            takes = [facts.graph.rests_on(side, first) for side in sides]
+            if second is first or takes[0] == takes[1] or not own:
+                continue
+            other = _loads(facts, sides[takes.index(False)])
+            if any(_blocks(load) - own for load in other):
+                found |= dict.fromkeys((first, second, *loads))
+    return [*found]
+
+
+def _statistics(facts: Facts) -> list[Node | Access]:
+    """Sums and extremes of loaded tiles that lie apart by fewer places of blocks than what is
+    stored of them; with the loads and the stores."""
+    for total in facts.reductions:
+        loads = [a for a in _loads(facts, total.op.inputs[0]) if a.value not in facts.offset_loads]
+        if facts.graph.roots(total.op.inputs[0], *CONTRACTIONS) or _chosen(facts, total):
+            continue
+        if not loads or not all(map(_known, loads)):
+            continue
+        own = {place for load in loads for place in _places(load)}
+        stores = [s for s in facts.stored_in(total.result) if not s.is_atomic]
+        apart = [s for s in stores if own < _places(s)]
+        if own and apart and len(apart) == len(stores):
+            return [total, *loads, *apart]
+    return []
+
+
+def _places(access: Access) -> set[str]:
+    """What says where a tile lies and is made of block ids, as it stands."""
+    tops = [atom for index in access.index for atom in index.top()]
+    return {a.text for a in tops if of(a).has(AtomKind.BLOCK) and not of(a).has(AtomKind.LANE)}
+
+
+def _chosen(facts: Facts, total: Node) -> bool:
+    """Whether a sum picks one of several: all but one are zero."""
+    made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+    if made is None or made.op.kind != OpKind.SELECT:
+        return False
+    return any(c.op.kind == OpKind.EQ for c in comparisons(facts, made.op.operand("condition")))
+
+
+def _known(access: Access) -> bool:
+    return not any(e.has(AtomKind.LOADED, AtomKind.OPAQUE) for e in access.index)
 
 
 def _loads(facts: Facts, value: str | None) -> list[Access]:

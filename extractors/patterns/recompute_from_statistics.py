@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows_pointer import RECURRENCE
 from extractors.patterns.cases_split import SPLIT_LANES_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
+from kb.analysis.composed_steps import divided, targets
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -223,10 +224,13 @@ class RecomputeFromStatistics(Pattern):
         if powers:
             yield self.decide(facts, "recompute P = exp(saved log P)", powers)
             return
-        taken = [node for pair in differentiated(facts) for node in pair]
+        pairs = differentiated(facts)
+        taken = [node for pair in pairs for node in (*_summed(facts, pair[0]), *pair)]
         again = [*normalised(facts), *taken] or coefficients(facts)
         if again:
             yield self.decide(facts, "recompute activation", again)
+        elif targets(facts) and (kept := divided(facts)):
+            yield self.decide(facts, "store P/S", kept)
 
     def _gradient(self, facts: Facts) -> list[Node]:
         """probability * (product - loaded row)."""
@@ -310,6 +314,20 @@ class RecomputeFromStatistics(Pattern):
             sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
             return node if OpKind.SQRT in sides or OpKind.REDUCE_SUM in sides else None
         return node if node.op.kind in _ROOTS else None
+
+
+def _summed(facts: Facts, activation: Node) -> list[Node]:
+    """Products of loaded tiles whose sum an activation takes: what it was taken of is made again,
+    too."""
+    above = facts.graph.upstream(activation.op.inputs[-1], lambda n: facts.access(n) is not None)
+    products = [n for n in above if n.op.kind in (OpKind.MUL, OpKind.FMA)]
+    return [n for n in products if _of_two(facts, n)]
+
+
+def _of_two(facts: Facts, product: Node) -> bool:
+    """Whether the sides of a product are loaded from arrays that are not the same."""
+    sides = [{a.array for a in facts.feeding(v)} for v in product.op.inputs[:2]]
+    return all(sides) and not sides[0] & sides[1]
 
 
 def _tiles(facts: Facts, value: str) -> set[str | None]:

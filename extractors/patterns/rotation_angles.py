@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, Node
 from kb.analysis.rotations import Turn, rotations
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -100,6 +100,8 @@ class RotationAngles(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         turns = rotations(facts)
+        if not turns and (both := _both(facts)):
+            yield self.decide(facts, _COMPUTED, both)
         for made in (True, False):
             nodes = [
                 node
@@ -109,6 +111,35 @@ class RotationAngles(Pattern):
             if nodes:
                 yield self.decide(facts, _COMPUTED if made else _READ, nodes)
                 return
+
+
+def _both(facts: Facts) -> list[Node]:
+    """Sines and cosines of the same angles of which both multiply loaded elements that go into one
+    store, where what they turn is held in registers that are told apart by numbers alone."""
+    taken: dict[str, list[Node]] = {}
+    for node in facts.graph.of(OpKind.SIN, OpKind.COS):
+        taken.setdefault(facts.graph.core(node.op.inputs[0]) or "", []).append(node)
+    found: list[Node] = []
+    for nodes in taken.values():
+        apart = {n.op.kind for n in nodes} == {OpKind.SIN, OpKind.COS}
+        users = {u.op.kind for n in nodes for u in facts.graph.users(n.result)}
+        if (
+            apart
+            and not users & {OpKind.MUL, OpKind.FMA, *CASTS}
+            and all(_multiplies(facts, n) for n in nodes)
+        ):
+            found += nodes
+    return found
+
+
+def _multiplies(facts: Facts, node: Node) -> bool:
+    """Whether loaded elements are multiplied by it and stored."""
+    return any(
+        user.op.kind in (OpKind.MUL, OpKind.FMA)
+        and any(facts.feeding(v) for v in user.op.inputs[:2] if not facts.graph.rests_on(v, node))
+        and facts.stored_in(user.result)
+        for user in facts.graph.downstream(node.result, 200)
+    )
 
 
 def _taken(facts: Facts, turn: Turn) -> list[Node | Access]:

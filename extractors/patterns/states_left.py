@@ -80,7 +80,9 @@ class StatesLeft(Pattern):
             why="what is stored does not change",
         ),
         NearMiss(
-            vary(_CHUNKS, ("        s +=", "        tl.store(v + t, tl.dot(a.T, s))\n        s +=")),
+            vary(
+                _CHUNKS, ("        s +=", "        tl.store(v + t, tl.dot(a.T, s))\n        s +=")
+            ),
             why="the state is read here, too",
         ),
         NearMiss(NORM_BACKWARD, why="sums that are stored once"),
