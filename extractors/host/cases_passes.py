@@ -12,7 +12,7 @@ from extractors.host.cases_partial import (
     SUMMED_TILE,
 )
 from extractors.host.compiler_options import FLUSHED, UNFUSED
-from extractors.host.framework import PREPARED
+from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, TAKEN
 from extractors.host.reciprocals import RECIPROCAL
 from extractors.host.samples import HostCase, HostMiss, vary
@@ -64,6 +64,12 @@ _LAUNCH = "(blocks,), piece, (x, parts, 1024))"
 
 _SORTED = ("    piece[(blocks,)](x,", "    y = torch.sort(x).values\n    piece[(blocks,)](y,")
 _SORTED_TILE = ("    ct.launch(", "    x = x.cumsum(0)\n    ct.launch(")
+_PRODUCT = ("    piece[(blocks,)](x,", "    y = (x @ x.t()) * 2\n    piece[(blocks,)](y,")
+_LENGTH = ("    piece[(blocks,)](x,", "    n = x.sum().item()\n    piece[(blocks,)](x,")
+_BIASED = ("return parts.sum()", "out = parts.view(-1)\n    return out + x[0]")
+_VIEWED = ("return parts.sum()", "return parts.view(-1)")
+_BIASED_TILE = ("return torch.sum(parts)", _BIASED[1])
+_VIEWED_TILE = ("return torch.sum(parts)", _VIEWED[1])
 _INVERSE = ("piece[(blocks,)](x, parts, n,", "by = 1.0 / n\n    piece[(blocks,)](x, parts, by,")
 _OF_A_NAME = (_INVERSE[0], "sqrt = n + 1\n    " + _INVERSE[1].replace("/ n", "/ sqrt"))
 _OF_A_ROOT = (_INVERSE[0], "all = n**0.5\n    " + _INVERSE[1].replace("/ n", "/ all"))
@@ -97,6 +103,9 @@ CASES = (
     HostCase(FLUSHED, vary(SUMMED, _FAST, _FLUSHED)),
     HostCase(PREPARED, vary(SUMMED, _SORTED)),
     HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
+    HostCase(PREPARED, vary(SUMMED, _PRODUCT)),
+    HostCase(FINISHED, vary(SUMMED, _BIASED)),
+    HostCase(FINISHED, vary(SUMMED_TILE, _BIASED_TILE)),
 )
 """What must be seen."""
 
@@ -154,6 +163,9 @@ MISSES = (
         vary(SUMMED, ("return parts.sum()", "x = torch.sort(x).values\n    return x")),
         "sorted after the launch",
     ),
+    HostMiss(PREPARED, vary(SUMMED, _LENGTH), "a number that the host reads"),
+    HostMiss(FINISHED, vary(SUMMED, _VIEWED), "a view of what the kernel wrote"),
+    HostMiss(FINISHED, vary(SUMMED_TILE, _VIEWED_TILE), "a view of what the kernel wrote"),
     HostMiss(HANDED_ON, STAGED, "the last kernel comes later", LEFT),
 )
 """What must not be seen."""

@@ -271,8 +271,9 @@ def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
 
 
 class StagesJoined(Pattern):
-    """What one of these steps gives goes into another and is stored after it: product,
-    convolution, softmax, selection, normalisation, rotation, activation, quantisation."""
+    """What one of these steps gives goes into another and is stored after it: permutation, product,
+    attention, convolution, softmax and its gradient, weighted sum, selection, normalisation,
+    rotation, activation, gate, target, mask, scaling, quantisation."""
 
     name = "steps-joined-in-one-kernel"
     axis = "fusion"

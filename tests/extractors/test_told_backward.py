@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extractors.detect import detect
+from extractors.host.passes import APART
 from extractors.host.samples import vary
 from extractors.patterns.loss_with_gradient import BOTH
 from extractors.told_together import told_together
@@ -53,3 +54,37 @@ def test_gradient_ahead(changes: tuple[tuple[str, str], ...], told: bool) -> Non
     found = subject(vary(TEXT, *changes))
     decisions = told_together(detect(found.facts.kernel, found.host), found.host)
     assert any(d.axis == "fusion" and d.value == BOTH for d in decisions) is told
+
+
+ALONE = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def back(p, dp, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    a = tl.load(p + row * n + at)
+    b = tl.load(dp + row * n + at)
+    tl.store(out + row * n + at, a * (b - tl.sum(a * b, axis=0)))
+
+def host(p, dp):
+    out = torch.empty_like(p)
+    back[(p.shape[0],)](p, dp, out, p.shape[1], T=1024)
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), True, id="gradient of a softmax"),
+        pytest.param((("a * (b - tl.sum(a * b, axis=0))", "a * b"),), False, id="a product"),
+        pytest.param((("    back[(p.shape[0],)]", "    other[(p.shape[0],)]"),), False,
+                     id="no launch"),
+    ],
+)  # fmt: skip
+def test_gradient_alone(changes: tuple[tuple[str, str], ...], told: bool) -> None:
+    found = subject(vary(ALONE, *changes))
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert any(d.value == APART for d in decisions) is told

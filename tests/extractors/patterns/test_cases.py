@@ -13,11 +13,7 @@ from extractors.patterns.registry import patterns
 from extractors.read import read
 from kb.analysis.facts import Facts
 
-<<<<<<< HEAD
 EXPECTED = 229
-=======
-EXPECTED = 223
->>>>>>> 808fa52 (Kernel boundaries: states of chunks left to another kernel, gradients by kernels outside of torch.autograd, kernels of other modules)
 """Patterns of the folder; a file that is not collected changes this number."""
 
 

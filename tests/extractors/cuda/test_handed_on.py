@@ -1,0 +1,65 @@
+"""Arrays that the host of a CUDA file hands to one kernel after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
+from extractors.host.passes import LEFT, TAKEN
+
+_KERNELS = """__global__ void first(const float* x, float* part) { part[threadIdx.x] = x[0]; }
+__global__ void last(const float* part, float* out) { out[threadIdx.x] = part[0]; }
+"""
+_RUN = """void run(const float* x, float* part, float* out, bool some) {
+  first<<<1, 32>>>(x, part);
+  last<<<1, 32>>>(part, out);
+}
+"""
+_APART = """void one(const float* x, float* held) { first<<<1, 32>>>(x, held); }
+void two(const float* held, float* out) { last<<<1, 32>>>(held, out); }
+void run(const float* x, float* part, float* out) {
+  one(x, part);
+  two(part, out);
+}
+"""
+_EITHER = """void run(const float* x, float* part, float* out, bool some) {
+  if (some) {
+    first<<<1, 32>>>(x, part);
+  } else {
+    last<<<1, 32>>>(part, out);
+  }
+}
+"""
+
+
+def _told(text: str) -> dict[str, set[tuple[str, str | None]]]:
+    found = host_facts(read_cuda(text, "k.cu"))
+    return {
+        name: {(d.value, d.subject) for d in one.decisions if d.axis == "kernel_boundaries"}
+        for name, one in found.items()
+    }
+
+
+@pytest.mark.parametrize("host", [_RUN, _APART], ids=["one function", "through functions"])
+def test_an_array_is_handed_on(host: str) -> None:
+    assert _told(_KERNELS + host) == {"first": {(LEFT, "part")}, "last": {(TAKEN, "part")}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(_KERNELS + _EITHER, id="one of two"),
+        pytest.param(_KERNELS.replace("part[threadIdx.x] = x[0];", "") + _RUN, id="not written"),
+        pytest.param(_KERNELS + _RUN.replace("last<<<1, 32>>>(part", "last<<<1, 32>>>(x"),
+                     id="an input of both"),
+    ],
+)  # fmt: skip
+def test_nothing_is_handed_on(text: str) -> None:
+    assert _told(text) == {"first": set(), "last": set()}
+
+
+def test_lines_of_the_calls_between() -> None:
+    last = host_facts(read_cuda(_KERNELS + _APART, "k.cu"))["last"]
+    (told,) = (d for d in last.decisions if d.axis == "kernel_boundaries")
+    assert {(6, 6), (7, 7)} <= {*told.lines}
