@@ -294,3 +294,25 @@ LISTED = vary(
     ("(a, b, out, M,", "(a, b, out, ids, M,"),
     ("pa = a + m[:, None]", "pa = a + tl.load(ids + m)[:, None]"),
 )
+EMBEDDED = vary(
+    LAYER_NORM_POINTER,
+    ("(y, sy, x, sx,", "(y, sy, x, sx, ids,"),
+    ("x + row * sx", "x + tl.load(ids + row) * sx"),
+)
+SCATTERED_THREADS = """__global__ void put(const float* x, signed char* out, const float* scale,
+                    const int* slots, int n) {
+    int at = threadIdx.x;
+    float v = x[blockIdx.x * n + at] / scale[0];
+    out[slots[blockIdx.x] * n + at] = (signed char)fmaxf(-127.f, fminf(v, 127.f));
+}
+"""
+SUMMED_UP = (
+    TILE
+    + """
+@ct.kernel
+def gates(x, out, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,))
+    ct.store(out, index=(i,), tile=ct.cumsum(1.0 / (1.0 + ct.exp(-v)), axis=0))
+"""
+)

@@ -225,6 +225,18 @@ class IndirectAccess(Pattern):
         return {a.array for a in facts.loads if a.value in facts.offset_loads}
 
 
+def chosen_rows(facts: Facts, accesses: Iterable[Access]) -> list[Access]:
+    """Accesses of whole rows, or of a tile of rows, that loaded numbers choose."""
+    pattern = IndirectAccess()
+    return [
+        access
+        for access in accesses
+        if access.value not in facts.offset_loads
+        if any(pattern._value(facts, access, n) in (_ROW, _GATHER)
+               for n in pattern._loaded(facts, access))
+    ]  # fmt: skip
+
+
 def _begins(facts: Facts, node: Node) -> bool:
     """True for a number whose next one in its array is loaded, too: a segment begins there."""
     own = facts.access(node)

@@ -20,6 +20,7 @@ from extractors.patterns.cases_stages import (
     CONVOLVED,
     CURVED,
     DECAYED,
+    EMBEDDED,
     GATE,
     GATE_THREADS,
     GATE_TILE,
@@ -36,23 +37,27 @@ from extractors.patterns.cases_stages import (
     RECTIFIED,
     ROUTED,
     SCALED,
+    SCATTERED_THREADS,
+    SUMMED_UP,
     TARGET,
     TURNED,
     TURNED_TILE,
     TWICE,
 )
 from extractors.patterns.given_scale import given_scales
+from extractors.patterns.indirect_access import chosen_rows
+from extractors.patterns.random_source import DRAWS
 from extractors.patterns.routed_weight import routed
 from extractors.patterns.stored_scale import DYNAMIC, divided_by_largest, quantised_operands
 from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import (
+    activated,
     again,
     divided,
     gates,
     scaled,
     shares,
     softmax_gradients,
-    swishes,
     targets,
     weighted_sums,
     zeroed,
@@ -62,7 +67,6 @@ from kb.analysis.composed_sums import (
     tapped,
 )
 from kb.analysis.convolution import convolution
-from kb.analysis.derivatives import logistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
@@ -105,34 +109,6 @@ def _turned(facts: Facts) -> list[Node]:
     return [turn.node for turn in rotations(facts)]
 
 
-def _activated(facts: Facts) -> list[Node]:
-    """Logistic and hyperbolic functions, the error function, and what holds above zero."""
-    plain = facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
-    curves = [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
-    bounds = [n for n in facts.graph.of(OpKind.MAXIMUM) if _above_zero(facts, n)]
-    return list(dict.fromkeys([*plain, *curves, *swishes(facts), *bounds]))
-
-
-def _above_zero(facts: Facts, node: Node) -> bool:
-    """A loaded tile held above zero; not a variance before its root, no exponent, no place."""
-    if facts.graph.roots(node.result, OpKind.LOG, OpKind.LOG2):
-        return False
-    if facts.types.dtype(node.result).startswith(("i", "u")):
-        return False
-    if not is_wide(facts, node.result) or all(facts.number(v) != 0 for v in node.op.inputs[:2]):
-        return False
-    if not facts.feeding(node.result) or _magnitude(facts, node):
-        return False
-    roots = facts.graph.of(OpKind.SQRT, OpKind.RSQRT)
-    return not any(facts.graph.rests_on(root.result, node) for root in roots)
-
-
-def _magnitude(facts: Facts, node: Node) -> bool:
-    """Whether absolute values are compared: a largest one is looked for."""
-    made = (facts.graph.producer(facts.graph.core(v)) for v in node.op.inputs[:2])
-    return any(n is not None and n.op.kind in (OpKind.ABS, OpKind.REDUCE_MAX) for n in made)
-
-
 def _quantised(facts: Facts) -> list[Node]:
     """Where few bits are made: scaled, held between bounds, or divided by the largest element."""
     casts = [node for pair in narrowed(facts) for node in pair]
@@ -163,13 +139,13 @@ def convolved(facts: Facts) -> list[Node]:
 
 
 def _shared_rows(facts: Facts) -> list[Node]:
-    return gains_behind(facts, _activated(facts))
+    return gains_behind(facts, activated(facts))
 
 
 def _gated(facts: Facts) -> list[Node]:
     """What an activation multiplies, but for rows that all rows share."""
     gains = _shared_rows(facts)
-    return [n for n in gates(facts, _activated(facts)) if n not in gains]
+    return [n for n in gates(facts, activated(facts)) if n not in gains]
 
 
 def _shared_out(facts: Facts) -> list[Node]:
@@ -178,6 +154,22 @@ def _shared_out(facts: Facts) -> list[Node]:
     powers = [e.node for e in facts.exponentials if not e.rescale] if weighed else []
     saved = shares(facts) or powers
     return _routed(facts) or saved or (divided(facts) if targets(facts) else [])
+
+
+def _scanned(facts: Facts) -> list[Node]:
+    return facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
+
+
+def _dropped(facts: Facts) -> list[Node]:
+    return facts.graph.of(*DRAWS)
+
+
+def _gathered(facts: Facts) -> list[Node]:
+    """Rows that loaded numbers choose, where no product takes them."""
+    if facts.contractions:
+        return []
+    wide = (a for a in facts.loads if facts.of_threads or is_wide(facts, a.value))
+    return [a.node for a in chosen_rows(facts, wide)]
 
 
 def _scaled(facts: Facts) -> list[Node]:
@@ -192,6 +184,8 @@ _MANY = 24
 """Products of one kernel that are looked at."""
 _APART = "several products in one kernel"
 _STAGES: tuple[tuple[str, Stage], ...] = (
+    ("gather", _gathered),
+    ("dropout", _dropped),
     ("decay", decays),
     ("modulation", modulations),
     ("gain", _shared_rows),
@@ -203,10 +197,11 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
     ("normalisation", _norms),
     ("second normalisation", _norms_again),
     ("rotation", _turned),
-    ("activation", _activated),
+    ("activation", activated),
     ("gate", _gated),
     ("target", targets),
     ("mask", _masked),
+    ("scan", _scanned),
     ("scaling", _scaled),
     ("quantisation", _quantised),
 )
@@ -303,6 +298,9 @@ class StagesJoined(Pattern):
         Case(MASKED, "softmax gradient and mask in one kernel"),
         Case(TWICE, "normalisation and second normalisation in one kernel"),
         Case(LISTED, "permutation and product in one kernel"),
+        Case(EMBEDDED, "gather and normalisation in one kernel"),
+        Case(SCATTERED_THREADS, "quantisation and scatter in one kernel"),
+        Case(SUMMED_UP, "activation and scan in one kernel"),
     )
     near_misses = (
         NearMiss(
@@ -342,6 +340,8 @@ class StagesJoined(Pattern):
         NearMiss(vary(GATE_THREADS, (" * y[i]", " * 2.0f")), why="a number, no gate"),
         NearMiss(vary(TARGET, ("tl.load(y + row)", "n // 2")), why="no label is loaded"),
         NearMiss(vary(MASKED, ("at <= row", "at < W")), why="no side of a diagonal"),
+        NearMiss(vary(SCATTERED_THREADS, ("slots[blockIdx.x]", "blockIdx.x")), why="rows in order"),
+        NearMiss(vary(SUMMED_UP, ("1.0 / (1.0 + ct.exp(-v))", "v")), why="a scan alone"),
         NearMiss(vary(LISTED, ("tl.load(ids + m)", "m")), why="rows in order"),
         NearMiss(ROW_NORM, why="normalisation alone"),
         NearMiss(NORM_BACKWARD, why="the gradient of a normalisation alone"),
@@ -360,8 +360,6 @@ class StagesJoined(Pattern):
         if apart:
             yield self.decide(facts, _APART, apart)
         seen = steps(facts)
-        if len(seen) < 2:
-            return
         store, met = max(_met(facts, seen), key=lambda one: len(one[1]), default=(None, []))
         found = [node for _, nodes in met for node in nodes]
         if store is not None and len(met) > 1 and not _told(met):
@@ -375,7 +373,10 @@ def _met(facts: Facts, seen: list[Step]) -> Iterable[tuple[Access, list[Step]]]:
     for store in facts.stores:
         on_the_way = facts.graph.resting(store.value)
         own = ((name, [n for n in ns if on_the_way >> n.index & 1]) for name, ns in seen)
-        yield store, [(name, nodes) for name, nodes in own if nodes]
+        met = [(name, nodes) for name, nodes in own if nodes]
+        if met and not facts.contractions and chosen_rows(facts, [store]):
+            met.append(("scatter", [store.node]))
+        yield store, met
 
 
 def _told(met: list[Step]) -> bool:

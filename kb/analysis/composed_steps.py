@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kb.analysis.accesses import Access
+from kb.analysis.derivatives import logistic
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -227,3 +228,31 @@ def scaled(facts: Facts, below: Iterable[Node]) -> list[Node]:
         if apart and any(n is not node and facts.graph.rests_on(n.result, node) for n in steps):
             found.append(node)
     return found
+
+
+def activated(facts: Facts) -> list[Node]:
+    """Logistic and hyperbolic functions, the error function, and what holds above zero."""
+    plain = facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
+    curves = [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
+    bounds = [n for n in facts.graph.of(OpKind.MAXIMUM) if _above_zero(facts, n)]
+    return list(dict.fromkeys([*plain, *curves, *swishes(facts), *bounds]))
+
+
+def _above_zero(facts: Facts, node: Node) -> bool:
+    """A loaded tile held above zero; not a variance before its root, no exponent, no place."""
+    if facts.graph.roots(node.result, OpKind.LOG, OpKind.LOG2):
+        return False
+    if facts.types.dtype(node.result).startswith(("i", "u")):
+        return False
+    if not is_wide(facts, node.result) or all(facts.number(v) != 0 for v in node.op.inputs[:2]):
+        return False
+    if not facts.feeding(node.result) or _magnitude(facts, node):
+        return False
+    roots = facts.graph.of(OpKind.SQRT, OpKind.RSQRT)
+    return not any(facts.graph.rests_on(root.result, node) for root in roots)
+
+
+def _magnitude(facts: Facts, node: Node) -> bool:
+    """Whether absolute values are compared: a largest one is looked for."""
+    made = (facts.graph.producer(facts.graph.core(v)) for v in node.op.inputs[:2])
+    return any(n is not None and n.op.kind in (OpKind.ABS, OpKind.REDUCE_MAX) for n in made)
