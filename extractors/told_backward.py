@@ -11,9 +11,8 @@ from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
-from kb.analysis.composed_steps import softmax_gradients
+from kb.analysis.composed_steps import gates, softmax_gradients
 from kb.analysis.derivatives import differentiated, retaken
-from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Lines, Node
 from kb.analysis.rebuilt import coefficients, normalised
 from kb.evidence import AxisKind, Decision
@@ -59,7 +58,7 @@ def gradient_alone(detection: Detection, host: HostFacts) -> Iterator[Decision]:
     told = (*detection.decisions, *host.decisions)
     if not host.launches or any(d.axis == _CUT and d.pattern not in _BESIDE for d in told):
         return
-    made = _gradients(detection.facts)
+    made = _gradients(detection)
     stores = {s.node for n in made for s in detection.facts.stored_in(n.result)}
     if stores:
         first = detection.facts.kernel.entry.span.line
@@ -76,10 +75,14 @@ _BESIDE = (HANDED_ON, PREPARED, FINISHED)
 """What may be told beside the pass that a kernel is of."""
 
 
-def _gradients(facts: Facts) -> list[Node]:
-    """Derivatives of activations, gradients of shares, and of rows that are normalised again."""
+def _gradients(detection: Detection) -> list[Node]:
+    """Gradients of shares, derivatives of activations times what flows back, and, where the whole
+    kernel is the gradient of a normalisation, rows that are normalised again."""
+    facts = detection.facts
     if facts.contractions:
         return []
-    derived = [taken for _, taken in differentiated(facts)]
-    again = [*normalised(facts), *coefficients(facts)] if facts.reductions else []
-    return derived or softmax_gradients(facts) or again
+    if detection.operation in ("layernorm_backward", "rmsnorm_backward"):
+        return [*normalised(facts), *coefficients(facts)]
+    pairs = [] if facts.reductions else differentiated(facts)
+    derived = gates(facts, [activation for activation, _ in pairs])
+    return softmax_gradients(facts) or [*(taken for _, taken in pairs if derived), *derived]

@@ -67,6 +67,7 @@ from kb.analysis.composed_sums import (
     tapped,
 )
 from kb.analysis.convolution import convolution
+from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
@@ -208,6 +209,9 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
 _WEIGHT = "routing weight"
 _BEFORE = frozenset({"normalisation", "rotation", "activation"})
 """Steps that an operand of a product may go through."""
+_PLACED = frozenset({"gather", "scatter"})
+_LIGHT = frozenset({"mask", "scan"})
+"""Steps that need another one beside them that is no move."""
 _INHERENT = frozenset({"softmax", "weighted sum", "decay", "mask", "selection"})
 """Steps that an attention has of itself."""
 
@@ -218,6 +222,8 @@ def steps(facts: Facts) -> list[Step]:
     if len(facts.contractions) > _MANY:
         return []
     seen = [(name, nodes) for name, stage in _STAGES if (nodes := stage(facts))]
+    if differentiated(facts):
+        seen = [("gradient" if name == "gate" else name, nodes) for name, nodes in seen]
     return _beside(facts, seen, facts.contractions) if facts.contractions else seen
 
 
@@ -362,7 +368,7 @@ class StagesJoined(Pattern):
         seen = steps(facts)
         store, met = max(_met(facts, seen), key=lambda one: len(one[1]), default=(None, []))
         found = [node for _, nodes in met for node in nodes]
-        if store is not None and len(met) > 1 and not _told(met):
+        if store is not None and len(met) > 1 and not (_told(met) or _alone(met)):
             *first, last = (name for name, _ in met)
             value = f"{', '.join(first)} and {last} in one kernel"
             yield self.decide(facts, value, [*found, *_between(facts, found, store), store])
@@ -377,6 +383,15 @@ def _met(facts: Facts, seen: list[Step]) -> Iterable[tuple[Access, list[Step]]]:
         if met and not facts.contractions and chosen_rows(facts, [store]):
             met.append(("scatter", [store.node]))
         yield store, met
+
+
+def _alone(met: list[Step]) -> bool:
+    """Whether all but one step only say where elements come from, where they go, or which are
+    left."""
+    names = {name for name, _ in met}
+    if names == _PLACED:
+        return False
+    return len(names - _PLACED) < (2 if names - _PLACED <= _LIGHT else 1)
 
 
 def _told(met: list[Step]) -> bool:

@@ -242,7 +242,8 @@ def _above_zero(facts: Facts, node: Node) -> bool:
     """A loaded tile held above zero; not a variance before its root, no exponent, no place."""
     if facts.graph.roots(node.result, OpKind.LOG, OpKind.LOG2):
         return False
-    if facts.types.dtype(node.result).startswith(("i", "u")):
+    place = facts.values.expr(node.result).has(AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION)
+    if place or facts.types.dtype(node.result).startswith(("i", "u")):
         return False
     if not is_wide(facts, node.result) or all(facts.number(v) != 0 for v in node.op.inputs[:2]):
         return False
