@@ -204,11 +204,11 @@ class CompiledPerSize(Rule):
         }
         told: set[str] = set()
         for launch in material.launches:
-            counted = set(_counted(launch.grid))
+            rows = set(counted(launch.grid))
             for name, value in launch.args:
                 if name in told or name not in facts.constexprs or not facts.graph.uses.get(name):
                     continue
-                if (name in free and shares_work(material, launch, value, counted)) or (
+                if (name in free and shares_work(material, launch, value, rows)) or (
                     _of_run(material, launch, value) and not _compiles(facts, name)
                 ):
                     told.add(name)
@@ -225,13 +225,13 @@ class CompiledPerSize(Rule):
 
 
 def shares_work(
-    material: Material, launch: LaunchRecord, value: Value, counted: Set[Expr] | None = None
+    material: Material, launch: LaunchRecord, value: Value, rows: Set[Expr] | None = None
 ) -> bool:
     """Whether a value counts rows or tiles that the grid follows, or shares them out."""
     sizes = leaves(value)
-    counted = set(_counted(launch.grid)) if counted is None else counted
-    rows = all(one in counted for one in sizes)
-    return (rows and not all(_innermost(material, one) for one in sizes)) or _shared(value)
+    rows = set(counted(launch.grid)) if rows is None else rows
+    followed = all(one in rows for one in sizes)
+    return (followed and not all(innermost(material, one) for one in sizes)) or _shared(value)
 
 
 def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
@@ -281,7 +281,7 @@ def _rank(material: Material, array: Value) -> int | None:
     return fact.rank if fact is not None and fact.rank is not None else said
 
 
-def _innermost(material: Material, extent: Value) -> bool:
+def innermost(material: Material, extent: Value) -> bool:
     """Whether an extent is of the last axis of its array: the length of rows."""
     if not isinstance(extent, Expr) or extent.op != "dim":
         return False
@@ -289,22 +289,22 @@ def _innermost(material: Material, extent: Value) -> bool:
     return extent.args[1] == -1 or (rank is not None and extent.args[1] == rank - 1)
 
 
-def _counted(grid: Value) -> Iterator[Expr]:
+def counted(grid: Value) -> Iterator[Expr]:
     """Extents that a grid has programs for: as they stand, in tiles, or at most so many."""
     if isinstance(grid, tuple):
         for part in grid:
-            yield from _counted(part)
+            yield from counted(part)
     elif isinstance(grid, Choice):
-        yield from _counted(grid.then)
-        yield from _counted(grid.other)
+        yield from counted(grid.then)
+        yield from counted(grid.other)
     elif isinstance(grid, Expr) and grid.op == "dim":
         if grid.args[1] != -1:
             yield grid
     elif isinstance(grid, Expr) and grid.op in ("min", "*"):
         for part in grid.args:
-            yield from _counted(part)
+            yield from counted(part)
     elif isinstance(grid, Expr) and grid.op == "cdiv":
-        yield from _counted(grid.args[0])
+        yield from counted(grid.args[0])
 
 
 def _shared(value: Value) -> bool:

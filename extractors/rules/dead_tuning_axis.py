@@ -12,8 +12,11 @@ from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED, TIMED_HINTS
 from kb.analysis.loops import Loop
-from kb.evidence import Finding
+from kb.evidence import Finding, Severity
 from kb.ops import OpKind
+
+_HINTS = ("num_ctas", "occupancy", "num_worker_warps", "opt_level")
+"""Hints of cuTile, which a function of hints hands on by name."""
 
 STAGES = "num_stages"
 """The launch option of Triton that says how many loads of a loop are in flight."""
@@ -21,11 +24,19 @@ STAGES = "num_stages"
 _STAGED = vary(AUTOTUNED, ("num_warps=w)", "num_stages=w)"))
 
 
+_ONE_BLOCK = vary(
+    SEARCHED,
+    ("T=64, occupancy=1)", "T=64, num_ctas=1, occupancy=1)"),
+    ("occupancy=2)", "num_ctas=1, occupancy=2)"),
+    ("T=256, occupancy=1)", "T=256, num_ctas=1, occupancy=1)"),
+)
+
+
 class DeadTuningAxis(Rule):
     """An axis that a space varies and that no argument, grid or hint of the timed kernel carries.
 
     Configurations that differ only there are timed as one. A number of stages is carried by loops
-    that load.
+    that load. A hint that has one value everywhere and is left out of the hints is told, too.
     """
 
     name = "dead-tuning-axis"
@@ -33,9 +44,15 @@ class DeadTuningAxis(Rule):
         Case(vary(SEARCHED, (TIMED_HINTS, "")), "`occupancy`"),
         Case(vary(AUTOTUNED, (" + D", "")), "`D`"),
         Case(_STAGED, "`num_stages`"),
+        Case(_ONE_BLOCK, "`num_ctas`"),
     )
     near_misses = (
         NearMiss(SEARCHED, why="the function of hints carries every axis"),
+        NearMiss(
+            vary(_ONE_BLOCK, ("{'occupancy': cfg.occupancy}",
+                              "{'occupancy': cfg.occupancy, 'num_ctas': cfg.num_ctas}")),
+            why="the function of hints carries the one value",
+        ),
         NearMiss(AUTOTUNED, why="the kernel reads the parameter"),
         NearMiss(
             vary(
@@ -55,7 +72,7 @@ class DeadTuningAxis(Rule):
             ),
             why="a loop loads: its loads are overlapped",
         ),
-    )
+    )  # fmt: skip
     seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 182),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
@@ -73,7 +90,11 @@ class DeadTuningAxis(Rule):
         effective = effective_axes(material, search)
         for name in axis_names(search):
             values = tried(search, name)
-            if name in effective or len(values) < 2:
+            if name in effective or not values:
+                continue
+            if len(values) == 1:
+                if search.has_hints and name in _HINTS:
+                    yield self._left_out(subject, search, name, values[0])
                 continue
             shown = ", ".join(map(str, values[:6]))
             yield self.finding(
@@ -84,6 +105,19 @@ class DeadTuningAxis(Rule):
                 "or drop it",
                 space_lines(search),
             )
+
+    def _left_out(
+        self, subject: Subject, search: SearchRecord, name: str, value: object
+    ) -> Finding:
+        """A hint with one value that the function of hints does not hand on."""
+        return self.finding(
+            subject,
+            f"every configuration has `{name}` ({value}), but the hints of the timed kernel do "
+            "not carry it: it is never applied",
+            f"carry `{name}` to the timed kernel and to the launch, or drop it",
+            space_lines(search),
+            Severity.NOTE,
+        )
 
     def _unpipelined(self, subject: Subject, search: SearchRecord) -> Iterator[Finding]:
         """Numbers of stages, which only a loop has, of a kernel without a loop that loads."""

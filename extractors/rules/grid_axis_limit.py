@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
@@ -55,12 +55,29 @@ def run(x):
 )
 
 
+_HEADS = vary(
+    _ROWS,
+    ("m, n = x.shape", "b, h, n = x.shape"),
+    ("128), m)", "128), b * h)"),
+)
+_INNER = vary(
+    _ROWS,
+    ("m, n = x.shape", "n = x.shape[0]\n    m = x.numel() // n // 2"),
+)
+
+
 class GridAxisLimit(Rule):
-    """The second or third axis of the grid has a block for each row of a matrix, and nothing on the
-    host limits their number: above 65535 the launch fails."""
+    """The second or third axis of the grid has a block for each row of a matrix, or for each pair
+    of places along two axes of an array, and nothing on the host limits their number: above 65535
+    the launch fails."""
 
     name = "grid-axis-limit"
-    matches = (Case(_ROWS, "axis 1"), Case(_TILES, "axis 1"))
+    matches = (
+        Case(_ROWS, "axis 1"),
+        Case(_TILES, "axis 1"),
+        Case(_HEADS, "x.shape[0] * x.shape[1] blocks"),
+        Case(_INNER, "axis 1"),
+    )
     near_misses = (
         NearMiss(
             vary(_ROWS, ("(triton.cdiv(n, 128), m)", "(m, triton.cdiv(n, 128))")),
@@ -73,6 +90,9 @@ class GridAxisLimit(Rule):
         NearMiss(
             vary(_ROWS, ("m, n = x.shape", "m, h, n = x.shape")),
             why="the first of three axes, which may be small",
+        ),
+        NearMiss(
+            vary(_HEADS, ("b * h)", "b * 4)")), why="one axis, which may be small, a few times"
         ),
         NearMiss(vary(_ROWS, ("128), m)", "128), min(m, 1024))")), why="at most a number"),
     )
@@ -106,20 +126,37 @@ def _asked(subject: Subject, axis: int) -> list[Node]:
 
 def _rows(material: Material, value: Value) -> bool:
     """Whether every alternative of a value is the number of rows of a matrix: the first of two
-    extents, or the elements of an array over the length of a row."""
+    extents, the elements of an array over the length of a row; or a product of two extents."""
     found = leaves(value)
-    return bool(found) and all(_of_matrix(material, leaf) for leaf in found)
+    return bool(found) and all(
+        _of_matrix(material, leaf) or of_elements(leaf) or len(set(_extents(leaf))) > 1
+        for leaf in found
+    )
+
+
+def of_elements(value: Value) -> bool:
+    """The elements of an array, over one of its extents or several."""
+    if not isinstance(value, Expr) or not value.args:
+        return False
+    if value.op == "//":
+        return of_elements(value.args[0])
+    asked = value.args[0]
+    return isinstance(asked, Expr) and asked.op == "attr" and asked.args[1] == "numel"
+
+
+def _extents(value: Value) -> Iterator[Value]:
+    """The extents, or numbers of tiles, that a product multiplies."""
+    if isinstance(value, Expr) and value.op == "*":
+        for factor in value.args:
+            yield from _extents(factor)
+    elif isinstance(value, Expr) and (
+        value.op == "dim" or (value.op == "cdiv" and any(p.op == "dim" for p in parts(value)))
+    ):
+        yield value
 
 
 def _of_matrix(material: Material, value: Value) -> bool:
-    if not isinstance(value, Expr):
-        return False
-    if value.op == "//":
-        if not isinstance(value.args[1], Expr) or value.args[1].op != "dim":
-            return False
-        asked = value.args[0].args[0] if isinstance(value.args[0], Expr) else None
-        return isinstance(asked, Expr) and asked.op == "attr" and asked.args[1] == "numel"
-    if value.op != "dim" or value.args[1] not in (0, -2):
+    if not isinstance(value, Expr) or value.op != "dim" or value.args[1] not in (0, -2):
         return False
     fact = material.machine.tensors.get(value.args[0])
     rank = fact.rank if fact is not None and fact.rank is not None else None

@@ -113,6 +113,10 @@ class UncheckedConstraint(Rule):
     matches = (
         Case(vary(_ROWS, ("triton.next_power_of_2(n))", "n)")), "power of two"),
         Case(vary(_TILES, ("    assert w & (w - 1) == 0\n", "")), "power of two"),
+        Case(
+            vary(_TILES, ("    assert w & (w - 1) == 0\n", "    w = min(4096, w)\n")),
+            "power of two",
+        ),
         Case(vary(_BARE, ("    assert n % 128 == 0\n", "")), "multiple"),
         Case(vary(_STEPS, ("    if n % 64 != 0:\n        raise ValueError(n)\n", "")), "multiple"),
         Case(vary(_ROWS, ("    y = y.contiguous()\n", "")), "contiguous"),
@@ -165,12 +169,14 @@ class UncheckedConstraint(Rule):
         given = dict(launch.args)
         for name in sorted(_powers_of_two(subject.facts) & given.keys()):
             for leaf in leaves(given[name]):
+                passed, leaf = leaf, _cut(leaf)
                 if not isinstance(leaf, Expr) or leaf.op != "dim" or not _given(material, leaf):
                     continue
+                made = material.given(launch, name) if passed is not leaf else ()
                 # The grid divides by tile sizes that somebody chose, not by extents.
                 others = divisors() if leaf not in asked() else None
                 if others is not None and leaf not in others:
-                    text = material.names(launch).text(leaf)
+                    text = material.names(launch).text(passed)
                     yield (
                         name,
                         self.finding(
@@ -178,7 +184,7 @@ class UncheckedConstraint(Rule):
                             f"`{name}` is the extent of a tile and must be a power of two; the "
                             f"host passes {text} and never checks it",
                             f"pass the next power of two and mask the rest, or check {text}",
-                            [launch.lines],
+                            [launch.lines, *made],
                         ),
                     )
 
@@ -257,6 +263,16 @@ class UncheckedConstraint(Rule):
 def _powers_of_two(facts: Facts) -> frozenset[str]:
     """Extents of tiles; the same for all launches of a kernel."""
     return frozenset(powers_of_two(facts) - steps(facts))
+
+
+def _cut(value: Value) -> Value:
+    """The extent that is passed where it is less than a number: `min(4096, n)` is `n` for every
+    small `n`."""
+    if isinstance(value, Expr) and value.op == "min" and len(value.args) == 2:
+        numbers = [one for one in value.args if isinstance(one, int)]
+        others = [one for one in value.args if not isinstance(one, int)]
+        return others[0] if numbers and len(others) == 1 else value
+    return value
 
 
 def _open(value: Value) -> bool:

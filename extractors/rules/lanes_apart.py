@@ -1,0 +1,152 @@
+"""Neighbouring lanes of a tile lie a row of the array apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.facts import Material
+from extractors.host.render import leaves
+from extractors.host.values import Expr as HostExpr
+from extractors.host.values import Unknown, Value
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.accesses import Access, Mode
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind, of
+from kb.evidence import Finding, Severity
+
+_POINTER = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def total(x, out, N, K, T: tl.constexpr):
+    m, k = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    n = tl.arange(0, T)
+    v = tl.load(x + m * N * K + n * K + k, mask=n < N, other=0.0)
+    tl.store(out + m * K + k, tl.sum(v, axis=0))
+
+def run(x):
+    m, n, k = x.shape
+    x = x.contiguous()
+    out = torch.empty((m, k))
+    total[(m, k)](x, out, n, k, triton.next_power_of_2(n))
+    return out
+"""
+)
+_TILES = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def total(x, out, N: int, K: int, T: Int):
+    m, k = ct.bid(0), ct.bid(1)
+    n = ct.arange(T, dtype=ct.int32)
+    v = ct.gather(x, m * N * K + n * K + k)
+    ct.scatter(out, m * K + k, ct.sum(v, axis=0))
+
+def run(x):
+    m, n, k = x.shape
+    x = x.contiguous().view(-1)
+    out = torch.empty((m * k,))
+    ct.launch(None, (m, k, 1), total, (x, out, n, k, 1024))
+    return out
+"""
+)
+
+
+class LanesApart(Rule):
+    """Every lane of a tile is multiplied with an extent of the problem before it is added to the
+    address: neighbouring lanes are that many elements apart, and each reads a sector of its own."""
+
+    name = "lanes-apart"
+    matches = (Case(_POINTER, "`x`"), Case(_TILES, "`x`"))
+    near_misses = (
+        NearMiss(
+            vary(_POINTER, ("n * K + k", "k * N + n")), why="lanes lie side by side"
+        ),
+        NearMiss(
+            vary(
+                _POINTER,
+                ("tl.program_id(1)\n", "tl.arange(0, 16)\n"),
+                ("n * K + k, mask=n < N", "n[:, None] * K + k[None, :], mask=n[:, None] < N"),
+            ),
+            why="lanes of the other axis lie side by side",
+        ),
+        NearMiss(
+            vary(_POINTER, ("(x, out, n, k, triton", "(x, out, n, x.stride(1), triton")),
+            why="a stride, which may be 1",
+        ),
+        NearMiss(vary(_POINTER, ("(x, out, n, k, triton", "(x, out, n, 1, triton")), why="it is 1"),
+    )  # fmt: skip
+    seen = (Seen("flag-gems", "flag_gems/ops/argmin.py", "argmin_kernel", 186),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material, facts = subject.host.material, subject.facts
+        if material is None or not material.launches:
+            return
+        found: dict[str, list[Access]] = {}
+        apart: dict[str, None] = {}
+        for access in facts.accesses:
+            names = sorted(_factors(facts, access)) if access.array is not None else []
+            extents = [name for name in names if _extent(material, facts, name)]
+            if extents and access.array is not None:
+                found.setdefault(access.array, []).append(access)
+                apart.update(dict.fromkeys(extents))
+        if found:
+            arrays = ", ".join(f"`{name}`" for name in found)
+            by = ", ".join(f"`{name}`" for name in apart)
+            yield self.finding(
+                subject,
+                f"neighbouring lanes of {arrays} lie {by} elements apart: where that is more than "
+                "1, each lane takes a memory transaction of its own for one element",
+                "give lanes to the innermost axis, several of its places in one block",
+                [access for accesses in found.values() for access in accesses],
+                Severity.NOTE,
+            )
+
+
+def _factors(facts: Facts, access: Access) -> set[str]:
+    """Parameters that every lane of an access is multiplied with; none where some lanes lie side
+    by side, or anything about them is not known."""
+    if access.mode not in (Mode.POINTER, Mode.ELEMENT) or len(access.index) != 1:
+        return set()
+    index = access.index[0]
+    if index.has(AtomKind.LOADED, AtomKind.OPAQUE, AtomKind.CHOICE):
+        return set()
+    found: list[set[str]] = []
+    for factors, _ in index.terms:
+        if not any(of(atom).has(AtomKind.LANE) for atom in factors):
+            continue
+        if not any(atom.kind is AtomKind.LANE for atom in factors):
+            return set()
+        found.append({atom.value for atom in factors if atom.kind is AtomKind.PARAMETER})
+    return set.intersection(*found) if found else set()
+
+
+def _extent(material: Material, facts: Facts, name: str) -> bool:
+    """Whether every launch hands over an extent of the problem, or a product of such."""
+    values = [dict(launch.args).get(name) for launch in material.launches]
+    known = _of_sizes if not _of_rows(facts, name) else _or_unknown
+    return all(value is not None and all(map(known, leaves(value))) for value in values)
+
+
+def _of_rows(facts: Facts, name: str) -> bool:
+    """Whether a parameter is multiplied with another size: the two are the length of a row."""
+    terms = (factors for a in facts.accesses for index in a.index for factors, _ in index.terms)
+    sizes = ({a.value for a in term if a.kind is AtomKind.PARAMETER} for term in terms)
+    return any(name in named and len(named - facts.tile_extents) > 1 for named in sizes)
+
+
+def _or_unknown(value: Value) -> bool:
+    return isinstance(value, Unknown) or _of_sizes(value)
+
+
+def _of_sizes(value: Value) -> bool:
+    if not isinstance(value, HostExpr):
+        return False
+    if value.op in ("*", "//"):
+        return all(isinstance(one, int) or _of_sizes(one) for one in value.args)
+    if value.op == "attr":
+        return value.args[1] == "numel"
+    return value.op in ("dim", "call")

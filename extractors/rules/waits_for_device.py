@@ -1,0 +1,147 @@
+"""The host reads a number that the device computed, and waits for it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from extractors.host.callers import MAX_STEPS, leading
+from extractors.host.facts import Material
+from extractors.host.origins import lines_of
+from extractors.patterns.cases import TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import ROWS_POINTER
+from extractors.syntax.nodes import each
+from kb.evidence import Finding, Lines, Severity
+
+_ROWS = (
+    ROWS_POINTER
+    + """
+def run(x, labels):
+    kept = (labels != -100).sum().item()
+    out = torch.empty_like(x)
+    rows[(x.shape[0],)](x, out, x.shape[1], 1024)
+    return out / kept
+"""
+)
+_TILES = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def move(x, out, T: Int):
+    ct.store(out, index=(ct.bid(0), 0), tile=ct.load(x, index=(ct.bid(0), 0), shape=(1, T)))
+
+def run(x, grad):
+    if torch.equal(grad, torch.tensor(1.0, device=grad.device)):
+        return x
+    out = torch.empty_like(x)
+    ct.launch(None, (x.shape[0], 1, 1), move, (x, out, 64))
+    return out
+"""
+)
+_COUNTED = vary(
+    _ROWS,
+    ("    kept = (labels != -100).sum().item()\n", "    mask = labels != -100\n"
+     "    total = mask.sum()\n    kept = total.item()\n"),
+)  # fmt: skip
+
+
+class WaitsForDevice(Rule):
+    """A function on the way to a launch brings to the host what is computed from the elements of
+    tensors: a sum, a largest element, whether two are equal. The host stops there until the device
+    has done all that was asked of it."""
+
+    name = "waits-for-device"
+    matches = (
+        Case(_ROWS, "`(labels != -100).sum().item()`"),
+        Case(_COUNTED, "`total.item()`"),
+        Case(vary(_ROWS, (".sum().item()", ".sum(0).tolist()")), "tolist"),
+        Case(_TILES, "torch.equal"),
+    )
+    near_misses = (
+        NearMiss(vary(_ROWS, (".sum().item()", ".sum()")), why="the sum stays on the device"),
+        NearMiss(
+            vary(_ROWS, ("(labels != -100)", "(labels.cpu() != -100)")),
+            why="what is summed is on the host already",
+        ),
+        NearMiss(vary(_ROWS, ("(labels != -100).sum()", "labels")), why="perhaps of the host"),
+        NearMiss(
+            vary(_ROWS, ("def run", "def other(x):\n    return x.sum().item()\n\ndef run"),
+                 ("(labels != -100).sum().item()", "2")),
+            why="a function that does not lead to the launch",
+        ),
+        NearMiss(
+            vary(_TILES, ("torch.equal(grad, torch.tensor(1.0, device=grad.device))",
+                          "x.equal == grad.equal")),
+            why="nothing is compared element by element",
+        ),
+    )  # fmt: skip
+    seen = (Seen("liger-kernel", "liger_kernel/ops/tvd.py", "_tv_distance_kernel", 126),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        found: dict[Lines, str] = {}
+        for launch in material.sites() if material is not None else ():
+            for function in leading(material, launch) if material is not None else ():
+                for call in _waits(material, function) if material is not None else ():
+                    found.setdefault(lines_of(call), ast.unparse(call))
+        if found:
+            shown = ", ".join(f"`{text[:60]}`" for text in dict.fromkeys(found.values()))
+            yield self.finding(
+                subject,
+                f"{shown} brings a number back from the device: the host waits there until "
+                "everything before it is done, and queues no further work meanwhile",
+                "leave the number on the device, and let a kernel read it there",
+                found,
+                Severity.NOTE,
+            )
+
+
+def _waits(material: Material, function: ast.FunctionDef) -> Iterator[ast.Call]:
+    """Calls in a function that bring to the host what was computed from the elements of tensors."""
+    for call in each(function, ast.Call):
+        asked = call.func
+        if not isinstance(asked, ast.Attribute):
+            continue
+        compared = ast.unparse(asked) == "torch.equal" and len(call.args) == 2
+        brought = asked.attr in ("item", "tolist") and not call.args
+        if (compared and not any(map(_of_host, call.args))) or (
+            brought and _folded(material, asked.value, MAX_STEPS)
+        ):
+            yield call
+
+
+def _folded(material: Material, value: ast.expr, steps: int) -> bool:
+    """Whether a value is a reduction over a tensor that is not known to be on the host."""
+    if steps and isinstance(value, ast.Name) and material.origins is not None:
+        made = material.origins.sources(value)[0]
+        return bool(made) and all(_folded(material, one, steps - 1) for one in made)
+    function = value.func if isinstance(value, ast.Call) else None
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr in _REDUCTIONS
+        and not _of_host(value)
+        and not any(_made_on_host(material, name) for name in each(value, ast.Name))
+    )
+
+
+def _made_on_host(material: Material, name: ast.Name) -> bool:
+    """Whether a name stands for what was brought to the host before."""
+    made = material.origins.sources(name)[0] if material.origins is not None else []
+    return any(map(_of_host, made))
+
+
+def _of_host(value: ast.expr) -> bool:
+    """Whether something in an expression is on the host: copied there, or made of numpy."""
+    return any(
+        (isinstance(one, ast.Attribute) and one.attr in ("cpu", "numpy"))
+        or (isinstance(one, ast.Constant) and one.value == "cpu")
+        or (isinstance(one, ast.Name) and one.id in ("np", "numpy", "math"))
+        for one in ast.walk(value)
+    )
+
+
+_REDUCTIONS = frozenset({"sum", "max", "min", "amax", "amin", "any", "all", "mean", "prod", "norm",
+                         "count_nonzero"})  # fmt: skip
+"""Functions of PyTorch that make one number of many."""
