@@ -56,13 +56,14 @@ DEFECTS = {
     "rounded early": re.compile(r"rounds? .*dtype|is rounded to the dtype"),
     "summed narrow": re.compile(r"computed in fp16|in its own dtype|sums in the storage type"),
     "kept narrow": re.compile(
-        r"(?:stored|saved|kept) in the (?:input's|storage) type|rounded to the type of the input"
+        r"(?:stored?|saved|kept|allocated|rounded) (?:mean and rstd )?(?:in|to) the "
+        r"(?:(?:input|storage)(?:'s)? d?type|d?type of (?:x|X|the input)\b)"
     ),
-    "zero over zero": re.compile(r"\b0 (?:/|over) 0\b"),
+    "zero over zero": re.compile(r"\b0 ?(?:/|over) ?0\b"),
     "below zero": re.compile(r"\bnegative\b"),
     "one value": re.compile(r"in (?:all \d+|every) configurations?\b"),
     "settled": re.compile(r"== ?1 always|always 1\b"),
-    "overwritten": re.compile(r"overwrit|destroys"),
+    "overwritten": re.compile(r"overwrit|destroys|\bin place\b"),
     "one 16-bit type": re.compile(
         r"\b(?:fp16|f16|bf16)\b.*\b(?:whatever|first|does not compile)\b|always cast to"
         r"|output is (?:fp16|bf16)"
@@ -71,10 +72,10 @@ DEFECTS = {
         r"declared contiguous|max_contiguous|as if (?:its last axis were )?contiguous"
     ),
     "left out of a key": re.compile(r"\bkey(?:ed)?\b"),
-    "no stages": re.compile(r"\bstages\b.*\b(?:loop|unrolled)"),
+    "no stages": re.compile(r"stages\b.*\b(?:loop|unrolled)"),
     "axis": re.compile(r"second argument"),
     "written again": re.compile(r"repeated in|is written in \d functions"),
-    "infinities": re.compile(r"-inf (?:minus|from) -inf"),
+    "infinities": re.compile(r"-inf (?:minus|from|-) -inf"),
     "zeroed": re.compile(r"(?:zeroed|zeros).*\b(?:written|writes|overwrites)\b"),
     "again in each round": re.compile(r"every (?:iteration|step)\b|each round"),
     "settled comparison": re.compile(
@@ -82,9 +83,27 @@ DEFECTS = {
     ),
     "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
     "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
-    "by default": re.compile(r"default number of warps"),
+    "by default": re.compile(r"default (?:number of|4) warps"),
     "always searched": re.compile(r"\bturns? (?:\w+ )+off\b|\bnot consulted\b|DISABLE_AUTOTUNE"),
     "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),
+    "host waits": re.compile(r"\bitem\(\)|\bsynchroni|\bhost waits\b"),
+    "grid limit": re.compile(r"\b65535\b"),
+    "lanes apart": re.compile(r"neighbouring lanes|lanes are \w+ elements apart"),
+    "searched again": re.compile(
+        r"tuned again|searched again|re-tunes|search runs again|runs the search again"
+        r"|search for every"
+    ),
+    "runs once": re.compile(r"\bruns once\b"),
+    "past the end": re.compile(
+        r"\breads? past\b|past its (?:end|last)|past the (?:end|row)"
+        r"|without (?:a|the) (?:\w+ )?mask"
+    ),
+    "other strides": re.compile(r"addressed with .*\bstrides?\b"),
+    "product again": re.compile(r"computed again by|computes the product again"),
+    "row in one tile": re.compile(r"row in one tile|row is one tile|row tile has no upper limit"),
+    "kept for nothing": re.compile(r"saved for a backward|on its context"),
+    "in a copy": re.compile(r"reshape copies|into a copy"),
+    "power of two": re.compile(r"\bpower of two\b"),
 }
 """Kinds of defect, as texts speak of them."""
 

@@ -10,7 +10,7 @@ from extractors.host.values import Expr as HostExpr
 from extractors.host.values import Unknown, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from kb.analysis.accesses import Access, Mode
+from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind, of
 from kb.evidence import Finding, Severity
@@ -56,8 +56,9 @@ def run(x):
 
 
 class LanesApart(Rule):
-    """Every lane of a tile is multiplied with an extent of the problem before it is added to the
-    address: neighbouring lanes are that many elements apart, and each reads a sector of its own."""
+    """Every lane of each tile that is read is multiplied with an extent of the problem before it is
+    added to the address: neighbouring lanes are that many elements apart, and each reads a sector
+    of its own."""
 
     name = "lanes-apart"
     matches = (Case(_POINTER, "`x`"), Case(_TILES, "`x`"))
@@ -72,6 +73,12 @@ class LanesApart(Rule):
                 ("n * K + k, mask=n < N", "n[:, None] * K + k[None, :], mask=n[:, None] < N"),
             ),
             why="lanes of the other axis lie side by side",
+        ),
+        NearMiss(
+            vary(_POINTER, ("tl.sum(v, axis=0)", "tl.sum(v * tl.load(w + n), axis=0)"),
+                 ("def total(x, out", "def total(x, w, out"),
+                 ("(x, out, n, k, tri", "(x, x, out, n, k, tri")),
+            why="others lie side by side",
         ),
         NearMiss(
             vary(_POINTER, ("(x, out, n, k, triton", "(x, out, n, x.stride(1), triton")),
@@ -93,6 +100,8 @@ class LanesApart(Rule):
             if extents and access.array is not None:
                 found.setdefault(access.array, []).append(access)
                 apart.update(dict.fromkeys(extents))
+            elif not access.is_store and _tile(access):
+                return  # what is read beside may be most of what is moved
         if found:
             arrays = ", ".join(f"`{name}`" for name in found)
             by = ", ".join(f"`{name}`" for name in apart)
@@ -104,6 +113,11 @@ class LanesApart(Rule):
                 [access for accesses in found.values() for access in accesses],
                 Severity.NOTE,
             )
+
+
+def _tile(access: Access) -> bool:
+    """Whether an access is of more than one element."""
+    return access.mode in BULK or any(index.has(AtomKind.LANE) for index in access.index)
 
 
 def _factors(facts: Facts, access: Access) -> set[str]:

@@ -9,6 +9,7 @@ from extractors.host.expr import atoms
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.settled_by_rounding import rounded_up
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node, NodeSet
 from kb.evidence import Finding, Severity
@@ -75,6 +76,11 @@ class ProductComputedAgain(Rule):
         ),
         NearMiss(
             vary(_POINTER, ("(triton.cdiv(d, 64), tri", "(1, tri")), why="the axis has one block"
+        ),
+        NearMiss(
+            vary(_POINTER, ("(triton.cdiv(d, 64), tri",
+                            "(triton.cdiv(d, triton.next_power_of_2(d)), tri")),
+            why="the axis has one block, as its tile is rounded up",
         ),
         NearMiss(
             vary(_TILES, ("x = ct.load(q, index=(j, 0)", "x = ct.load(q, index=(j, i)")),
@@ -146,4 +152,6 @@ def _several(sites: list[LaunchRecord], axis: int) -> bool:
 
 
 def _of_problem(value: Value) -> bool:
+    if isinstance(value, Expr) and value.op == "cdiv" and rounded_up(value.args[0], value.args[1]):
+        return False  # one block, whatever the size is
     return isinstance(value, Expr) and any(atom.op in ("dim", "sym") for atom in atoms(value))

@@ -105,7 +105,7 @@ def _sizes(material: Material, search: SearchRecord) -> Iterator[str]:
             given = [dict(launch.args).get(part) for launch in launches]
             rows = zip(launches, given, strict=True)
             if all(value is not None and _rows(material, one, value) for one, value in rows):
-                yield f"`{part}`"
+                yield f"`{part}` ({material.names(None).text(given[0])[:60]})"
         elif all(_rows(material, launch, part) for launch in launches):
             yield f"`{material.names(launches[0]).text(part)[:60]}`"
 
@@ -116,7 +116,10 @@ def _rows(material: Material, launch: LaunchRecord, value: Value) -> bool:
     if isinstance(value, Expr) and value.op == "shape":
         value = Expr("dim", (value.args[0], 0))
     followed = set(counted(launch.grid))
+    batches = {part for part in parts(launch.grid) if _first(part)}
     found = leaves(value)
+    if any(_first(one) for one in found) and len({part.args[0] for part in batches}) > 1:
+        return False  # the first axis of one array is the batch, that of the other is none
     return bool(found) and all(
         (one in followed and _first(one) and not innermost(material, one))
         or (_elements(material, one) and any(one in parts(part) for part in grid_of(launch)))

@@ -52,7 +52,15 @@ class SettledByRounding(Rule):
     the size is, so that what looks like an axis of the grid is none."""
 
     name = "settled-by-rounding"
-    matches = (Case(_POINTER, "always 1"), Case(_QUOTIENT, "always 1"))
+    matches = (
+        Case(_POINTER, "always 1"),
+        Case(_QUOTIENT, "always 1"),
+        Case(
+            vary(_POINTER, ("T = triton.next_power_of_2(n)",
+                            "T = max(16, triton.next_power_of_2(n))")),
+            "always 1",
+        ),
+    )  # fmt: skip
     near_misses = (
         NearMiss(
             vary(_POINTER, ("T = triton.next_power_of_2(n)",
@@ -88,10 +96,13 @@ def _settled(material: Material, launch: LaunchRecord) -> Iterator[str]:
     """What to say of each quotient."""
     names = material.names(launch)
     for part in parts(launch.grid):
-        if part.op == "cdiv" and _rounded(part.args[0], part.args[1]):
+        if part.op == "cdiv" and rounded_up(part.args[0], part.args[1]):
             text = names.text(part)
             yield f"`{text}` in the grid is always 1: the row is one tile"
 
 
-def _rounded(size: Value, other: Value) -> bool:
+def rounded_up(size: Value, other: Value) -> bool:
+    """Whether a value is a size rounded up to a power of two, or the larger of that and another."""
+    if isinstance(other, Expr) and other.op == "max":
+        return any(rounded_up(size, one) for one in other.args)
     return isinstance(other, Expr) and other.op == "npow2" and other.args[0] == size

@@ -65,6 +65,10 @@ class WaitsForDevice(Rule):
             vary(_ROWS, ("(labels != -100)", "(labels.cpu() != -100)")),
             why="what is summed is on the host already",
         ),
+        NearMiss(
+            vary(_ROWS, ("(labels != -100)", "torch.tensor(x.shape)")),
+            why="a tensor of numbers, which is made on the host",
+        ),
         NearMiss(vary(_ROWS, ("(labels != -100).sum()", "labels")), why="perhaps of the host"),
         NearMiss(
             vary(_ROWS, ("def run", "def other(x):\n    return x.sum().item()\n\ndef run"),
@@ -133,13 +137,20 @@ def _made_on_host(material: Material, name: ast.Name) -> bool:
 
 
 def _of_host(value: ast.expr) -> bool:
-    """Whether something in an expression is on the host: copied there, or made of numpy."""
+    """Whether something in an expression is on the host: copied there, or made there."""
     return any(
         (isinstance(one, ast.Attribute) and one.attr in ("cpu", "numpy"))
         or (isinstance(one, ast.Constant) and one.value == "cpu")
         or (isinstance(one, ast.Name) and one.id in ("np", "numpy", "math"))
+        or (isinstance(one, ast.Call) and _plain(one))
         for one in ast.walk(value)
     )
+
+
+def _plain(call: ast.Call) -> bool:
+    """Whether a call makes a tensor of numbers and says no device."""
+    made = ast.unparse(call.func) in ("torch.tensor", "torch.as_tensor", "torch.Tensor")
+    return made and not any(word.arg == "device" for word in call.keywords)
 
 
 _REDUCTIONS = frozenset({"sum", "max", "min", "amax", "amin", "any", "all", "mean", "prod", "norm",
