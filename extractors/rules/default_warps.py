@@ -11,6 +11,7 @@ from extractors.host.values import Choice, Expr, Value
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import LAUNCHED_ROWS
+from extractors.rules.unbounded_row_tile import multiplied
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Finding, Severity
@@ -33,13 +34,19 @@ class DefaultWarps(Rule):
         Case(LAUNCHED_ROWS, "next_power_of_two"),
         Case(vary(LAUNCHED_ROWS, ("triton.next_power_of_2(n))", "16384)")), "16384"),
         Case(
+            vary(LAUNCHED_ROWS, ("import torch", "import math\nimport torch"),
+                 ("def run(x):", "def run(x, shape):"),
+                 ("    out = torch", "    n = math.prod(shape)\n    out = torch")),
+            "prod(shape)",
+        ),
+        Case(
             vary(
                 LAUNCHED_ROWS,
                 ("triton.next_power_of_2(n))", "min(32768, triton.next_power_of_2(n)))"),
             ),
             "32768",
         ),
-    )
+    )  # fmt: skip
     near_misses = (
         NearMiss(
             vary(LAUNCHED_ROWS, ("_of_2(n))", "_of_2(n), num_warps=8 if n > 2048 else 4)")),
@@ -140,8 +147,11 @@ def _most(value: Value) -> int | None:
 
 
 def _row(material: Material, value: Value) -> bool:
-    """Whether a value is the length of a row of a matrix, rounded up: the last of two axes."""
+    """Whether a value is the length of a row of a matrix, rounded up: the last of two axes, or the
+    product of all numbers of a shape."""
     size = value.args[0] if isinstance(value, Expr) and value.op == "npow2" else None
+    if isinstance(size, Expr) and multiplied(size):
+        return True
     if not isinstance(size, Expr) or size.op != "dim":
         return False
     fact = material.machine.tensors.get(size.args[0])

@@ -52,15 +52,24 @@ def run(x):
 )
 
 
+_SHAPE = vary(
+    _ROWS,
+    ("import torch", "import math\nimport torch"),
+    ("def run(x):", "def run(x, shape):"),
+    ("    out = torch", "    n = math.prod(shape)\n    out = torch"),
+)
+
+
 class UnboundedRowTile(Rule):
     """A reduction, once per row, over a tile whose extent is the next power of two of an extent of
-    an array, and
-    no check or branch of the host speaks of that extent."""
+    an array or of all numbers of a shape, multiplied, and no check or branch of the host speaks of
+    that extent."""
 
     name = "unbounded-row-tile"
     matches = (
         Case(_ROWS, "`T`"),
         Case(_TILES, "`T`"),
+        Case(_SHAPE, "prod(shape)"),
         Case(
             vary(
                 _ROWS,
@@ -70,6 +79,10 @@ class UnboundedRowTile(Rule):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(_SHAPE, ("    n = math", "    assert math.prod(shape) <= 8192\n    n = math")),
+            why="the host refuses longer rows",
+        ),
         NearMiss(
             vary(
                 _ROWS, ("def run(x):", 'def run(x, mode):\n    if mode == "far":\n        return x')
@@ -150,11 +163,17 @@ def _by_mode(launch: LaunchRecord) -> bool:
 
 
 def _rounded(leaf: object) -> Expr | None:
-    """The extent of an array that is rounded up to a power of two."""
+    """The extent of an array, or the product of several, that is rounded up to a power of two."""
     if isinstance(leaf, Expr) and leaf.op == "npow2":
         size = leaf.args[0]
-        return size if isinstance(size, Expr) and size.op == "dim" else None
+        extent = isinstance(size, Expr) and (size.op == "dim" or multiplied(size))
+        return size if extent and isinstance(size, Expr) else None
     return None
+
+
+def multiplied(size: Expr) -> bool:
+    """Whether a size is the product of all numbers of a shape."""
+    return size.op == "call" and size.args[0] == "prod"
 
 
 def _bounded(material: Material, launch: LaunchRecord) -> Iterator[Expr]:
