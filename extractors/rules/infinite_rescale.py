@@ -9,6 +9,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.idioms import comparisons
 from kb.analysis.loops import Carried, Role
 from kb.evidence import Finding
 from kb.ops import CONTRACTIONS, OpKind
@@ -49,15 +50,52 @@ def total(x, out, W: Int, N: Int):
 )
 
 
+_PICKED = (
+    POINTER
+    + """
+@triton.jit
+def attend(q, k, ids, out, n, T: tl.constexpr, D: tl.constexpr):
+    d, row = tl.arange(0, D), tl.program_id(0).to(tl.int64)
+    x = tl.load(q + (row * T + tl.arange(0, T))[:, None] * D + d[None, :])
+    m = tl.full((T,), float("-inf"), dtype=tl.float32)
+    tot = tl.zeros((T,), dtype=tl.float32)
+    for t in range(0, n, T):
+        i = tl.load(ids + row * n + t + tl.arange(0, T))
+        y = tl.load(k + i[None, :] * D + d[:, None], mask=i[None, :] >= 0, other=0.0)
+        s = tl.where(i[None, :] >= 0, tl.dot(x, y), float("-inf"))
+        new = tl.maximum(m, tl.max(s, axis=1))
+        tot = tot * tl.exp(m - new) + tl.sum(tl.exp(s - new[:, None]), axis=1)
+        m = new
+    tl.store(out + row * T + tl.arange(0, T), m + tl.log(tot))
+"""
+)
+
+
 class InfiniteRescale(Rule):
-    """A sum of exponentials goes along with the running maximum of values as they are loaded. It
-    begins at minus infinity, and nothing is selected where it still is minus infinity after the
-    first tile: the factor between old and new maximum is then the exponential of minus infinity
-    less minus infinity, a NaN that no later tile takes away."""
+    """A sum of exponentials goes along with the running maximum of values as they are loaded, or of
+    scores that numbers in memory leave out. It begins at minus infinity, and nothing is selected
+    where it still is minus infinity after the first tile: the factor between old and new maximum
+    is then the exponential of minus infinity less minus infinity, a NaN that no later tile takes
+    away."""
 
     name = "infinite-rescale"
-    matches = (Case(_ROWS, "NaN"), Case(_TILES, "NaN"))
+    matches = (
+        Case(_ROWS, "NaN"),
+        Case(_TILES, "NaN"),
+        Case(
+            vary(
+                _ROWS, ("    m = float", "    if n > 8:\n        tl.debug_barrier()\n    m = float")
+            ),
+            "NaN",
+        ),
+        Case(_PICKED, "NaN"),
+    )
     near_misses = (
+        NearMiss(
+            vary(_PICKED, ("tl.where(i[None, :] >= 0, tl",
+                           "tl.where(t + tl.arange(0, T)[None, :] < n, tl")),
+            why="the first tile has a key",
+        ),
         NearMiss(
             vary(_ROWS, ('m = float("-inf")', "m = -1e30")), why="the difference is zero at first"
         ),
@@ -112,13 +150,17 @@ def _factors(facts: Facts) -> Iterator[tuple[Exponential, Node | None]]:
                 continue
             for power in facts.exponentials:
                 inside = power.rescale and power.node.inside(loop.node)
-                if inside and _between(facts, power, carried) and _loaded(facts, carried):
+                if (
+                    inside
+                    and _between(facts, power, carried, loop.node)
+                    and (_loaded(facts, carried) or _chosen(facts, carried, loop.node))
+                ):
                     yield power, facts.graph.producer(facts.graph.core(carried.init))
 
 
-def _between(facts: Facts, power: Exponential, carried: Carried) -> bool:
-    """Whether an exponential is of the old maximum less the new one, as they stand, and is not
-    asked for again."""
+def _between(facts: Facts, power: Exponential, carried: Carried, loop: Node) -> bool:
+    """Whether an exponential is of the old maximum less the new one, as they stand, and nothing in
+    the loop asks for it again."""
     looks = VIEWS | CASTS
     old = facts.graph.through(power.score, looks)
     new = facts.graph.through(power.statistic, looks)
@@ -127,7 +169,7 @@ def _between(facts: Facts, power: Exponential, carried: Carried) -> bool:
         old == carried.argument
         and new == facts.graph.through(carried.next, looks)
         and not selected
-        and not facts.guards(power.node)
+        and not any(guard.inside(loop) for guard in facts.guards(power.node))
     )
 
 
@@ -150,6 +192,27 @@ def _loaded(facts: Facts, carried: Carried) -> bool:
             seen |= set(more)
             pending += more
     return found
+
+
+def _chosen(facts: Facts, carried: Carried, loop: Node) -> bool:
+    """Whether minus infinity is selected where numbers say so that each round loads, one for each
+    lane: all of the first tile may be left out."""
+    loaded = facts.graph.node_set(
+        load.node
+        for load in facts.loads
+        if load.node.loop is loop and load.node.result in facts.offset_loads
+    )
+    tops = facts.graph.upstream(carried.next, lambda n: n.op.kind in _SCORES)
+    return any(
+        node.op.kind == OpKind.SELECT
+        and float("-inf") in map(facts.number, node.op.inputs[1:])
+        and any(
+            facts.graph.rests_on_any(side, loaded)
+            for test in comparisons(facts, node.op.inputs[0])
+            for side in test.op.inputs
+        )
+        for node in tops
+    )
 
 
 MAX_VALUES = 200

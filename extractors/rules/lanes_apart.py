@@ -12,6 +12,7 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, of
 from kb.evidence import Finding, Severity
 
@@ -86,7 +87,7 @@ class LanesApart(Rule):
         ),
         NearMiss(vary(_POINTER, ("(x, out, n, k, triton", "(x, out, n, 1, triton")), why="it is 1"),
     )  # fmt: skip
-    seen = (Seen("flag-gems", "flag_gems/ops/argmin.py", "argmin_kernel", 186),)
+    seen = (Seen("flag-gems", "flag_gems/ops/argmin.py", "argmin_kernel", 183),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material, facts = subject.host.material, subject.facts
@@ -110,9 +111,28 @@ class LanesApart(Rule):
                 f"neighbouring lanes of {arrays} lie {by} elements apart: where that is more than "
                 "1, each lane takes a memory transaction of its own for one element",
                 "give lanes to the innermost axis, several of its places in one block",
-                [access for accesses in found.values() for access in accesses],
+                [
+                    place
+                    for row in found.values()
+                    for access in row
+                    for place in _made(facts, access, apart)
+                ],
                 Severity.NOTE,
             )
+
+
+def _made(facts: Facts, access: Access, extents: Iterable[str]) -> list[Access | Node]:
+    """An access, and where its lanes are multiplied."""
+    users = [node for name in extents for node in facts.graph.users(name)]
+    return [
+        access,
+        *(
+            node
+            for node in users
+            if facts.values.expr(node.result).has(AtomKind.LANE)
+            and any(facts.graph.rests_on(value, node) for value in access.address)
+        ),
+    ]
 
 
 def _tile(access: Access) -> bool:

@@ -152,7 +152,9 @@ def _ends(facts: Facts, place: Node, bound: Atom) -> bool:
 def _asked(material: Material | None, bound: Expr) -> bool:
     """Whether the host divides what it hands over for a bound: it may refuse what tiles do not
     fill."""
-    for launch in material.sites() if material is not None and bound.atom is not None else ():
+    if material is None or bound.atom is None:
+        return False
+    for launch in material.sites():
         sizes = leaves(dict(launch.args).get(bound.atom.value))
         checks = [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
         checks += [guard.cond for guard in launch.path.guards]

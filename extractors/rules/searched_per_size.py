@@ -115,14 +115,14 @@ def _rows(material: Material, launch: LaunchRecord, value: Value) -> bool:
     axis or what one divides all elements by; or the shape of an array whose first axis is such."""
     if isinstance(value, Expr) and value.op == "shape":
         value = Expr("dim", (value.args[0], 0))
-    followed = set(counted(launch.grid))
-    batches = {part for part in parts(launch.grid) if _first(part)}
+    followed, mentioned = set(counted(launch.grid)), set(parts(launch.grid))
+    batches = {part for part in mentioned if _first(part)}
     found = leaves(value)
     if any(_first(one) for one in found) and len({part.args[0] for part in batches}) > 1:
         return False  # the first axis of one array is the batch, that of the other is none
     return bool(found) and all(
         (one in followed and _first(one) and not innermost(material, one))
-        or (_elements(material, one) and any(one in parts(part) for part in grid_of(launch)))
+        or (_elements(material, one) and one in mentioned)
         for one in found
     )
 
@@ -139,8 +139,3 @@ def _elements(material: Material, value: Value) -> bool:
 
 def _first(value: Value) -> bool:
     return isinstance(value, Expr) and value.op == "dim" and value.args[1] == 0
-
-
-def grid_of(launch: LaunchRecord) -> tuple[Value, ...]:
-    """The axes of a grid."""
-    return launch.grid if isinstance(launch.grid, tuple) else (launch.grid,)

@@ -14,6 +14,7 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.evidence import Finding
 
 _POINTER = (
@@ -84,7 +85,7 @@ class StridesOfAnother(Rule):
         ),
     )  # fmt: skip
     seen = (
-        Seen("flag-gems", "flag_gems/ops/scaled_softmax.py", "scaled_softmax_forward_kernel", 122),
+        Seen("flag-gems", "flag_gems/ops/scaled_softmax.py", "scaled_softmax_forward_kernel", 98),
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
@@ -103,7 +104,7 @@ class StridesOfAnother(Rule):
                     f"stride of `{owner}`: where `{owner}` is a part of a larger array the places "
                     "are other ones, and lie outside of it",
                     f"hand over the strides of `{access.array}` too, or make `{owner}` contiguous",
-                    [access, launch.lines],
+                    [access, *_multiplied(facts, access, stride), launch.lines],
                 )
 
 
@@ -127,6 +128,15 @@ def _borrowed(
                     continue
                 if not saved(material, launch, name):
                     yield access, stride, name
+
+
+def _multiplied(facts: Facts, access: Access, stride: str) -> list[Node]:
+    """Where a stride is multiplied for an access."""
+    return [
+        node
+        for node in facts.graph.users(stride)
+        if any(facts.graph.rests_on(value, node) for value in access.address)
+    ]
 
 
 def _argument(value: Value) -> bool:
