@@ -222,13 +222,12 @@ class Calls(Definitions):
     ) -> Value:
         """A flag that a sibling module reads from the environment keeps the name of its function;
         what it decorates or holds is told as it is."""
-        if args or kwargs or func.frame.module == self.main:
-            return result
         plain = (Expr, Unknown, bool, int, float, str, NoneType)
         flag = isinstance(result, (Expr, Unknown, Choice))
-        if flag and all(isinstance(one, plain) for one in leaves(result)):
-            return make("call", func.name)
-        return result
+        given = args or kwargs or func.frame.module == self.main
+        if given or not flag or not all(isinstance(one, plain) for one in leaves(result)):
+            return result
+        return make("call", func.name)
 
     def bind_parameters(
         self, func: Func, args: tuple[Value, ...], kwargs: dict[str, Value], frame: Frame

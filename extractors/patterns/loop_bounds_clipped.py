@@ -389,9 +389,8 @@ def _beside(facts: Facts, bound: str | None) -> list[Node]:
 def _decoded(facts: Facts, node: Node) -> bool:
     """True for the steps that take a block id apart."""
     first = facts.values.expr(node.op.inputs[0]).atom
-    return (
-        first is not None and first.kind is AtomKind.BLOCK and node.op.kind in (OpKind.FLOOR_DIV,)
-    )
+    block = first is not None and first.kind is AtomKind.BLOCK
+    return block and node.op.kind == OpKind.FLOOR_DIV
 
 
 def _loaded_end(facts: Facts, loop: Loop) -> list[Where]:
