@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from extractors.cuda.launches import host_facts
+from extractors.cuda.read import read_cuda
 from extractors.detect import detect
 from extractors.host.passes import APART
 from extractors.host.samples import vary
@@ -87,4 +89,27 @@ def host(p, dp):
 def test_gradient_alone(changes: tuple[tuple[str, str], ...], told: bool) -> None:
     found = subject(vary(ALONE, *changes))
     decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert any(d.value == APART for d in decisions) is told
+
+
+THREADS = """__global__ void back(const float* x, const float* dy, float* dx, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 1.0f / (1.0f + expf(-x[i]));
+    if (i < n) dx[i] = dy[i] * s * (1.0f - s);
+}
+void run(const float* x, const float* dy, float* dx, int n) { back<<<n, 32>>>(x, dy, dx, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), True, id="derivative"),
+        pytest.param(((" * (1.0f - s)", ""),), False, id="a gate"),
+    ],
+)
+def test_gradient_alone_of_threads(changes: tuple[tuple[str, str], ...], told: bool) -> None:
+    found = read_cuda(vary(THREADS, *changes), "k.cu")
+    (kernel,), host = found.kernels, host_facts(found)["back"]
+    decisions = told_together(detect(kernel, host), host)
     assert any(d.value == APART for d in decisions) is told
