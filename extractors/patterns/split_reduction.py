@@ -298,8 +298,12 @@ def _ids(access: Access) -> set[Atom]:
 
 
 def _bound(facts: Facts, loop: Loop) -> bool:
-    """Whether a loop ends where the problem says."""
-    return loop.high is not None and facts.values.expr(loop.high).constant is None
+    """Whether a loop ends where the problem says; what the template of a kernel of threads says is
+    the extent of its tile."""
+    high = facts.values.expr(loop.high) if loop.high is not None else None
+    if high is None or high.constant is not None:
+        return False
+    return not (facts.of_threads and facts.values.compile_time(high))
 
 
 def _of_no_block(facts: Facts, loop: Loop) -> bool:
