@@ -172,7 +172,7 @@ class UncheckedConstraint(Rule):
                 passed, leaf = leaf, _cut(leaf)
                 if not isinstance(leaf, Expr) or leaf.op != "dim" or not _given(material, leaf):
                     continue
-                made = material.given(launch, name) if passed is not leaf else ()
+                made = material.made(launch, name) if passed is not leaf else ()
                 # The grid divides by tile sizes that somebody chose, not by extents.
                 others = divisors() if leaf not in asked() else None
                 if others is not None and leaf not in others:
