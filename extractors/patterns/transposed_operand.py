@@ -21,7 +21,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, TURNS, Node
 from kb.analysis.specialise import branches
-from kb.analysis.symbolic import ONE, AtomKind, Expr, nested
+from kb.analysis.symbolic import AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -31,7 +31,6 @@ _VIEWED = "transpose in the load view (order=)"
 ADDRESSED = "transposed by the addresses of the load"
 _LOADED = "permute/transpose the loaded tile"
 _RESULT = "permute/transpose the computed tile"
-_PLAIN = "no transpose in the kernel"
 
 
 _STRIDED = vary(
@@ -101,8 +100,6 @@ class TransposedOperand(Pattern):
         Case(_WEIGHED, _RESULT),
         Case(_DECAYED, ADDRESSED),
         Case(vary(PRODUCT, ("mma(x, y", "mma(ct.transpose(x) * 2, y")), _LOADED),
-        Case(PRODUCT, _PLAIN),
-        Case(PRODUCT_POINTER, _PLAIN),
         Case(vary(BACKWARD_KEYS_THREADS, ("tq[i][threadIdx.x]", "to[i][threadIdx.x]")), _LOADED),
     )
     near_misses = (
@@ -133,25 +130,10 @@ class TransposedOperand(Pattern):
         NearMiss(
             vary(_GATHERED, ("rows[None, :], cols[:, None]", "cols[:, None], rows[None, :]")),
             why="columns go along the last axis",
-            value=ADDRESSED,
         ),
         NearMiss(vary(_WEIGHED, ("ct.transpose(ct.exp", "(ct.exp")), why="nothing is turned"),
         NearMiss(TURN, why="the tile is turned as it was loaded", value=_RESULT),
-        NearMiss(
-            vary(PRODUCT, ("mma(x, y", "mma(x * 2, y")),
-            why="computed as it was loaded",
-            value=_RESULT,
-        ),
-        NearMiss(ATTENTION, why="the keys are turned", value=_PLAIN),
-        NearMiss(
-            vary(
-                PRODUCT_POINTER,
-                ("sa, sb", "sa, sk, sb"),
-                ("sa + k[None, :]", "sa + k[None, :] * sk"),
-            ),
-            why="how columns lie is up to the caller",
-            value=_PLAIN,
-        ),
+        NearMiss(vary(PRODUCT, ("mma(x, y", "mma(x * 2, y")), why="computed as it was loaded"),
         NearMiss(
             vary(_PAGED, ("[None, :] * tn + lane[:, None]", "[:, None] * tn + lane[None, :]")),
             why="elements of a row lie side by side in the tile",
@@ -179,21 +161,8 @@ class TransposedOperand(Pattern):
                 self._operand(facts, product.op.operand(role), found)
         if not facts.contractions:
             self._stored(facts, found)
-        elif not found and (plain := self._plain(facts)):
-            found[_PLAIN, None] = plain
         for (value, subject), where in found.items():
             yield self.decide(facts, value, where, subject)
-
-    def _plain(self, facts: Facts) -> list[Where]:
-        """Loaded operands of products of which none is turned, with where their rows and columns
-        come together."""
-        values = [p.op.operand(role) for p in facts.contractions for role in ("lhs", "rhs")]
-        loads = dict.fromkeys(a for v in values for a in facts.held_loads(v))
-        tiles = [a for a in loads if len(facts.types.shape(a.value)) > 1]
-        turned = any(facts.graph.roots(v, *TURNS) for v in values)
-        if facts.of_threads or turned or not tiles or not all(map(_as_it_lies, tiles)):
-            return []
-        return [n for a in tiles for n in (a, a.made, *joined(facts, a))]
 
     def _operand(
         self, facts: Facts, value: str | None, found: dict[tuple[str, str | None], list[Where]]
@@ -308,15 +277,6 @@ def _swapped(facts: Facts, access: Access) -> bool:
         if strides.get("-2") == [True] and strides.get("-1") == [False]:
             return True
     return False
-
-
-def _as_it_lies(access: Access) -> bool:
-    """True when neighbours in memory are known to lie side by side in the tile."""
-    if access.mode in (Mode.POINTER, Mode.ELEMENT):
-        last = access.index[-1]
-        lanes = [a for a in last.top() if a.kind is AtomKind.LANE and a.value == "-1"]
-        return bool(lanes) and all(last.coefficient(a) == ONE for a in lanes)
-    return access.mode in (Mode.TILE, Mode.DESCRIPTOR) and not access.transposed
 
 
 def _fetched(facts: Facts, access: Access) -> bool:

@@ -23,7 +23,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.lane_products import score_sums
 from kb.analysis.normalisations import normalisations
-from kb.analysis.row_chunks import passes
+from kb.analysis.row_chunks import passes, way
 from kb.analysis.stored import computed
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -230,7 +230,7 @@ class WeightLoadOrder(Pattern):
     def _backwards(self, facts: Facts) -> Iterable[Decision]:
         """A row that one loop goes along from its start, and a later one from its end."""
         for loads in passes(facts).values():
-            ways = [(a, _way(facts, a)) for a in loads]
+            ways = [(a, way(facts, a)) for a in loads]
             ahead = [a for a, way in ways if way > 0]
             back = [a for a, way in ways if way < 0]
             later = [a for a in back if any(b.node.index < a.node.index for b in ahead)]
@@ -274,17 +274,6 @@ def several(loads: Iterable[Access]) -> bool:
         for at, a in enumerate(read)
         for b in read[at + 1 :]
     )
-
-
-def _way(facts: Facts, access: Access) -> int:
-    """1 for a load that a loop moves on, -1 for one that it moves back, 0 where that is unknown."""
-    loop = facts.loop(access.loop)
-    step = facts.values.expr(loop.induction).atom if loop and loop.induction else None
-    if loop is None or step is None:
-        return 0
-    down = loop.step is not None and all(n < 0 for _, n in facts.values.expr(loop.step).terms)
-    ways = {(n > 0) != down for e in access.index for factors, n in e.terms if step in factors}
-    return (1 if ways == {True} else -1) if len(ways) == 1 else 0
 
 
 def _own(access: Access) -> bool:

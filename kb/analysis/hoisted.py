@@ -62,7 +62,7 @@ def still_in_rounds(facts: Facts) -> list[Access]:
     of an array that none of them writes and of which nothing before the loop has loaded it."""
     found: dict[Access, None] = {}
     for loop in facts.rolled_loops if facts.of_threads else ():
-        if loop.node.op.kind == OpKind.WHILE:
+        if loop.range is None or loop.range.op.kind == OpKind.STATIC_RANGE:
             continue
         written = {a.array for a in facts.stores if a.node.inside(loop.node)}
         inside = [a for a in facts.loads if a.node.inside(loop.node) and a.array is not None]

@@ -87,7 +87,7 @@ def _one_part(facts: Facts, loads: list[Access]) -> list[Access]:
     parameter further on, as values do behind keys, is another row; unless a loop goes down from
     there."""
     parts: dict[tuple[Term, ...], list[Access]] = {}
-    down = [access for access in loads if _down(facts, access)]
+    down = [access for access in loads if way(facts, access) < 0]
     for access in (one for one in loads if one not in down):
         terms = (term for index in access.index for term in index.terms)
         part = [one for one in terms if one[0] and all(a.kind is _GIVEN for a in one[0])]
@@ -96,10 +96,15 @@ def _one_part(facts: Facts, loads: list[Access]) -> list[Access]:
     return [access for access in loads if access in most or access in down]
 
 
-def _down(facts: Facts, access: Access) -> bool:
+def way(facts: Facts, access: Access) -> int:
+    """1 for a load that a loop moves on, -1 for one that it moves back, 0 where that is unknown."""
     loop = facts.loop(access.loop)
-    terms = facts.values.expr(loop.step).terms if loop is not None and loop.step else ()
-    return bool(terms) and all(number < 0 for _, number in terms)
+    step = facts.values.expr(loop.induction).atom if loop and loop.induction else None
+    if loop is None or step is None:
+        return 0
+    down = loop.step is not None and all(n < 0 for _, n in facts.values.expr(loop.step).terms)
+    ways = {(n > 0) != down for e in access.index for factors, n in e.terms if step in factors}
+    return (1 if ways == {True} else -1) if len(ways) == 1 else 0
 
 
 def _side_by_side(loads: list[Access]) -> list[Access]:
