@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.host.events import LaunchRecord
+from extractors.host.expr import OPPOSITE
 from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Value
@@ -48,6 +49,10 @@ class DefaultWarps(Rule):
         ),
     )  # fmt: skip
     near_misses = (
+        NearMiss(
+            vary(LAUNCHED_ROWS, ("    rows[", "    if n > 4096:\n        return x\n    rows[")),
+            why="longer rows take another way",
+        ),
         NearMiss(
             vary(LAUNCHED_ROWS, ("_of_2(n))", "_of_2(n), num_warps=8 if n > 2048 else 4)")),
             why="the launch says how many warps",
@@ -118,7 +123,9 @@ def _large(facts: Facts, material: Material, launch: LaunchRecord) -> Iterator[t
             value = int(extent) if extent.isdigit() else given.get(extent)
             size = _most(value)
             known *= size or 1
-            if size is None and (grows or extent not in stored or not _row(material, value)):
+            if size is None and (
+                grows or extent not in stored or not _row(material, launch, value)
+            ):
                 break
             grows = material.names(launch).text(value) if size is None else grows
         else:
@@ -146,10 +153,12 @@ def _most(value: Value) -> int | None:
     return 1 << (most - 1).bit_length() if rounds and most else most
 
 
-def _row(material: Material, value: Value) -> bool:
+def _row(material: Material, launch: LaunchRecord, value: Value) -> bool:
     """Whether a value is the length of a row of a matrix, rounded up: the last of two axes, or the
     product of all numbers of a shape."""
     size = value.args[0] if isinstance(value, Expr) and value.op == "npow2" else None
+    if isinstance(size, Expr) and _short(launch, size):
+        return False
     if isinstance(size, Expr) and multiplied(size):
         return True
     if not isinstance(size, Expr) or size.op != "dim":
@@ -158,3 +167,14 @@ def _row(material: Material, value: Value) -> bool:
     rank = fact.rank if fact is not None and fact.rank is not None else None
     rank = material.machine.ranks.get(size.args[0]) if rank is None else rank
     return rank == 2 and size.args[1] in (1, -1)
+
+
+def _short(launch: LaunchRecord, size: Expr) -> bool:
+    """Whether a launch is for rows of few elements a thread: longer ones take another branch."""
+    for guard in launch.path.guards:
+        op = guard.cond.op if guard.holds else OPPOSITE.get(guard.cond.op)
+        held = op in ("<", "<=") and guard.cond.args[0] == size
+        most = guard.cond.args[1] if held else None
+        if isinstance(most, int) and most < MANY * THREADS:
+            return True
+    return False
