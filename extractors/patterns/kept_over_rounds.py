@@ -13,7 +13,6 @@ from extractors.patterns.weight_hoisted import WeightHoisted
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.hoisted import in_registers
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -155,8 +154,6 @@ def _kept(facts: Facts, loop: Loop) -> list[Access]:
         for a in facts.loads
         if not a.node.inside(loop.node) and set(a.node.loops) <= set(loop.node.loops)
     }
-    if facts.of_threads:
-        before |= {a.node: a for a in in_registers(facts, loop)}
     if not before:
         return []
     results = [c.next for c in loop.carried if c.role is not Role.COUNTER]

@@ -233,8 +233,8 @@ class ProductSummed(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
-            pairs = products_summed(facts)
-            beside = [p for p in pairs if _instead(facts, *p) or _solves(facts, *p)]
+            summed = products_summed(facts)
+            beside = [p for p in summed if _instead(facts, *p) or _solves(facts, *p)]
             if beside:
                 nodes = dict.fromkeys(node for pair in beside for node in pair)
                 yield self.decide(facts, "elementwise mul + sum", nodes)

@@ -124,6 +124,19 @@ _WALKED = """__global__ void scale(const float* x, const float* w, float* out, i
     }
 }
 """
+_BIASED = """__global__ void add(const float* x, const float* bias, float* out, int n) {
+    int at = blockIdx.x * n + threadIdx.x;
+    out[at] = x[at] + bias[threadIdx.x];
+}
+"""
+_SLOTS = """__global__ void combine(const float* x, const float* by, float* out, int k, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float sum = 0.f;
+        for (int s = 0; s < k; ++s) sum += by[blockIdx.x * k + s] * x[(blockIdx.x * k + s) * n + i];
+        out[blockIdx.x * n + i] = sum;
+    }
+}
+"""
 _KEPT_SHARED = vary(
     _WALKED,
     (
@@ -170,11 +183,22 @@ class WeightHoisted(Pattern):
         Case(_KEPT_SHARED, "load once per CTA"),
         Case(_KEPT_REGISTERS, "load once per CTA"),
         Case(LAYER_NORM_POINTER, "reload per item"),
+        Case(_BIASED, "reload per item"),
+        Case(_SLOTS, "reload per item"),
     )
     near_misses = (
         NearMiss(
             vary(_KEPT_REGISTERS, ("= w[threadIdx.x * 4 + j]", "= threadIdx.x * 4.f + j")),
             why="nothing is loaded before",
+        ),
+        NearMiss(vary(_BIASED, ("bias[threadIdx.x]", "bias[at]")), why="every block has its own"),
+        NearMiss(vary(_SLOTS, ("* k + s] *", "* k + s + i] *")), why="moved by the rounds"),
+        NearMiss(
+            vary(
+                _SLOTS,
+                ("        out[", "        const_cast<float*>(by)[blockIdx.x] = sum;\n        out["),
+            ),
+            why="written in the loop",
         ),
         NearMiss(ATTENTION, why="the loop runs over keys, not over work items"),
         NearMiss(
