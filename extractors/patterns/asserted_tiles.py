@@ -59,6 +59,7 @@ class AssertedTiles(Pattern):
         NearMiss(vary(ASSERTED_ROWS, ("K % T", "T % S")), why="one tile is a multiple of another"),
         NearMiss(vary(ASSERTED_ROWS, ("K % T", "K % 8")), why="no tile: how wide an access may be"),
         NearMiss(vary(ASSERTED_ROWS, ("K % T == 0", "K >= T")), why="a bound, no multiple"),
+        NearMiss(vary(_TILES, ("K % T == 0", "K >= T")), why="a bound, no multiple"),
         NearMiss(ADD_POINTER, why="nothing is asserted"),
     )
 

@@ -41,7 +41,7 @@ _FAKE = vary(
     ("(v / s).to(tl.int8)", "tl.floor(v * s + 0.5) / s"),
     ("    tl.store(scales + row, s)\n", ""),
 )
-_QUANTISE_TILE = (
+QUANTISE_TILE = (
     TILE
     + """
 @ct.kernel
@@ -156,7 +156,7 @@ class StoredScale(Pattern):
     source = "Dettmers et al., LLM.int8() (2022), absmax quantisation"
     matches = (
         Case(QUANTISE, "scale from the largest element"),
-        Case(_QUANTISE_TILE, "scale from the largest element"),
+        Case(QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
         Case(vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v)")), "largest element stored"),
         Case(_QUANTISE_THREADS, "scale from the largest element"),
@@ -189,7 +189,7 @@ class StoredScale(Pattern):
             why="signs are kept, negative ones count half",
         ),
         NearMiss(
-            vary(_QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")),
+            vary(QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")),
             why="the scale is not kept, so nobody can undo the division",
         ),
         NearMiss(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
-from extractors.patterns.stored_scale import QUANTISE, largest_sizes
+from extractors.patterns.stored_scale import QUANTISE, QUANTISE_TILE, largest_sizes
 from kb.analysis.facts import Facts
 from kb.analysis.floors import floors
 from kb.analysis.graph import Node
@@ -26,6 +26,11 @@ _TURNED = vary(
     ("/ 127.0", "/ 127.0\n    back = tl.where(s != 0.0, 1.0 / s, 0.0)"),
 )
 _FLOORED = vary(QUANTISE, ("tl.max(tl.abs(v)) /", "tl.maximum(tl.max(tl.abs(v)), 1e-12) /"))
+_FLOORED_TILE = vary(
+    QUANTISE_TILE,
+    ("ct.max(", "ct.maximum(ct.max("),
+    ("keepdims=True)", "keepdims=True), 1e-12)"),
+)
 _THREADS = """__global__ void quantise(const float* x, signed char* out, float* scales, int n) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     float top = 0.f;
@@ -49,10 +54,12 @@ class ZeroScale(Pattern):
         Case(_TURNED, _REPLACED),
         Case(_THREADS, _REPLACED),
         Case(_FLOORED, _KEPT),
+        Case(_FLOORED_TILE, _KEPT),
         Case(_THREADS.replace("top = 0.f", "top = 1e-3f"), _KEPT),
     )
     near_misses = (
         NearMiss(QUANTISE, why="a scale of zero stays"),
+        NearMiss(QUANTISE_TILE, why="a scale of zero stays"),
         NearMiss(vary(_TURNED, ("s != 0.0", "v != 0.0")), why="elements are asked for"),
         NearMiss(vary(_FLOORED, ("1e-12", "8.0")), why="a bound that data may lie below"),
         NearMiss(vary(_FLOORED, ("tl.abs(v)", "v")), why="a maximum, no size"),
