@@ -1,14 +1,14 @@
 """Precision of the finding rules over published packages, judged by hand.
 
-    .venv/bin/python -m benchmarks.lint.run --collect   # read the packages, draw the sample
+    .venv/bin/python -m benchmarks.lint.run --collect   # read the packages, draw the samples
     .venv/bin/python -m benchmarks.lint.run             # score the verdicts, write the tables
 
-`--collect` runs every rule over the packages below (pinned wheels, from the cache or the
-package index), counts the reports in reports.json, and writes sample.json: PER_RULE reports of
-each rule, all if there are fewer. The draw is by hash of seed and place, so that a change of one
-report changes the sample by one. verdicts.json holds what a reader says of each, after reading the
-source: true, false or unsure, and why. Scoring writes results.json and table.md; a report without
-a verdict is an error.
+`--collect` reads the packages below (pinned archives, from the cache or the package index) as
+`tilelore extract` does, counts the reports in reports.json, and writes sample.json: PER_RULE
+reports of each rule in each language, all if there are fewer. The draw is by hash of seed and
+place, so that a change of one report changes the sample by one. verdicts.json holds what a reader
+says of each, after reading the source: true, false or unsure, and why. Scoring writes results.json
+and table.md; a report without a verdict is an error.
 
 precision = true / (true + false); unsure counts for neither and is shown.
 """
@@ -20,25 +20,22 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from api.extract import SiblingTables, signature_of
-from api.source_files import FolderModules, module_text
+from api.extract import extract_many
 from api.sources import SourceFile, source_files
-from extractors.host.facts import HostFacts
-from extractors.host.read import read_host
-from extractors.read import read
-from extractors.rules.base import Subject
-from extractors.rules.registry import findings_of, rules
-from kb.analysis.facts import Facts
-from kb.errors import InputError
-from kb.evidence import Finding
+from extractors.rules.registry import rules
+from kb.evidence import Finding, Severity
 
 HERE = Path(__file__).resolve().parent
-PACKAGES = ("tilegym", "liger-kernel", "fla-core", "flag-gems")
+PACKAGES = {
+    "Triton and cuTile": ("tilegym", "liger-kernel", "fla-core", "flag-gems"),
+    "CUDA C++": ("flashinfer-python", "flash-attn", "torchao"),
+}
+"""Whose kernels are judged, by language."""
+
 LEFT_OUT = ("flag_gems/runtime/backend/_*", "*ascend*")
 KEPT = ("flag_gems/runtime/backend/_nvidia/*",)
 """Common parts and NVIDIA back ends: the rules know the limits of NVIDIA's targets."""
@@ -49,51 +46,47 @@ KEY = ("package", "file", "kernel", "rule", "line")
 VERDICTS = ("true", "false", "unsure")
 
 
+def language(file: str) -> str:
+    """The language of a file, by its ending."""
+    return "Triton and cuTile" if file.endswith(".py") else "CUDA C++"
+
+
 def chosen(file: SourceFile) -> bool:
     """Whether a file is among those that are judged."""
+    wanted = file.package.partition("==")[0] in PACKAGES[language(file.shown)]
     left_out = any(fnmatch(file.shown, pattern) for pattern in LEFT_OUT)
-    return not left_out or any(fnmatch(file.shown, pattern) for pattern in KEPT)
-
-
-def reports(file: SourceFile) -> Iterator[tuple[str, Finding]]:
-    """Kernel and finding, for every finding in a file."""
-    module = module_text(file.root, file.path)
-    if module is None:
-        return
-    found = read(module, FolderModules(file.root))
-    signatures = {kernel.name: signature_of(kernel) for kernel in found.kernels}
-    if not signatures:
-        return
-    path = str(file.path.relative_to(file.root))
-    loader = SiblingTables(file.root)
-    hosts = read_host(found.tree, path=path, kernels=signatures, loader=loader)
-    for kernel in found.kernels:
-        subject = Subject(Facts(kernel), hosts.get(kernel.name, HostFacts()))
-        for finding in findings_of(subject):
-            yield kernel.name, finding
+    return wanted and (not left_out or any(fnmatch(file.shown, pattern) for pattern in KEPT))
 
 
 def collect() -> None:
-    """Run every rule over the packages; write the counts and the sample."""
+    """Read the packages; write the counts and the samples."""
+    names = [name for packages in PACKAGES.values() for name in packages]
+    files = [file for file in source_files(names) if chosen(file)]
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    files = [file for file in source_files(PACKAGES) if chosen(file)]
-    for number, file in enumerate(files):
-        try:
-            for kernel, finding in reports(file):
-                rows.append(_row(file, kernel, finding))
-        except (InputError, RecursionError) as error:
-            failed.append(f"{file.shown}: {type(error).__name__}")
-        if number % 50 == 0:
-            print(f"{number}/{len(files)} files, {len(rows)} reports", file=sys.stderr, flush=True)
-    counts = Counter((row["rule"], row["package"]) for row in rows)
+    for file, found in zip(files, extract_many(files, progress=tell), strict=True):
+        failed += [f"{file.shown}: {d.message}" for d in found.diagnostics
+                   if d.severity is Severity.ERROR]  # fmt: skip
+        rows += [
+            _row(file, known.kernel.name, finding)
+            for known in found.kernels
+            for finding in known.findings
+        ]
+    counts = Counter((language(row["file"]), row["rule"], row["package"]) for row in rows)
     write("reports.json", {
-        "packages": sorted({row["package"] for row in rows}), "files": len(files),
+        "packages": sorted({f"{file.package}, {language(file.shown)}" for file in files}),
+        "files": dict(sorted(Counter(language(file.shown) for file in files).items())),
         "failed": failed, "seed": SEED,
-        "reports": [{"rule": rule, "package": package, "count": count}
-                    for (rule, package), count in sorted(counts.items())],
+        "reports": [{"language": spoken, "rule": rule, "package": package, "count": count}
+                    for (spoken, rule, package), count in sorted(counts.items())],
     })  # fmt: skip
     write("sample.json", sample(rows))
+
+
+def tell(count: int, total: int, _: str) -> None:
+    """How far the reading is, on standard error."""
+    if count % 50 == 0 or count == total:
+        print(f"{count}/{total} files", file=sys.stderr, flush=True)
 
 
 def _row(file: SourceFile, kernel: str, finding: Finding) -> dict[str, Any]:
@@ -110,10 +103,13 @@ def key(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """PER_RULE reports of each rule, drawn by hash; two reports at one place are one draw."""
+    """PER_RULE reports of each rule in each language, drawn by hash; two reports at one place are
+    one draw."""
+    groups: dict[tuple[str, str], dict[tuple[str, ...], dict[str, Any]]] = {}
+    for row in reversed(rows):
+        groups.setdefault((language(row["file"]), row["rule"]), {})[key(row)] = row
     chosen_rows: list[dict[str, Any]] = []
-    for rule in sorted({row["rule"] for row in rows}):
-        unique = {key(row): row for row in reversed(rows) if row["rule"] == rule}
+    for _, unique in sorted(groups.items()):
         drawn = sorted(unique.values(), key=_rank)[:PER_RULE]
         chosen_rows += sorted(drawn, key=key)
     return chosen_rows
@@ -133,21 +129,30 @@ def score() -> None:
         for row in missing[:10]:
             print("no verdict:", *row, file=sys.stderr)
         raise SystemExit(f"{len(missing)} reports without a verdict, {len(strange)} malformed")
-    counted = Counter((row["rule"], said[key(row)]["verdict"]) for row in drawn)
-    totals = Counter[str]()
+    counted = Counter(
+        (language(row["file"]), row["rule"], said[key(row)]["verdict"]) for row in drawn
+    )
+    totals = Counter[tuple[str, str]]()
     for row in load("reports.json")["reports"]:
-        totals[row["rule"]] += row["count"]
-    results = [_result(rule.name, totals[rule.name], counted) for rule in rules()]
+        totals[row["language"], row["rule"]] += row["count"]
+    results = [
+        _result(spoken, rule.name, totals[spoken, rule.name], counted)
+        for spoken in PACKAGES
+        for rule in rules()
+        if totals[spoken, rule.name]
+    ]
     write("results.json", {"seed": SEED, "per_rule": PER_RULE, "rules": results})
     (HERE / "table.md").write_text(table(results), encoding="utf-8")
 
 
-def _result(rule: str, reported: int, counted: Counter[tuple[str, str]]) -> dict[str, Any]:
-    true, false, unsure = (counted[rule, verdict] for verdict in VERDICTS)
+def _result(
+    spoken: str, rule: str, reported: int, counted: Counter[tuple[str, str, str]]
+) -> dict[str, Any]:
+    true, false, unsure = (counted[spoken, rule, verdict] for verdict in VERDICTS)
     precision = true / (true + false) if true + false else None
     return {
-        "rule": rule, "reports": reported, "reviewed": true + false + unsure, "true": true,
-        "false": false, "unsure": unsure, "precision": precision,
+        "language": spoken, "rule": rule, "reports": reported, "reviewed": true + false + unsure,
+        "true": true, "false": false, "unsure": unsure, "precision": precision,
     }  # fmt: skip
 
 
@@ -155,22 +160,22 @@ def table(results: list[dict[str, Any]]) -> str:
     """The results as Markdown."""
     facts = load("reports.json")
     lines = [
-        "| rule | reports | reviewed | true | false | unsure | precision |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| language | rule | reports | reviewed | true | false | unsure | precision |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in results:
         shown = "-" if row["precision"] is None else f"{row['precision']:.2f}"
-        lines.append(
-            f"| {row['rule']} | {row['reports']} | {row['reviewed']} | {row['true']} | "
-            f"{row['false']} | {row['unsure']} | {shown} |"
-        )
-    packages = ", ".join(facts["packages"])
+        cells = (row[name] for name in ("language", "rule", "reports", "reviewed", *VERDICTS))
+        lines.append(f"| {' | '.join(map(str, cells))} | {shown} |")
+    silent = sorted({rule.name for rule in rules()} - {row["rule"] for row in results})
+    files = " and ".join(f"{count} files of {spoken}" for spoken, count in facts["files"].items())
     return "\n".join([
         *lines, "",
-        f"{facts['files']} files of {packages} (common parts and NVIDIA back ends). "
-        f"Reviewed: {PER_RULE} reports per rule, drawn with seed {SEED}, each by reading "
-        "the source; verdicts and reasons in benchmarks/lint/verdicts.json. Precision: true over "
-        "true and false; a dash where there is no report.",
+        f"Rules without a report: {', '.join(silent) or 'none'}.", "",
+        f"{files}, of {'; '.join(facts['packages'])} (common parts and NVIDIA back ends). "
+        f"Reviewed: {PER_RULE} reports per rule and language, drawn with seed {SEED}, each by "
+        "reading the source; verdicts and reasons in benchmarks/lint/verdicts.json. Precision: "
+        "true over true and false.",
     ]) + "\n"  # fmt: skip
 
 
