@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, with_constants
 from extractors.cuda.capability import by_capability, by_compilation
@@ -106,6 +107,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
+            block_sizes=block_sizes(mine, found.library),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library),

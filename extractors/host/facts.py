@@ -32,6 +32,15 @@ from kb.space import Constraint, Launch, Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSize:
+    """The most threads of the blocks of a launch where that is known, and whether the run alone
+    tells how many there are."""
+
+    most: int | None
+    computed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """What host code says about one kernel."""
 
@@ -42,6 +51,7 @@ class HostFacts:
     diagnostics: tuple[Diagnostic, ...] = ()
     grid_lines: tuple[Lines, ...] = ()
     arguments: tuple[str, ...] = ()
+    block_sizes: tuple[BlockSize, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

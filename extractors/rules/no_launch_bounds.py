@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.host.facts import BlockSize
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.evidence import Finding, Severity
@@ -36,6 +37,15 @@ class NoLaunchBounds(Rule):
     matches = (
         Case(_COMPUTED, "computes"),
         Case(vary(_COMPUTED, ("std::min(1024, n)", "1024")), "1024 threads"),
+        Case(
+            vary(
+                _COMPUTED,
+                ("void run", "constexpr int kWarps = 32;\nvoid run"),
+                ("std::min(1024, n)", "kWarps * 32"),
+            ),
+            "1024 threads",
+        ),
+        Case(vary(_COMPUTED, ("std::min(1024, n)", "n > 64 ? 1024 : n")), "computes"),
     )
     near_misses = (
         NearMiss(
@@ -44,6 +54,41 @@ class NoLaunchBounds(Rule):
         ),
         NearMiss(
             vary(_COMPUTED, ("std::min(1024, n)", "128")), why="every register fits a small block"
+        ),
+        NearMiss(
+            vary(_COMPUTED, ("std::min(1024, n)", "std::min(128, n)")),
+            why="the host computes the size, and it is never more than a small block",
+        ),
+        NearMiss(
+            vary(
+                _COMPUTED,
+                ("void run", "constexpr int kWarps = 4;\nvoid run"),
+                ("std::min(1024, n)", "kWarps * 32"),
+            ),
+            why="a constant of the file is the size, and it is small",
+        ),
+        NearMiss(
+            vary(_COMPUTED, ("std::min(1024, n)", "n > 64 ? 256 : 128")),
+            why="both sizes are small",
+        ),
+        NearMiss(
+            vary(
+                _COMPUTED,
+                (
+                    "int threads = std::min(1024, n);",
+                    "const int wide = n / 4;\n  const int high = 128 / wide;",
+                ),
+                ("(n + threads - 1) / threads, threads", "n, dim3(wide, high)"),
+            ),
+            why="128 threads are shared out over two extents",
+        ),
+        NearMiss(
+            vary(
+                _COMPUTED,
+                ("void run", "template <typename Traits>\nvoid run"),
+                ("std::min(1024, n)", "Traits::kThreads"),
+            ),
+            why="the size is a constant of a type that is not known here: nothing is computed",
         ),
     )
     seen = (
@@ -60,8 +105,9 @@ class NoLaunchBounds(Rule):
         options = dict(entry.options)
         if {"max_threads", "max_registers", "block_size"} & options.keys():
             return
-        for launch in subject.host.launches:
-            told = _large(launch)
+        sizes = subject.host.block_sizes
+        for launch, size in zip(subject.host.launches, sizes, strict=False):
+            told = _large(launch, size)
             if told:
                 head = entry.span.line
                 yield self.finding(
@@ -76,16 +122,13 @@ class NoLaunchBounds(Rule):
                 return
 
 
-def _large(launch: Launch) -> str:
+def _large(launch: Launch, size: BlockSize) -> str:
     """What to say of the size of a block; empty where it is small or not known at all."""
-    given = [dict(launch.hints).get(axis, 1) for axis in _AXES]
-    extents = [one for one in given if one != 1]
-    if any(one in ("?", None) for one in extents) or not extents:
+    extents = [str(one) for one in map(dict(launch.hints).get, _AXES) if one not in (None, 1)]
+    if "?" in extents or not extents:
         return ""
-    numbers = [one for one in extents if isinstance(one, int)]
-    if len(numbers) == len(extents):
-        threads = 1
-        for one in numbers:
-            threads *= one
-        return f"blocks have {threads} threads" if threads > LARGE else ""
-    return f"the host computes the size of a block ({' * '.join(map(str, extents))})"
+    if size.most is not None and size.most <= LARGE:
+        return ""
+    if size.computed:
+        return f"the host computes the size of a block ({' * '.join(extents)})"
+    return f"blocks have {size.most} threads" if size.most is not None else ""
