@@ -170,6 +170,10 @@ class ParameterKind(StrEnum):
     UNTOLD = "untold"
 
 
+UNNAMED = "unnamed"
+"""How a parameter is called that its author gave no name; underscores behind tell several apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter of a function: its name is interface and kept; `annotation` is a dtype name or

@@ -82,9 +82,11 @@ class _Scope:
                 sides = [self.most(one, depth + 1) for one in (left, right)]
                 return None if None in sides else sum(s for s in sides if s is not None)
             case n.Binary(operator="/", left=left, right=right):
-                whole, by = self.most(left, depth + 1), self._meaning(right)
-                known = isinstance(by, n.Constant) and isinstance(by.value, int) and by.value > 0
-                return whole // by.value if whole is not None and known else whole
+                whole = self.most(left, depth + 1)
+                match self._meaning(right):
+                    case n.Constant(value=int() as by) if whole is not None and by > 0:
+                        return whole // by
+                return whole
             case n.Call(function=n.Name(text=text), arguments=arguments):
                 bounds = [self.most(one, depth + 1) for one in arguments]
                 if text.rpartition("::")[2] == "min":

@@ -15,6 +15,7 @@ from extractors.cuda.values import (
     INT,
     UNKNOWN,
     Binding,
+    Closure,
     Frame,
     Kind,
     Memory,
@@ -161,10 +162,15 @@ class Core(Typing):
         return Val(found[0], kind)
 
     def visible(self, node: n.Expr) -> Iterator[Val]:
-        """Values of the variables that an expression mentions."""
-        for one in n.inside(node):
+        """Values of the variables that an expression mentions, and those that the lambdas do that
+        it mentions."""
+        pending, opened = list(n.inside(node)), set[int]()
+        for one in pending:
             if isinstance(one, n.Name):
                 found = self.frame.find(one.text)
+                if isinstance(found, Closure) and id(found.function) not in opened:
+                    opened.add(id(found.function))
+                    pending += n.inside(found.function.body)
                 if isinstance(found, Val) and found.name:
                     yield found
                 slot = found.where if isinstance(found, Pointing) else found

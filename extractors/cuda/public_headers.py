@@ -33,10 +33,13 @@ _WRITTEN = (
     "C10_HOST_DEVICE __host__ __device__",
     "GPU_LAMBDA __host__ __device__",
     "C10_WARP_SIZE 32",
+    "CUTE_GRID_CONSTANT __grid_constant__",
+    "CUTLASS_GRID_CONSTANT __grid_constant__",
     "__builtin_expect(value, likely) (value)",
 )
 """Source: PyTorch, ATen/cuda/detail/KernelUtils.h, c10/macros/Macros.h, ATen/native/cuda/Loops.cuh;
-OpenMMLab, pytorch_cuda_helper.hpp; Caffe2, common_gpu.h; GCC, Other Built-in Functions."""
+OpenMMLab, pytorch_cuda_helper.hpp; Caffe2, common_gpu.h; CUTLASS, cutlass/device_kernel.h,
+cute/config.hpp; GCC, Other Built-in Functions."""
 
 PUBLIC: dict[str, Macro] = {
     found.name: found for text in _WRITTEN if (found := definition(text)) is not None

@@ -38,7 +38,7 @@ from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
 from kb.evidence import Diagnostic, Lines, Severity
-from kb.ir import Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span
+from kb.ir import UNNAMED, Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span
 from kb.ops import OpKind
 
 MAX_BYTES = 5_000_000
@@ -206,7 +206,7 @@ def _unread(definition: n.Definition, why: str) -> Region:
 def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Parameter]:
     taken: set[str] = set()
     for one in definition.template:
-        name = _fresh(one.name or "unnamed", taken)
+        name = _fresh(one.name or UNNAMED, taken)
         place = one.at or definition.at
         annotation = "dtype" if one.dtype == "typename" else CUDA.dtypes.get(one.dtype, one.dtype)
         default, has_default = _default(one.default)
@@ -219,7 +219,7 @@ def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Para
             name, ParameterKind.CONSTEXPR, annotation, default, has_default, _span(place)
         )
     for parameter in definition.parameters:
-        name = _fresh(parameter.name or "unnamed", taken)
+        name = _fresh(parameter.name or UNNAMED, taken)
         yield _runtime(parameter, name, reader)
 
 

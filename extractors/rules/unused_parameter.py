@@ -11,7 +11,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED
 from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Severity
-from kb.ir import Op, Region
+from kb.ir import UNNAMED, Op, Region
 from kb.knowledge import ParameterFact, ParameterRole
 from kb.ops import OpKind
 
@@ -29,21 +29,67 @@ def copy(x, out, T: tl.constexpr):
 """
 )
 
+_LANES = """
+#include <cuda_runtime.h>
+__global__ void scale(const float* x, float* out, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { out[i] = by * x[i]; }
+}
+"""
+_BY_LAMBDA = vary(
+    _LANES,
+    ("if (i < n) { out[i] = by * x[i]; }",
+     "auto put = [&]<bool Whole>() { out[i] = by * x[i]; };\n"
+     "  auto some = [&]() { if (i < n) { put.template operator()<true>(); } };\n"
+     "  cg::invoke_one(cg::coalesced_threads(), some);"),
+)  # fmt: skip
+
 
 class UnusedParameter(Rule):
     """A parameter that nothing reads. A compile-time one still costs one compilation per value; one
     of a helper costs those who read its calls."""
 
     name = "unused-parameter"
+    dialects = ("cutile", "triton", "cuda")
     matches = (
         Case(vary(ROW_NORM, ("T: Int):", "T: Int, B: Int):")), "compiled anew"),
         Case(vary(ADD_POINTER, ("T: tl.constexpr", "T: tl.constexpr, B: tl.constexpr")), "B"),
         Case(vary(ADD_POINTER, ("n, T:", "n, far, T:")), "far"),
         Case(vary(_HELPED, ("at + size", "at")), "`size` of `near`"),
+        Case(vary(_LANES, ("float by)", "float by, int far)")), "far"),
+        Case(vary(_BY_LAMBDA, ("float by)", "float by, int far)")), "far"),
+        Case(
+            vary(
+                _LANES, ("int n, float by)", "int n, float by, CUTE_GRID_CONSTANT Far const far)")
+            ),
+            "`far`",
+        ),
     )
     near_misses = (
         NearMiss(ROW_NORM, why="every parameter is read"),
         NearMiss(_HELPED, why="every parameter of the helper is read"),
+        NearMiss(_LANES, why="every parameter is read"),
+        NearMiss(_BY_LAMBDA, why="lambdas read them that a function of a library is handed"),
+        NearMiss(vary(_LANES, ("float by)", "float by, int /* far */)")),
+                 why="it has no name: its author says that nothing reads it"),
+        NearMiss(
+            vary(_LANES, ("__global__", "template <typename... Parts>\n__global__"),
+                 ("float by)", "Parts... parts)"), ("by * x", "Scale{parts...}.by * x")),
+            why="a pack of parameters is read where it is opened",
+        ),
+        NearMiss(
+            vary(_LANES, ("__global__", "template <typename Tile>\n__global__"),
+                 ("int n, float by)", "Tile tile)"),
+                 ("int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                  "  if (i < n) { out[i] = by * x[i]; }", "tile.scale(x, out);")),
+            why="a type of a template is read by the type of a parameter",
+        ),
+        NearMiss(
+            vary(_LANES, ("__global__", "template <typename Tile>\n__global__"),
+                 ("float by)", "CUTE_GRID_CONSTANT typename Tile::Params const by)"),
+                 ("by * x", "by.scale * x")),
+            why="a macro of a library stands before the type of a parameter that is read",
+        ),
         NearMiss(
             vary(AUTOTUNED, ("n, T: tl", "n, bucket, T: tl"), ("key=[\"n\"]", "key=[\"bucket\"]"),
                  ("(x, out, n)", "(x, out, n, n // 1024)")),
@@ -57,14 +103,17 @@ class UnusedParameter(Rule):
         facts = subject.facts
         kept = [str(op.op.attribute("what")) for op in facts.graph.of(OpKind.OPAQUE)]
         keyed = _keyed(subject)
+        cuda = facts.kernel.dialect == "cuda"
         for fact in parameters_of(facts):
             used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
             if used or fact.name in keyed or any(fact.name in what for what in kept):
                 continue
-            if fact.kind == "constexpr" and facts.of_threads:
+            if fact.name.rstrip("_") == UNNAMED or not fact.name.isidentifier():
+                continue  # left without a name on purpose, or a pack, or not understood
+            if fact.kind == "constexpr" and cuda:
                 continue  # a template parameter may stand in types, which no operation reads
             yield self._told(subject, fact)
-        if not facts.of_threads:
+        if not cuda:
             yield from self._helpers(subject)
 
     def _helpers(self, subject: Subject) -> Iterator[Finding]:
