@@ -10,10 +10,12 @@ from extractors.host.facts import Material
 from extractors.host.values import Expr
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, TURNS, VIEWS, Node
 from kb.evidence import Finding
 from kb.ops import OpKind
+from kb.planner.evaluation import DTYPE_BYTES
 
 _NARROW = frozenset({"f16", "bf16"})
 _EIGHT_BITS = frozenset({"f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"})
@@ -38,6 +40,13 @@ def run(a, b):
     return out
 """
 )
+_DECLARED = """
+using Out = __nv_bfloat16;
+__global__ void twice(Out* dst, const float* src, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { dst[i] = (Out)(src[i] * 2.0f); }
+}
+"""
 
 
 class FixedNarrowType(Rule):
@@ -78,6 +87,7 @@ class FixedNarrowType(Rule):
                  ("    tl.store(", "    if K > 64:\n        tl.store(out, acc.to(tl.float16))\n    tl.store(")),
             why="another store keeps 32 bits",
         ),
+        NearMiss(_DECLARED, why="the element type of the array is declared"),
         NearMiss(_DEMANDED, why="the host demands the type"),
         NearMiss(
             vary(PRODUCT_POINTER, ("acc.to(tl.float16)", "acc.to(tl.float32)")),
@@ -139,10 +149,10 @@ def _demanded(material: Material | None) -> bool:
 
 def _stored(facts: Facts) -> dict[tuple[str, str], list[Node]]:
     """Casts to a named type right before a store, by type and array; nothing of arrays that are
-    stored in one of several types, or without a cast."""
+    stored in one of several types, or without a cast, or whose element type is known."""
     found: dict[str, dict[str, list[Node]]] = {}
     for store in facts.stores:
-        if store.array is None:
+        if store.array is None or _typed(facts, store):
             continue
         cut = _fixed(facts, store.value)
         for cast in cut:
@@ -156,6 +166,12 @@ def _stored(facts: Facts) -> dict[tuple[str, str], list[Node]]:
         for name, casts in by_name.items()
         if len(by_name) == 1 and casts
     }
+
+
+def _typed(facts: Facts, store: Access) -> bool:
+    """Whether the element type of what is stored to is declared: no other type can lie there."""
+    places = (store.array, store.node.op.operand("pointer"))
+    return any(facts.types.dtype(place) in DTYPE_BYTES for place in places)
 
 
 def _open(facts: Facts, value: str | None) -> list[str]:
