@@ -164,14 +164,14 @@ def _places(expr: Expr) -> set[str]:
     return {atom.value for atom in expr.atoms() if atom.kind is AtomKind.LANE}
 
 
-def _along(expr: Expr) -> set[str]:
+def along(expr: Expr) -> set[str]:
     """The axes of the lanes of an expression that are not divided."""
     found: set[str] = set()
     for atom in expr.top():
         if atom.kind is AtomKind.LANE:
             found.add(atom.value)
         elif atom.kind is not AtomKind.FLOOR_DIV:
-            found.update(*map(_along, atom.args))
+            found.update(*map(along, atom.args))
     return found
 
 
@@ -190,7 +190,7 @@ def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -
     another axis before they are added to the address.
     """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
-    columns = not facts.of_threads and (_along(left) | _along(right)) == {"-1"}
+    columns = not facts.of_threads and (along(left) | along(right)) == {"-1"}
     return any(
         (_counts(one) if columns else placed(facts, one))
         and (_runtime(facts, other) or (_whole(one) and any(a.value in sizes for a in other.top())))
