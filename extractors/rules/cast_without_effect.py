@@ -38,12 +38,22 @@ def mean(x, out, W: Int):
 )
 
 
+_THREADS = """
+__global__ void twice(float* out, const float* x, int n) {
+  int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) { out[i] = x[i] * 2.0f; }
+}
+"""
+
+
 class CastWithoutEffect(Rule):
-    """In the kernel itself a value whose element type is known is cast to that same type."""
+    """In the kernel itself a value whose element type is known is cast to that same type. Nothing
+    is said of C++, where a conversion need not be written, and types of one width differ."""
 
     name = "cast-without-effect"
     matches = (Case(_ROWS, "f32"), Case(_TILES, "f32"))
     near_misses = (
+        NearMiss(_THREADS, why="the index of a thread has no sign, and the number has"),
         NearMiss(
             vary(_ROWS, ("axis=0).to(tl.float32)", "axis=0)")), why="only what is loaded is cast"
         ),
@@ -79,7 +89,7 @@ class CastWithoutEffect(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts
-        if not facts.graph.of(OpKind.CAST):
+        if facts.of_threads or not facts.graph.of(OpKind.CAST):
             return
         own = {op.results[0].name for op in _casts(facts.kernel.entry.body)}
         found: list[Node] = []
