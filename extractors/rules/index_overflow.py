@@ -16,11 +16,18 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import VIEWS, Node
+from kb.analysis.graph import Node
 from kb.analysis.parameters import parameters_of
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
-from kb.analysis.widths import Widths, below_short, items, short_products
+from kb.analysis.widths import (
+    Widths,
+    below_short,
+    beside_rows,
+    items,
+    multiplied,
+    short_products,
+)
 from kb.evidence import Finding
 from kb.knowledge import ParameterRole
 from kb.ops import OpKind
@@ -131,6 +138,13 @@ __global__ void scale(float* x, int row, int columns) {
     if (column < columns) x[at] = x[at] * 2.0f;
 }
 """
+_HEADS = """
+template <int H>
+__global__ void sums(float* out, const float* x) {
+    const int head = blockIdx.y * 16 + threadIdx.x;
+    out[(size_t)blockIdx.x * H + head] = x[(size_t)blockIdx.x * H + head] * 2.0f;
+}
+"""
 
 
 class IndexOverflow(Rule):
@@ -155,6 +169,7 @@ class IndexOverflow(Rule):
         Case(vary(_FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
+        NearMiss(_HEADS, why="a column of a row that was widened before it was multiplied"),
         NearMiss(_COLUMNS, why="the column stays below a number of 32 bits"),
         NearMiss(
             vary(
@@ -299,8 +314,8 @@ def _widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
         wide = facts.types.dtype(node.result) in ("i64", "u64")
         if not wide or widths.width(value) != 32 or below_short(facts, widths, value):
             continue  # what is held below a number of 32 bits fits
-        if _multiplied(facts, node):
-            continue  # a row or a column, which fits: what it is multiplied with is wide already
+        if multiplied(facts, node) or beside_rows(facts, widths, node):
+            continue  # a row or a column, which fits: what makes the offset of rows is wide already
         if any(_far(facts, value, *term) for term in facts.values.expr(value).terms):
             if any(access.mode is Mode.POINTER for access in _addressed(facts, node)):
                 yield node
@@ -318,22 +333,6 @@ def _far(facts: Facts, value: str, factors: tuple[symbolic.Atom, ...], number: i
 
 def _of_block(atom: symbolic.Atom) -> bool:
     return atom.kind is AtomKind.BLOCK or any(arg.has(AtomKind.BLOCK) for arg in atom.args)
-
-
-def _multiplied(facts: Facts, node: Node) -> bool:
-    """Whether a widened place is multiplied, perhaps after it was reshaped or divided by the lanes
-    of a warp."""
-    pending = [node.result]
-    for value in pending:
-        for user in facts.graph.users(value):
-            if user.op.kind == OpKind.MUL:
-                return True
-            lanes = (
-                user.op.kind == OpKind.FLOOR_DIV and facts.values.expr(user.op.inputs[1]).constant
-            )
-            if user.op.kind in VIEWS or lanes:
-                pending.append(user.result)
-    return False
 
 
 def _addressed(facts: Facts, node: Node) -> Iterator[Access]:

@@ -311,3 +311,33 @@ def below_short(facts: Facts, widths: Widths, value: str) -> bool:
             if facts.values.expr(side) == place and given and widths.width(bound) == 32:
                 return True
     return False
+
+
+def multiplied(facts: Facts, node: Node) -> bool:
+    """Whether a widened place is multiplied, perhaps after it was reshaped or divided by the lanes
+    of a warp."""
+    pending = [node.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind == OpKind.MUL:
+                return True
+            lanes = (
+                user.op.kind == OpKind.FLOOR_DIV and facts.values.expr(user.op.inputs[1]).constant
+            )
+            if user.op.kind in VIEWS or lanes:
+                pending.append(user.result)
+    return False
+
+
+def beside_rows(facts: Facts, widths: Widths, node: Node) -> bool:
+    """Whether a widened place is added to a product of 64 bits: a column, beside its row."""
+    graph, pending = facts.graph, [node.result]
+    for value in pending:
+        for user in graph.users(value):
+            if user.op.kind == OpKind.ADD:
+                others = [graph.through(v, VIEWS) for v in user.op.inputs[:2] if v != value]
+                if any(graph.kind_of(v) == OpKind.MUL and widths.width(v) == 64 for v in others):
+                    return True
+            if user.op.kind in VIEWS | {OpKind.ADD}:
+                pending.append(user.result)
+    return False
