@@ -11,6 +11,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Finding, Severity
+from kb.ops import OpKind
 
 _POINTER = (
     POINTER
@@ -50,14 +51,49 @@ def norm(x, out, N: Int, T: Int):
         ct.store(out, index=(row, j), tile=w * scale)
 """
 )
+_KEPT = """
+template <bool KEEP>
+__global__ void norm(const float* x, float* out, int n) {
+  extern __shared__ float row[];
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float v = x[blockIdx.x * n + i];
+    if constexpr (KEEP) { row[i] = v; }
+    sum += v * v;
+  }
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float v = KEEP ? row[i] : x[blockIdx.x * n + i];
+    out[blockIdx.x * n + i] = v * sum;
+  }
+}
+"""
 
 
 class RowReadAgain(Rule):
-    """Two loops of one block, one after the other, load the same elements of one array."""
+    """Two loops of one block, one after the other, load the same elements of one array, and no
+    compile-time flag keeps them in shared memory where they fit."""
 
     name = "row-read-again"
-    matches = (Case(_POINTER, "3 loops"), Case(_TILED, "2 loops"))
+    dialects = ("cuda", "cutile", "triton")
+    matches = (
+        Case(_POINTER, "3 loops"),
+        Case(_TILED, "2 loops"),
+        Case(vary(_KEPT, ("KEEP ? row[i] : ", "")), "2 loops"),
+        Case(vary(_KEPT, ("KEEP ? row[i]", "KEEP ? 0.0f")), "2 loops"),
+    )
     near_misses = (
+        NearMiss(_KEPT, why="a flag keeps the row in shared memory where it fits"),
+        NearMiss(
+            vary(
+                _KEPT,
+                (
+                    "v = KEEP ? row[i] : x[blockIdx.x * n + i];",
+                    "v;\n    if constexpr (KEEP) { v = row[i]; }\n"
+                    "    else { v = x[blockIdx.x * n + i]; }",
+                ),
+            ),
+            why="a flag keeps the row in shared memory where it fits",
+        ),
         NearMiss(
             vary(_TILED, ("w = ct.load(x", "w = ct.load(y"), ("(x, out", "(x, y, out")),
             why="the second loop reads another array",
@@ -97,7 +133,7 @@ def _repeats(facts: Facts) -> Iterator[list[Access]]:
             continue
         place = tuple(_renamed(index, loop, facts) for index in access.index)
         bounds = _bounds(facts, loop)
-        if bounds is None or not _moves(access, loop, facts):
+        if bounds is None or not _moves(access, loop, facts) or _kept(access, loop, facts):
             continue
         key = (access.array, access.mode, place, bounds, loop.parent, loop.branch)
         groups.setdefault(key, []).append(access)
@@ -111,6 +147,31 @@ def _repeats(facts: Facts) -> Iterator[list[Access]]:
             yield list(first.values())
 
 
+def _kept(access: Access, loop: Node, facts: Facts) -> bool:
+    """Whether a compile-time flag inside the loop has the value read from shared memory instead."""
+    around = access.node.parent
+    while around is not None and around is not loop:
+        condition = around.op.operand("condition")
+        if around.op.kind in _BRANCHES and condition is not None:
+            flag = facts.values.compile_time(facts.values.expr(condition))
+            if flag and _reads_shared(facts, around):
+                return True
+        around = around.parent
+    return False
+
+
+def _reads_shared(facts: Facts, branch: Node) -> bool:
+    """Whether threads read shared memory inside a branch."""
+    path, (first, last) = branch.op.span.path, branch.lines
+    return any(
+        node.op.attribute("space") == "shared"
+        and node.op.span.path == path
+        and first <= node.op.span.line <= last
+        for node in facts.threads.of(OpKind.LOAD)
+    )
+
+
+_BRANCHES = (OpKind.IF, OpKind.IF_EXPRESSION)
 _UNSURE = (AtomKind.OPAQUE, AtomKind.LOADED, AtomKind.CHOICE, AtomKind.COUNT)
 
 
