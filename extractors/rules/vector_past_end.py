@@ -46,12 +46,13 @@ void run(const float* x, float4* out, int m, int n) {
 class VectorPastEnd(Rule):
     """Elements are read or written several at once, only the place of the first is compared with
     the size, or rows of that size begin anywhere, and neither the kernel nor its host asks for the
-    remainder of the size."""
+    remainder of the size. Nothing is said of a kernel whose launch was not read."""
 
     name = "vector-past-end"
     dialects = ("cuda",)
     matches = (Case(_ENDS, "`n`"), Case(_ROWS, "`n`"), Case(_COMPILED, "`N`"))
     near_misses = (
+        NearMiss(_ROWS.partition("void run")[0], why="its launch was not read"),
         NearMiss(
             vary(_ENDS, ("  twice<<<", "  if (n % 4 != 0) throw 1;\n  twice<<<")),
             why="the host checks the size",
@@ -80,6 +81,8 @@ class VectorPastEnd(Rule):
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
+        if not subject.host.launches:
+            return  # the code that launches it was not read: it may check
         asked = [c.expression for c in subject.host.constraints if c.checked_by_host]
         told: set[str] = set()
         for found, what in _relied_on(subject):
@@ -92,7 +95,7 @@ class VectorPastEnd(Rule):
             yield self.finding(
                 subject,
                 f"{found.elements} elements are read or written at once, so that `{found.size}` "
-                f"must be a multiple of {found.elements}: {what}; nobody checks it",
+                f"must be a multiple of {found.elements}: {what}; no code that was read checks it",
                 f"check `{found.size}` % {found.elements} == 0 on the host, or take the rest one "
                 "by one",
                 [found.lines],
