@@ -148,27 +148,31 @@ def _repeats(facts: Facts) -> Iterator[list[Access]]:
 
 
 def _kept(access: Access, loop: Node, facts: Facts) -> bool:
-    """Whether a compile-time flag inside the loop has the value read from shared memory instead."""
-    around = access.node.parent
+    """Whether a compile-time flag inside the loop has the value read from a copy instead."""
+    around = access.node.parent if facts.of_threads else None
     while around is not None and around is not loop:
         condition = around.op.operand("condition")
         if around.op.kind in _BRANCHES and condition is not None:
             flag = facts.values.compile_time(facts.values.expr(condition))
-            if flag and _reads_shared(facts, around):
+            if flag and _reads_copy(facts, around, str(access.array)):
                 return True
         around = around.parent
     return False
 
 
-def _reads_shared(facts: Facts, branch: Node) -> bool:
-    """Whether threads read shared memory inside a branch."""
-    path, (first, last) = branch.op.span.path, branch.lines
-    return any(
-        node.op.attribute("space") == "shared"
-        and node.op.span.path == path
-        and first <= node.op.span.line <= last
-        for node in facts.threads.of(OpKind.LOAD)
-    )
+def _reads_copy(facts: Facts, branch: Node, array: str) -> bool:
+    """Whether threads read other memory than an array inside a branch."""
+    graph, around = facts.threads, branch.op
+    for one in graph.of(around.kind):
+        if one.op.span.path != around.span.path or one.lines != branch.lines:
+            continue
+        for load in graph.of(OpKind.LOAD):
+            place = load.op.operand("pointer") or load.op.inputs[0]
+            if load.inside(one) and place != array:
+                behind = {v for node in graph.upstream(place) for v in node.op.inputs}
+                if array not in behind:
+                    return True
+    return False
 
 
 _BRANCHES = (OpKind.IF, OpKind.IF_EXPRESSION)
