@@ -336,7 +336,9 @@ def beside_rows(facts: Facts, widths: Widths, node: Node) -> bool:
         for user in graph.users(value):
             if user.op.kind == OpKind.ADD:
                 others = [graph.through(v, VIEWS) for v in user.op.inputs[:2] if v != value]
-                if any(graph.kind_of(v) == OpKind.MUL and widths.width(v) == 64 for v in others):
+                if any(
+                    v and graph.kind_of(v) == OpKind.MUL and widths.width(v) == 64 for v in others
+                ):
                     return True
             if user.op.kind in VIEWS | {OpKind.ADD}:
                 pending.append(user.result)
