@@ -340,6 +340,6 @@ def beside_rows(facts: Facts, widths: Widths, node: Node) -> bool:
                     v and graph.kind_of(v) == OpKind.MUL and widths.width(v) == 64 for v in others
                 ):
                     return True
-            if user.op.kind in VIEWS | {OpKind.ADD}:
+            if user.op.kind in VIEWS | {OpKind.ADD} and user.result not in pending:
                 pending.append(user.result)
     return False
