@@ -17,7 +17,7 @@ from kb.analysis.graph import CASTS, LOOPS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_ROTATED = (
+ROTATED = (
     POINTER
     + """
 @triton.jit
@@ -36,7 +36,7 @@ def rotate(q, k, cos, sin, s, T: tl.constexpr):
     tl.store(k + row * s + at + T, f * c + e * d)
 """
 )
-_ROTATED_TILE = (
+ROTATED_TILE = (
     TILE
     + """
 @ct.kernel
@@ -54,7 +54,18 @@ def rotate(q, k, cos, sin, q_out, k_out, T: Int):
     ct.store(k_out, index=(row, 1), tile=f * c + e * d)
 """
 )
-_ROTATED_THREADS = """
+UNDER_BRANCHES = vary(
+    ROTATED_TILE,
+    ("    a = ct.load(", "    if ct.bid(1) < heads:\n     a = ct.load("),
+    ("    e = ct.load(", "    if ct.bid(1) < few:\n     e = ct.load("),
+    ("q_out, k_out, T", "q_out, k_out, heads, few, T"),
+    *((f"    {text}", f"     {text}") for text in (
+        "b = ct.load(", "f = ct.load(", "ct.store(q_out, index=(row, 0)",
+        "ct.store(q_out, index=(row, 1)", "ct.store(k_out, index=(row, 0)",
+        "ct.store(k_out, index=(row, 1)",
+    )),
+)  # fmt: skip
+ROTATED_THREADS = """
 __global__ void rotate(float* q, float* k, const float* cos, const float* sin, int h) {
     int row = blockIdx.x;
     int at = threadIdx.x;
@@ -149,9 +160,10 @@ class ArraysAlike(Pattern):
     axis = "fusion"
     source = "Hsu et al., Liger Kernel (2024), rotary embedding of queries and keys in one kernel"
     matches = (
-        Case(_ROTATED, _ALIKE),
-        Case(_ROTATED_TILE, _ALIKE),
-        Case(_ROTATED_THREADS, _ALIKE),
+        Case(ROTATED, _ALIKE),
+        Case(ROTATED_TILE, _ALIKE),
+        Case(UNDER_BRANCHES, _ALIKE),
+        Case(ROTATED_THREADS, _ALIKE),
         Case(_QUANTISED, _ALIKE),
         Case(_GATED, "forward product beside the gradients"),
         Case(_PAIR, _COPIED),
@@ -161,7 +173,7 @@ class ArraysAlike(Pattern):
     near_misses = (
         NearMiss(
             vary(
-                _ROTATED,
+                ROTATED,
                 ("tl.load(k + row * s + at)", "tl.load(q + row * s + at)"),
                 ("tl.load(k + row * s + at + T)", "tl.load(q + row * s + at + T)"),
             ),
@@ -169,7 +181,7 @@ class ArraysAlike(Pattern):
         ),
         NearMiss(
             vary(
-                _ROTATED_TILE,
+                ROTATED_TILE,
                 ("tile=e * c - f * d", "tile=e"),
                 ("tile=f * c + e * d", "tile=f"),
             ),
@@ -208,45 +220,66 @@ class ArraysAlike(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        outputs: dict[str, list[Access]] = {}
-        for store in facts.stores if not facts.contractions else ():
-            if store.array is not None and not store.is_atomic:
-                outputs.setdefault(store.array, []).append(store)
+        outputs = _outputs(facts)
         if len(outputs) < 2:
             return
         copied = _copied(facts, outputs)
         if copied:
             yield self.decide(facts, _COPIED, copied)
             return
-        ways = {
-            name: way
-            for name, stores in outputs.items()
-            if (way := _way(facts, stores)) is not None
-        }
-        for one, (taken, steps) in ways.items():
-            alike = [
-                other
-                for other, (rest, same) in ways.items()
-                if other != one and same == steps and taken - rest and rest - taken
-                if taken & rest or sum(steps.values()) >= _MANY
-            ]
-            if alike and steps[OpKind.MUL]:
-                stores = [s for name in (one, *alike) for s in outputs[name]]
-                again = bool(differentiated(facts))
-                value = "forward product beside the gradients" if again else _ALIKE
-                stores = facts.stores if again else stores
-                common = taken.intersection(*(ways[name][0] for name in alike))
-                shared = [a for s in stores for a in facts.feeding(s.value) if a.array in common]
-                stores = [*dict.fromkeys(shared), *stores]
-                made = [
-                    facts.graph.producer(facts.graph.core(s.value)) for s in stores if s.is_store
-                ]
-                yield self.decide(facts, value, [*stores, *made])
-                return
+        pair = alike(facts)
+        if pair:
+            stores, shared = pair
+            again = bool(differentiated(facts))
+            value = "forward product beside the gradients" if again else _ALIKE
+            stores = facts.stores if again else stores
+            made = [facts.graph.producer(facts.graph.core(s.value)) for s in stores]
+            yield self.decide(facts, value, [*shared, *stores, *made, *_parted(facts, stores)])
+            return
         apart = _apart(facts)
         if apart:
             made = [facts.graph.producer(facts.graph.core(s.value)) for s in apart]
             yield self.decide(facts, _APART, [*parted_jobs(facts), *apart, *made])
+
+
+def alike(facts: Facts) -> tuple[list[Access], list[Access]] | None:
+    """Stores of two arrays that are computed by the same operations, each from an array of its
+    own; with the loads of what they share."""
+    outputs = _outputs(facts)
+    ways = {
+        name: way for name, stores in outputs.items() if (way := _way(facts, stores)) is not None
+    }
+    for one, (taken, steps) in ways.items():
+        same = [
+            other
+            for other, (rest, others) in ways.items()
+            if other != one and others == steps and taken - rest and rest - taken
+            if taken & rest or sum(steps.values()) >= _MANY
+        ]
+        if same and steps[OpKind.MUL]:
+            stores = [s for name in (one, *same) for s in outputs[name]]
+            common = taken.intersection(*(ways[name][0] for name in same))
+            shared = [a for s in stores for a in facts.feeding(s.value) if a.array in common]
+            return stores, [*dict.fromkeys(shared)]
+    return None
+
+
+def _outputs(facts: Facts) -> dict[str, list[Access]]:
+    """Stores by array, where nothing is contracted."""
+    outputs: dict[str, list[Access]] = {}
+    for store in facts.stores if not facts.contractions else ():
+        if store.array is not None and not store.is_atomic:
+            outputs.setdefault(store.array, []).append(store)
+    return outputs
+
+
+def _parted(facts: Facts, stores: list[Access]) -> list[Node]:
+    """The branches under which one of several arrays is stored and another is not."""
+    under: dict[Node, set[str | None]] = {}
+    for store in stores:
+        for guard in facts.guards(store.node):
+            under.setdefault(guard, set()).add(store.array)
+    return [guard for guard, arrays in under.items() if arrays < {s.array for s in stores}]
 
 
 def _apart(facts: Facts) -> list[Access]:

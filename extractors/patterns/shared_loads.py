@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns.arrays_alike import ROTATED, ROTATED_TILE, UNDER_BRANCHES, alike
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
@@ -12,6 +13,7 @@ from extractors.patterns.cases_threads import TURNED_THREADS
 from extractors.patterns.dual_orientation import DualOrientation
 from extractors.patterns.product_summed import GEMV, GEMV_TILE, OUTER, OUTER_TILE
 from kb.analysis.accesses import Access
+from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.lane_products import outer_products, products_summed
@@ -20,12 +22,14 @@ from kb.evidence import Decision
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _SPREADING = VIEWS | CASTS | {OpKind.BROADCAST_TO}
+_FACTORS = frozenset({OpKind.MUL, OpKind.FMA})
 _STOPS = READS | COMPARISONS | CONTRACTIONS | REDUCTIONS | {OpKind.ATTRIBUTE}
 _AGAIN = "one element loaded again"
 _PRODUCTS = "load once, use in several products"
 _BESIDE = "load once, use in a product and beside it"
 _STORED = "load once, store several times"
 _BROADCAST = "load once, for all rows of a tile"
+_ALIKE = "load once, for several arrays"
 _PARTNER = "elements of the other half loaded again"
 
 _LABEL = (
@@ -111,6 +115,11 @@ _TURNED_THREADS = """__global__ void turned(const float* x, const float* by, flo
     out[blockIdx.x * half * 2 + at] = own[at] + by[at] * other;
 }
 """
+_LOADED_TWICE = vary(
+    ROTATED,
+    ("    e = tl.load", "    c = tl.load(cos + row * T + at)\n"
+     "    d = tl.load(sin + row * T + at)\n    e = tl.load"),
+)  # fmt: skip
 
 
 class SharedLoads(Pattern):
@@ -135,6 +144,9 @@ class SharedLoads(Pattern):
         Case(OUTER, _BROADCAST),
         Case(OUTER_TILE, _BROADCAST),
         Case(_TURNED_THREADS, _PARTNER),
+        Case(ROTATED, _ALIKE),
+        Case(ROTATED_TILE, _ALIKE),
+        Case(UNDER_BRANCHES, _ALIKE),
     )
     near_misses = (
         NearMiss(
@@ -157,6 +169,11 @@ class SharedLoads(Pattern):
         NearMiss(_TURNED_THREADS.replace("own[at] +", "at +"), why="every element is loaded once"),
         NearMiss(DELTA, why="every row has its partner"),
         NearMiss(vary(GEMV, ("tl.load(x + cols)", "cols * 1.0")), why="nothing is loaded for it"),
+        NearMiss(_LOADED_TWICE, why="each array has loads of its own", value=_ALIKE),
+        NearMiss(
+            vary(ROTATED_TILE, ("tile=e * c - f * d", "tile=e"), ("tile=f * c + e * d", "tile=f")),
+            why="one array is turned, the other copied",
+        ),
         NearMiss(_CHOSEN, why="one of the two products runs", value=_PRODUCTS),
         NearMiss(BACKWARD_KEYS, why="used straight and turned: told there"),
         NearMiss(ATTENTION, why="every tile enters one product"),
@@ -178,6 +195,8 @@ class SharedLoads(Pattern):
             yield self.decide(facts, _STORED, stored)
         if broadcast := _broadcast(facts):
             yield self.decide(facts, _BROADCAST, broadcast)
+        if not facts.of_threads and (several := _for_several(facts)):
+            yield self.decide(facts, _ALIKE, several)
 
     def _products(self, facts: Facts) -> Iterable[Decision]:
         users: dict[Access, list[Node]] = {}
@@ -326,6 +345,25 @@ def _stored(facts: Facts) -> Iterable[Access]:
             outside = deep < len(store.node.loops) and store.node.loops[:deep] == around
             if outside and None not in (load.array, store.array) and facts.types.shape(load.value):
                 yield from (load, store)
+
+
+def _for_several(facts: Facts) -> list[Where]:
+    """Tiles that are factors of what is stored in several arrays that are treated alike, with the
+    products."""
+    stores, shared = alike(facts) or ([], [])
+    found: list[Where] = []
+    for load in shared if not differentiated(facts) else ():
+        below, users = [load.value], list[Node]()
+        for value in below:
+            for user in facts.graph.users(value):
+                if user.op.kind in _SPREADING:
+                    below.append(user.result)
+                elif user.op.kind in _FACTORS:
+                    users.append(user)
+        met = {s.array for s in stores if any(facts.graph.rests_on(s.value, n) for n in users)}
+        if len(met) > 1 and facts.types.shape(load.value):
+            found += [load, *users]
+    return found
 
 
 def _broadcast(facts: Facts) -> list[Where]:
